@@ -122,17 +122,10 @@ def test_what_has_no_form_says_so() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"", int),
-        (b"{", dict[str, object]),
-        (b'"x"', int),
-        (b'"\xff"', str),
-        (b"[" * 100_000, list[object]),
-        (b'{"name": 1}', City),
-        (b"[1]", Pair),
-        (b"{}", Holder),
-        (b"{}", Exception),
+        (b"", int), (b"{", dict[str, object]), (b'"x"', int), (b'"\xff"', str), (b"[" * 100_000, list[object]),
+        (b'{"name": 1}', City), (b"[1]", Pair), (b"{}", Holder), (b"{}", Exception),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_corrupt(data: bytes, kind: type[object]) -> None:
     with pytest.raises(JournalCorrupt, match="cannot read a"):
         decode(data, kind)

@@ -22,18 +22,14 @@ from ziggurat.core.entries import (
 from ziggurat.core.json_lines import as_error, fingerprint, read_entry, write_entry
 
 ENTRIES: list[JournalEntry] = [
-    Opened("", "run-1", 1, 12.5),
-    Entered("run", "agent", {"q": 1}, {"tools": ""}),
-    Intent("run/a", "pay", {"amount": 3}, "abc"),
-    Returned("run/a", {"paid": 3}),
+    Opened("", "run-1", 1, 12.5), Entered("run", "agent", {"q": 1}, {"tools": ""}),
+    Intent("run/a", "pay", {"amount": 3}, "abc"), Returned("run/a", {"paid": 3}),
     Unanswered("run/a", "name", ({"input": 3},), 1.5),
     Result("run/b", "model", "question", "answer", ({"input": 3},), 1.5),
     Failure("run/b", "model", "question", ValueError("no"), (), 0.5),
     Pending("run/c", "id-1", "pay", {"amount": 3}, "over the limit"),
-    Decided("run/c", "id-1", {"decision": "approve"}),
-    Ended("", "Completed", 3.25),
-    LossAccepted("", 17, 12.5),
-]
+    Decided("run/c", "id-1", {"decision": "approve"}), Ended("", "Completed", 3.25), LossAccepted("", 17, 12.5),
+]  # fmt: skip
 
 
 class Question:
@@ -91,20 +87,13 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b"",
-        b"[1]",
-        b"null",
-        b"{",
-        b"{}",
-        b'{"entry":"Unheard","path":""}',
-        b'{"entry":["Opened"],"path":""}',
-        b'{"entry":"Opened","path":""}',
-        b'{"entry":"Opened","path":1,"run_id":"r","version":1,"at":0}',
+        b"", b"[1]", b"null", b"{", b"{}", b'{"entry":"Unheard","path":""}', b'{"entry":["Opened"],"path":""}',
+        b'{"entry":"Opened","path":""}', b'{"entry":"Opened","path":1,"run_id":"r","version":1,"at":0}',
         b'{"entry":"Opened","path":"\xff","run_id":"r","version":1,"at":0}',
         b'{"entry":"Result","path":"","name":"n","request":1,"value":2,"spent":3}',
         b'{"entry":"Result","path":"","name":"n","request":1,"value":' + b"[" * 100_000,
     ],
-)
+)  # fmt: skip
 def test_what_is_no_entry_is_corrupt(line: bytes) -> None:
     with pytest.raises(errors.JournalCorrupt, match="entry"):
         read_entry(line)
@@ -117,36 +106,20 @@ def test_no_bytes_break_the_reader(line: bytes) -> None:
 
 
 OURS = [
-    errors.ConfigurationError("bad"),
-    errors.MissingExtra("yaml", "yaml"),
-    errors.AlreadyDecided("denied"),
-    errors.RunExists("r"),
-    errors.RunNotFound("r"),
-    errors.InvalidArguments("bad"),
+    errors.ConfigurationError("bad"), errors.MissingExtra("yaml", "yaml"), errors.AlreadyDecided("denied"),
+    errors.RunExists("r"), errors.RunNotFound("r"), errors.InvalidArguments("bad"),
     errors.ServiceError("bad", transient=True, retry_after=2.5),
     errors.ModelError("bad", kind="rate_limited", status=429, retry_after=2.0),
-    errors.ContextOverflow("long", status=400),
-    errors.StreamInterrupted("cut"),
-    errors.ToolError("bad", kind="transient", retry_after=1.0),
-    errors.ModelRetry("try again"),
-    errors.EmptyPrompt("bad"),
-    errors.NotRepeatable("paid", kind="interrupted"),
-    errors.Timeout("late", seconds=3.0),
-    errors.Timeout("late"),
-    errors.LimitExceeded("tokens", 10, 12),
+    errors.ContextOverflow("long", status=400), errors.StreamInterrupted("cut"),
+    errors.ToolError("bad", kind="transient", retry_after=1.0), errors.ModelRetry("try again"),
+    errors.EmptyPrompt("bad"), errors.NotRepeatable("paid", kind="interrupted"), errors.Timeout("late", seconds=3.0),
+    errors.Timeout("late"), errors.LimitExceeded("tokens", 10, 12),
     errors.LimitExceeded("concurrency", 8, 8, transient=True, retry_after=1.5),
-    errors.CircuitOpen("open", retry_after=30.0),
-    errors.Denied("no"),
-    errors.JournalError("bad"),
-    errors.JournalMismatch("bad"),
-    errors.JournalCorrupt("bad"),
-    errors.StoreError("full"),
-    errors.LeaseHeld("held"),
-    errors.LeaseLost("lost"),
-    errors.ProcessLost("lost"),
-    errors.StoreUnavailable("the server cannot be reached"),
+    errors.CircuitOpen("open", retry_after=30.0), errors.Denied("no"), errors.JournalError("bad"),
+    errors.JournalMismatch("bad"), errors.JournalCorrupt("bad"), errors.StoreError("full"), errors.LeaseHeld("held"),
+    errors.LeaseLost("lost"), errors.ProcessLost("lost"), errors.StoreUnavailable("the server cannot be reached"),
     errors.ZigguratError("bad"),
-]
+]  # fmt: skip
 
 
 def test_our_errors_come_back_with_type_text_and_facts() -> None:

@@ -42,14 +42,9 @@ def test_parents() -> None:
 @pytest.mark.parametrize(
     ("path", "ancestor", "beneath"),
     [
-        ("a/b", "a", True),
-        ("a", "a", True),
-        ("a/bc", "a/b", False),
-        ("a/b", "a/bc", False),
-        ("a/b/c", "a/b", True),
-        ("a", "a/b", False),
-        ("anything", "", True),
+        ("a/b", "a", True), ("a", "a", True), ("a/bc", "a/b", False), ("a/b", "a/bc", False), ("a/b/c", "a/b", True),
+        ("a", "a/b", False), ("anything", "", True),
     ],
-)
+)  # fmt: skip
 def test_beneath_compares_whole_names(path: str, ancestor: str, beneath: bool) -> None:
     assert is_beneath(path, ancestor) is beneath

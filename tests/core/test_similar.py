@@ -43,7 +43,7 @@ async def test_many_calls_of_many_unknown_tools_are_answered_quickly() -> None:
     calls: list[Any] = [ToolCall(f"c{number}", f"tool_numbr_{number}_of_may", "{}") for number in range(200)]
     began = time.process_time()
     run = await Agent(ScriptedModel(calls, "Done."), tools=box).run("Go")
-    assert time.process_time() - began < 5, "comparing letter by letter takes much longer"
+    assert time.process_time() - began < 1, "comparing letter by letter takes much longer"
     assert run.text == "Done."
     assert "did you mean tool_number_7_of_many" in run.observations[7]
 

@@ -91,16 +91,11 @@ def model_that_counts() -> tuple[Model, list[ModelRequest]]:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"messages": Transcript.of(user("hello!"))},
-        {"messages": Transcript.of()},
-        {"instructions": "Be long."},
-        {"instructions": None},
-        {"tools": (SPEC,)},
-        {"settings": ModelSettings(temperature=0)},
-        {"settings": ModelSettings(extra={"user": "b"})},
-        {"output": OutputSchema("answer", {"type": "object"})},
+        {"messages": Transcript.of(user("hello!"))}, {"messages": Transcript.of()}, {"instructions": "Be long."},
+        {"instructions": None}, {"tools": (SPEC,)}, {"settings": ModelSettings(temperature=0)},
+        {"settings": ModelSettings(extra={"user": "b"})}, {"output": OutputSchema("answer", {"type": "object"})},
     ],
-)
+)  # fmt: skip
 async def test_all_that_bears_on_a_models_answer_is_in_the_key(changes: dict[str, Any]) -> None:
     model, asked = model_that_counts()
     store = CacheStore()

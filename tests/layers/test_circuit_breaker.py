@@ -73,15 +73,11 @@ async def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_
     "error",
     [
         ModelError("no such model", kind="invalid_request", status=400),
-        ModelError("who are you", kind="authentication", status=401),
-        ToolError("cannot"),
-        Denied("no"),
-        InvalidArguments("bad"),
-        LimitExceeded("concurrency", 1, 1, transient=True),
-        ValueError("a bug"),
+        ModelError("who are you", kind="authentication", status=401), ToolError("cannot"), Denied("no"),
+        InvalidArguments("bad"), LimitExceeded("concurrency", 1, 1, transient=True), ValueError("a bug"),
     ],
     ids=lambda error: type(error).__name__,
-)
+)  # fmt: skip
 async def test_mistakes_and_refusals_do_not_count(error: object) -> None:
     """Behaviour 31, `can_exclude_exception`: errors caused by the caller do not open it."""
     it = Guarded(consecutive=1)
@@ -288,19 +284,14 @@ def test_its_settings_show_and_the_layer_takes_a_breaker() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"consecutive": 0}, "consecutive"),
-        ({"consecutive": 1.5}, "consecutive"),
-        ({"failure_rate": 0}, "failure_rate"),
-        ({"slow_rate": 1.1}, "slow_rate"),
-        ({"open_seconds": 0}, "open_seconds"),
-        ({"slow_seconds": float("nan")}, "slow_seconds"),
-        ({"permits": 0}, "permits"),
-        ({"window_calls": 10}, "failure_rate or slow_rate"),
+        ({"consecutive": 0}, "consecutive"), ({"consecutive": 1.5}, "consecutive"),
+        ({"failure_rate": 0}, "failure_rate"), ({"slow_rate": 1.1}, "slow_rate"),
+        ({"open_seconds": 0}, "open_seconds"), ({"slow_seconds": float("nan")}, "slow_seconds"),
+        ({"permits": 0}, "permits"), ({"window_calls": 10}, "failure_rate or slow_rate"),
         ({"failure_rate": 0.5, "window_calls": 10, "window_seconds": 10}, "not both"),
-        ({"failure_rate": 0.5, "window_calls": 5, "minimum_calls": 10}, "never opens"),
-        ({"when": "all"}, "when"),
+        ({"failure_rate": 0.5, "window_calls": 5, "minimum_calls": 10}, "never opens"), ({"when": "all"}, "when"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         CircuitBreaker(**settings)

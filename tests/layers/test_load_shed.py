@@ -120,15 +120,11 @@ def test_in_a_replay_nothing_is_shed() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        load_shed,
-        lambda: load_shed(when=WRONG),
-        lambda: load_shed(gradient=WRONG),
-        lambda: LatencyGradient(tolerance=1),
-        lambda: LatencyGradient(minimum_calls=0),
-        lambda: LatencyGradient(floor=-1),
-        lambda: LatencyGradient(floor=float("nan")),
+        load_shed, lambda: load_shed(when=WRONG), lambda: load_shed(gradient=WRONG),
+        lambda: LatencyGradient(tolerance=1), lambda: LatencyGradient(minimum_calls=0),
+        lambda: LatencyGradient(floor=-1), lambda: LatencyGradient(floor=float("nan")),
     ],
-)
+)  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ConfigurationError, match=r"load_shed|LatencyGradient"):
         make()

@@ -94,14 +94,10 @@ async def test_tries_share_a_path_and_number_anew() -> None:
 @pytest.mark.parametrize(
     ("error", "tries"),
     [
-        (ValueError("wrong"), 1),
-        (ServiceError("no"), 1),
-        (ServiceError("later", transient=True), 3),
-        (Timeout(seconds=1), 3),
-        (ConnectionResetError(), 3),
-        (TimeoutError(), 3),
+        (ValueError("wrong"), 1), (ServiceError("no"), 1), (ServiceError("later", transient=True), 3),
+        (Timeout(seconds=1), 3), (ConnectionResetError(), 3), (TimeoutError(), 3),
     ],
-)
+)  # fmt: skip
 async def test_only_what_may_pass_is_tried_again(error: Exception | Timeout, tries: int) -> None:
     service, seen = failing(*[error] * 5)
     with pytest.raises(type(error)) as raised:
@@ -141,19 +137,10 @@ async def test_the_wait_of_a_late_try_does_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("asked", "waited"),
     [
-        (None, 0.25),
-        (7, 7),
-        (7.5, 7.5),
-        (0.1, 0.25),
-        (-5, 0.25),
-        (float("nan"), 0.25),
-        ("soon", 0.25),
-        (60, 60),
-        (61, None),
-        (float("inf"), None),
-        (10**400, None),
+        (None, 0.25), (7, 7), (7.5, 7.5), (0.1, 0.25), (-5, 0.25), (float("nan"), 0.25), ("soon", 0.25), (60, 60),
+        (61, None), (float("inf"), None), (10**400, None),
     ],
-)
+)  # fmt: skip
 def test_what_the_other_side_asks_for_is_obeyed_within_reason(asked: Any, waited: float | None) -> None:
     clock = HandClock(auto=True)
     error = ServiceError("busy", transient=True)
@@ -332,21 +319,11 @@ def test_a_budget_keeps_its_promise_in_every_window(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"attempts": 0},
-        {"attempts": 1.5},
-        {"attempts": True},
-        {"base": -1},
-        {"base": float("nan")},
-        {"cap": float("inf")},
-        {"cap": "30"},
-        {"jitter": "some"},
-        {"budget": 0.2},
-        {"when": ConnectionError()},
-        {"after_delta": "no"},
-        {"max_retry_after": -1},
-        {"tries": 3},
+        {"attempts": 0}, {"attempts": 1.5}, {"attempts": True}, {"base": -1}, {"base": float("nan")},
+        {"cap": float("inf")}, {"cap": "30"}, {"jitter": "some"}, {"budget": 0.2}, {"when": ConnectionError()},
+        {"after_delta": "no"}, {"max_retry_after": -1}, {"tries": 3},
     ],
-)
+)  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_where_they_are_made(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         retry(**settings)

@@ -16,19 +16,11 @@ from ziggurat.messages.stops import Stop
 from .strategies import calls, json_values, messages, usages, words
 
 ALL_STOPS: list[Stop] = [
-    stops.Completed(),
-    stops.Incomplete("length"),
-    stops.MaxSteps(8),
-    stops.ToolCalled("finish"),
-    stops.StopCondition("enough"),
-    stops.LoopDetected("search", 3),
-    stops.BudgetExceeded("tokens", 10, 12),
-    stops.TimedOut(3.0),
-    stops.ModelCallDenied("no"),
-    stops.Suspended(),
-    stops.Cancelled(),
+    stops.Completed(), stops.Incomplete("length"), stops.MaxSteps(8), stops.ToolCalled("finish"),
+    stops.StopCondition("enough"), stops.LoopDetected("search", 3), stops.BudgetExceeded("tokens", 10, 12),
+    stops.TimedOut(3.0), stops.ModelCallDenied("no"), stops.Suspended(), stops.Cancelled(),
     stops.Failed("boom", "ValueError"),
-]
+]  # fmt: skip
 pending = st.builds(PendingItem, words, words, calls, words)
 runs = st.builds(
     AgentRun,

@@ -36,15 +36,10 @@ def test_a_result_is_its_text_its_parts_or_its_error() -> None:
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0.0, "0.0 ms"),
-        (0.0004, "0.4 ms"),
-        (0.9994, "999 ms"),
-        (0.9996, "1.0 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 0 s"),
-        (3725.2, "62 min 5 s"),
+        (0.0, "0.0 ms"), (0.0004, "0.4 ms"), (0.9994, "999 ms"), (0.9996, "1.0 s"), (59.94, "59.9 s"),
+        (59.96, "1 min 0 s"), (3725.2, "62 min 5 s"),
     ],
-)
+)  # fmt: skip
 def test_time_is_told_in_the_unit_that_suits_it(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
 

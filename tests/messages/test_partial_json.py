@@ -16,29 +16,13 @@ from ziggurat.messages.partial_json import partial
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("", None),
-        ("  ", None),
-        ("{", {}),
-        ('{"ci', {}),
-        ('{"city"', {}),
-        ('{"city":', {}),
-        ('{"city": "Par', {"city": "Par"}),
-        ('{"city": "Paris", "da', {"city": "Paris"}),
-        ('{"a": tr', {}),
-        ('{"a": true', {"a": True}),
-        ('{"a": 12', {"a": 12}),
-        ('{"a": 12.', {}),
-        ("[1, -", [1]),
-        ("[1e5", [1e5]),
-        ('["\\u00e9\\u00', ["é"]),
-        ('["\\ud83d\\ude00 \\ud83d', ["😀 "]),
-        ('[[1], [2, {"x":', [[1], [2, {}]]),
-        ("-Inf", None),
-        ("nul", None),
-        ("[1] and more", [1]),
-        ('["a\ud83d', ["a?"]),
+        ("", None), ("  ", None), ("{", {}), ('{"ci', {}), ('{"city"', {}), ('{"city":', {}),
+        ('{"city": "Par', {"city": "Par"}), ('{"city": "Paris", "da', {"city": "Paris"}), ('{"a": tr', {}),
+        ('{"a": true', {"a": True}), ('{"a": 12', {"a": 12}), ('{"a": 12.', {}), ("[1, -", [1]), ("[1e5", [1e5]),
+        ('["\\u00e9\\u00', ["é"]), ('["\\ud83d\\ude00 \\ud83d', ["😀 "]), ('[[1], [2, {"x":', [[1], [2, {}]]),
+        ("-Inf", None), ("nul", None), ("[1] and more", [1]), ('["a\ud83d', ["a?"]),
     ],
-)
+)  # fmt: skip
 def test_a_beginning_is_closed_where_it_stands(text: str, value: object) -> None:
     assert partial(text) == value
 

@@ -15,13 +15,9 @@ from ziggurat.messages.usage import Usage
 SUM = tool_call("add", a=1, b=2)
 OURS = {"div", "b", "table", "tr", "th", "td", "i", "code", "br", "pre"}
 HOSTILE = (
-    "<script>alert(1)</script>",
-    "</pre><img src=x onerror=alert(1)>",
-    "\"><a href='javascript:x'>",
-    "&lt;b&gt;",
-    "\u202e\x1b[31m\x00",
-    "]]><!--",
-)
+    "<script>alert(1)</script>", "</pre><img src=x onerror=alert(1)>", "\"><a href='javascript:x'>", "&lt;b&gt;",
+    "\u202e\x1b[31m\x00", "]]><!--",
+)  # fmt: skip
 
 
 class Reader(HTMLParser):

@@ -39,23 +39,14 @@ from ziggurat.tools.function import tool
 LITERALS = ("correct horse battery", 'pa"ss/w\\ord', "hunter2-ünïcode", "8675309867", "multi\nline\tsecret")
 PATTERNS = (r"\bACC-[0-9]{6,10}\b", r"(?i:codename: [a-z]{4,12} [a-z]{4,12})")
 SECRETS = (
-    *LITERALS,
-    "ACC-12345678",
-    "Codename: purple walrus",
-    "sk-proj-a1B2c3D4e5F6g7H8i9J0",
-    "sk-ant-api03-Zz9Yy8Xx7Ww6Vv5Uu4",
-    "ghp_0123456789abcdefghijABCDEFGHIJ",
-    "github_pat_11ABCDEFG0123456789_abcdef",
-    "xoxb-123456789012-abcdefABCDEF",
-    "AKIAIOSFODNN7EXAMPLE",
-    "AIzaSyA1234567890abcdefghijklmnopqrstu",
-    "hf_abcdefghijklmnopqrstuvwxyz",
-    "glpat-abcdefghij0123456789",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.s5fL3Xk_9-aB",
-    "Bearer 0123456789abcdefABCDEF",
+    *LITERALS, "ACC-12345678", "Codename: purple walrus", "sk-proj-a1B2c3D4e5F6g7H8i9J0",
+    "sk-ant-api03-Zz9Yy8Xx7Ww6Vv5Uu4", "ghp_0123456789abcdefghijABCDEFGHIJ", "github_pat_11ABCDEFG0123456789_abcdef",
+    "xoxb-123456789012-abcdefABCDEF", "AKIAIOSFODNN7EXAMPLE", "AIzaSyA1234567890abcdefghijklmnopqrstu",
+    "hf_abcdefghijklmnopqrstuvwxyz", "glpat-abcdefghij0123456789",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.s5fL3Xk_9-aB", "Bearer 0123456789abcdefABCDEF",
     "ada.lovelace+test@mail.example.org",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nq+/x==\n-----END RSA PRIVATE KEY-----",
-)
+)  # fmt: skip
 assert len(SECRETS) == 20
 
 
@@ -301,17 +292,13 @@ class Stubborn(Exception):
 @pytest.mark.parametrize(
     "error",
     [
-        ValueError(SECRETS[7]),
-        KeyError(SECRETS[7], {"a": [SECRETS[7]]}),
-        OSError(2, f"no {SECRETS[7]}", SECRETS[7]),
-        UnicodeDecodeError("utf-8", SECRETS[7].encode(), 0, 1, SECRETS[7]),
-        Stubborn(),
+        ValueError(SECRETS[7]), KeyError(SECRETS[7], {"a": [SECRETS[7]]}), OSError(2, f"no {SECRETS[7]}", SECRETS[7]),
+        UnicodeDecodeError("utf-8", SECRETS[7].encode(), 0, 1, SECRETS[7]), Stubborn(),
         ExceptionGroup("several", [ValueError(SECRETS[7]), Stubborn()]),
-        ExceptionGroup(f"group {SECRETS[7]}", [ValueError("x")]),
-        ModelError(SECRETS[7], kind="invalid_request"),
+        ExceptionGroup(f"group {SECRETS[7]}", [ValueError("x")]), ModelError(SECRETS[7], kind="invalid_request"),
     ],
     ids=lambda error: type(error).__name__,
-)
+)  # fmt: skip
 async def test_an_error_that_leaves_says_nothing_of_it(error: Exception) -> None:
     error.add_note(f"note {SECRETS[7]}")
     error.__context__ = Stubborn()

@@ -72,20 +72,13 @@ def test_no_text_takes_long(evil: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        (r"(a+)+$", "repeats without a bound"),
-        (r"a*", "repeats without a bound"),
-        (r"(a{1,20}){1,20}", "too many ways"),
-        (r"(?:a|a){1,30}b", "too many ways"),
-        (r"[a-z]{1,64}@[a-z]{1,64}", "too many ways"),
-        (r"^key", "an end of the text"),
-        (r"key(?= x)", "looks around or back"),
-        (r"(a)\1", "looks around or back"),
-        (r"(?P<name>key)", "named groups"),
-        (r"a{0,9}", "0 to 9 characters"),
-        (r"a{513}", "513 to 513 characters"),
-        ("[", "not a regular expression"),
+        (r"(a+)+$", "repeats without a bound"), (r"a*", "repeats without a bound"),
+        (r"(a{1,20}){1,20}", "too many ways"), (r"(?:a|a){1,30}b", "too many ways"),
+        (r"[a-z]{1,64}@[a-z]{1,64}", "too many ways"), (r"^key", "an end of the text"),
+        (r"key(?= x)", "looks around or back"), (r"(a)\1", "looks around or back"), (r"(?P<name>key)", "named groups"),
+        (r"a{0,9}", "0 to 9 characters"), (r"a{513}", "513 to 513 characters"), ("[", "not a regular expression"),
     ],
-)
+)  # fmt: skip
 def test_what_could_hang_is_refused_with_how_to_mend_it(pattern: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(why)):
         bounded(pattern)

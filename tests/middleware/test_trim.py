@@ -14,16 +14,10 @@ from ziggurat.middleware import Trim
 from ziggurat.models.scripted import ScriptedModel
 
 TALK = [
-    system("Be kind."),
-    user("one"),
-    assistant("1"),
-    user("two"),
-    assistant(tool_call("look", id="a"), tool_call("look", id="b")),
-    tool_message(ToolResult("a", "look", "x")),
-    tool_message(ToolResult("b", "look", "y")),
-    assistant("2"),
-    user("three"),
-]
+    system("Be kind."), user("one"), assistant("1"), user("two"),
+    assistant(tool_call("look", id="a"), tool_call("look", id="b")), tool_message(ToolResult("a", "look", "x")),
+    tool_message(ToolResult("b", "look", "y")), assistant("2"), user("three"),
+]  # fmt: skip
 
 
 def texts(messages: list[Message]) -> list[str]:

@@ -66,20 +66,13 @@ def of_request(it: ModelRequest) -> str:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda messages: messages[-1].text, "hello"),
-        (lambda request: request.instructions, "be kind"),
-        (lambda _: "fixed", "fixed"),
-        (lambda request, ctx: ctx.path, "run"),
-        (lambda request, ctx=None: ctx.path, "run"),
-        (functools.partial(lambda word, request: word, "part"), "part"),
-        (Callable(), "run"),
-        (whole, "whole"),
-        (bare, "bare"),
-        (later, "HELLO"),
-        (of_messages, "1 message"),
+        (lambda messages: messages[-1].text, "hello"), (lambda request: request.instructions, "be kind"),
+        (lambda _: "fixed", "fixed"), (lambda request, ctx: ctx.path, "run"),
+        (lambda request, ctx=None: ctx.path, "run"), (functools.partial(lambda word, request: word, "part"), "part"),
+        (Callable(), "run"), (whole, "whole"), (bare, "bare"), (later, "HELLO"), (of_messages, "1 message"),
         (of_request, "be kind"),
     ],
-)
+)  # fmt: skip
 def test_a_function_is_given_what_it_takes(function: object, text: str) -> None:
     response = ask(FunctionModel(function))  # type: ignore[arg-type]
     assert response.text == text
@@ -167,14 +160,10 @@ async def test_the_lean_path_adds_no_coroutine_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (7, "got 7"),
-        (lambda: "x", "does not"),
-        (lambda request, ctx, more: "x", r"\(request, ctx, more\)"),
-        (lambda request, *, key: "x", "does not"),
-        (lambda *args: "x", "does not"),
-        (lambda prompt: "x", "'messages'"),
+        (7, "got 7"), (lambda: "x", "does not"), (lambda request, ctx, more: "x", r"\(request, ctx, more\)"),
+        (lambda request, *, key: "x", "does not"), (lambda *args: "x", "does not"), (lambda prompt: "x", "'messages'"),
     ],
-)
+)  # fmt: skip
 def test_functions_of_another_form_are_refused_at_once(function: object, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         FunctionModel(function)  # type: ignore[arg-type]

@@ -118,21 +118,12 @@ def test_known_models() -> None:
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("acne:big", "did you mean 'acme:big'"),
-        ("Local", "did you mean 'local'"),
-        ("gpt-5", "'gpt-5'"),
-        ("zzz:gpt-5", "'zzz'"),
-        ("acme", "write acme:NAME"),
-        ("acme:", "write acme:NAME"),
-        ("local:", "local:/path/to/model.gguf"),
-        ("", "empty"),
-        ("  ", "empty"),
-        (":x", "''"),
-        (None, "NoneType"),
-        (7, "int"),
-        (ScriptedModel, "make an object of it"),
+        ("acne:big", "did you mean 'acme:big'"), ("Local", "did you mean 'local'"), ("gpt-5", "'gpt-5'"),
+        ("zzz:gpt-5", "'zzz'"), ("acme", "write acme:NAME"), ("acme:", "write acme:NAME"),
+        ("local:", "local:/path/to/model.gguf"), ("", "empty"), ("  ", "empty"), (":x", "''"), (None, "NoneType"),
+        (7, "int"), (ScriptedModel, "make an object of it"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_list_what_there_is(spec: object, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve(spec)  # type: ignore[arg-type]
@@ -164,17 +155,12 @@ def test_the_embedded_model_is_there_and_a_missing_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("spec", "meant"),
     [
-        ("gpt-5-mini", "openai:gpt-5-mini"),
-        ("o3", "openai:o3"),
-        ("Claude-sonnet-4-5", "anthropic:Claude-sonnet-4-5"),
-        ("gemini-2.5-pro", "gemini:gemini-2.5-pro"),
-        ("openai/gpt-5-mini", "openai:gpt-5-mini"),
-        ("Anthropic/claude-haiku-4-5", "anthropic:claude-haiku-4-5"),
-        ("OpenAI:gpt-5", "openai:gpt-5"),
-        ("gtp:x", None),
-        ("acme/x", None),
+        ("gpt-5-mini", "openai:gpt-5-mini"), ("o3", "openai:o3"), ("Claude-sonnet-4-5", "anthropic:Claude-sonnet-4-5"),
+        ("gemini-2.5-pro", "gemini:gemini-2.5-pro"), ("openai/gpt-5-mini", "openai:gpt-5-mini"),
+        ("Anthropic/claude-haiku-4-5", "anthropic:claude-haiku-4-5"), ("OpenAI:gpt-5", "openai:gpt-5"),
+        ("gtp:x", None), ("acme/x", None),
     ],
-)
+)  # fmt: skip
 def test_a_name_without_its_provider_is_told_with_it(spec: str, meant: str | None) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve(spec)

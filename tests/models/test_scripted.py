@@ -103,18 +103,13 @@ def test_an_error_may_come_before_between_and_after_pieces(at: int) -> None:
 
 
 REPLIES: list[ScriptedReply] = [
-    "Hello there,  friend.\n",
-    "",
-    "   ",
+    "Hello there,  friend.\n", "", "   ",
     assistant(Thinking("let me see", "signed", None, "id"), "Two words", tool_call("f", a=1, b="x y")),
-    assistant(Thinking("", None, "opaque"), Thinking("more thought")),
-    assistant("a", "b"),
-    tool_call("f"),
+    assistant(Thinking("", None, "opaque"), Thinking("more thought")), assistant("a", "b"), tool_call("f"),
     [tool_call("f"), tool_call("g"), ToolCall("own", "h")],
     ["Hel", PAUSE, "lo ", ThinkingDelta("hm"), ToolCallDelta(0, '{"a":', "i", "f"), ToolCallDelta(0, "1}")],
-    [ToolCallDelta(0, "{}", "i", "f"), tool_call("g")],
-    ["paid", Usage(input=5, output=2, requests=1)],
-]
+    [ToolCallDelta(0, "{}", "i", "f"), tool_call("g")], ["paid", Usage(input=5, output=2, requests=1)],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=range(len(REPLIES)))
@@ -174,23 +169,14 @@ async def test_calls_made_at_once_take_replies_in_order() -> None:
 @pytest.mark.parametrize(
     ("replies", "settings", "told"),
     [
-        ((), {}, "replies"),
-        ((7,), {}, "got 7"),
-        (("a", []), {}, "reply 2"),
-        ((["a", 7],), {}, "got 7"),
-        ((user("x"),), {}, "user"),
-        ((), {"rules": ["weather"]}, "rules"),
-        ((), {"rules": [("weather", None)]}, "None"),
-        ((int,), {}, "reply 1"),
-        (("a",), {"name": ""}, "name"),
-        (("a",), {"rules": None}, "rules"),
-        (("a",), {"rules": {"weather": "rain"}}, "rules"),
-        (("a",), {"usage": None}, "usage"),
-        (("a",), {"per_run": "no"}, "per_run"),
-        (("a",), {"window": True}, "window"),
-        (("a",), {"output_modes": 3}, "output_modes"),
+        ((), {}, "replies"), ((7,), {}, "got 7"), (("a", []), {}, "reply 2"), ((["a", 7],), {}, "got 7"),
+        ((user("x"),), {}, "user"), ((), {"rules": ["weather"]}, "rules"),
+        ((), {"rules": [("weather", None)]}, "None"), ((int,), {}, "reply 1"), (("a",), {"name": ""}, "name"),
+        (("a",), {"rules": None}, "rules"), (("a",), {"rules": {"weather": "rain"}}, "rules"),
+        (("a",), {"usage": None}, "usage"), (("a",), {"per_run": "no"}, "per_run"),
+        (("a",), {"window": True}, "window"), (("a",), {"output_modes": 3}, "output_modes"),
     ],
-)
+)  # fmt: skip
 def test_impossible_scripts_are_refused_at_once(
     replies: tuple[object, ...], settings: dict[str, object], told: str
 ) -> None:

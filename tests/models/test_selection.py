@@ -121,25 +121,14 @@ def test_a_server_that_is_too_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        (200, b"<html>Welcome</html>"),
-        (200, b""),
-        (200, b"[]"),
-        (200, b'{"data": []}'),
-        (200, b'{"data": {}}'),
-        (200, b'{"data": ["gpt"]}'),
-        (200, b'{"data": [{"id": 7}]}'),
-        (200, b'{"data": [{"id": "a\\u001b[31mb"}]}'),
-        (200, b'{"data": [{"id": "' + b"x" * 300 + b'"}]}'),
-        (200, b'{"data": [{"id": "text-embedding-3"}]}'),
-        (200, b"\xff\xfe"),
-        (200, b"[" * 100_000),
-        (200, b'{"data": [' + b" " * 2_000_000),
-        (302, LIST),
-        (401, LIST),
+        (200, b"<html>Welcome</html>"), (200, b""), (200, b"[]"), (200, b'{"data": []}'), (200, b'{"data": {}}'),
+        (200, b'{"data": ["gpt"]}'), (200, b'{"data": [{"id": 7}]}'), (200, b'{"data": [{"id": "a\\u001b[31mb"}]}'),
+        (200, b'{"data": [{"id": "' + b"x" * 300 + b'"}]}'), (200, b'{"data": [{"id": "text-embedding-3"}]}'),
+        (200, b"\xff\xfe"), (200, b"[" * 100_000), (200, b'{"data": [' + b" " * 2_000_000), (302, LIST), (401, LIST),
         (500, LIST),
     ],
     ids=range(16),
-)
+)  # fmt: skip
 def test_what_only_pretends_to_be_a_server_is_left_out(
     status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

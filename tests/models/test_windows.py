@@ -13,19 +13,11 @@ from ziggurat.models.windows import window_of
 @pytest.mark.parametrize(
     ("model", "tokens"),
     [
-        ("gpt-5-mini", 400_000),
-        ("gpt-4o-mini", 128_000),
-        ("gpt-4", 8_192),
-        ("gpt-4-0613", 8_192),
-        ("gpt-4-turbo-2024-04-09", 128_000),
-        ("o3", 200_000),
-        ("o4-mini", 200_000),
-        ("claude-sonnet-4-5", 200_000),
-        ("google/gemini-2.5-pro", 1_000_000),
-        ("some-model-of-ours", None),
-        ("omega", None),
+        ("gpt-5-mini", 400_000), ("gpt-4o-mini", 128_000), ("gpt-4", 8_192), ("gpt-4-0613", 8_192),
+        ("gpt-4-turbo-2024-04-09", 128_000), ("o3", 200_000), ("o4-mini", 200_000), ("claude-sonnet-4-5", 200_000),
+        ("google/gemini-2.5-pro", 1_000_000), ("some-model-of-ours", None), ("omega", None),
     ],
-)
+)  # fmt: skip
 def test_a_window_is_known_by_the_name(model: str, tokens: int | None) -> None:
     assert window_of(model) == tokens
 

@@ -170,18 +170,14 @@ def test_problems_are_bounded_in_number_and_length_and_never_echo_what_is_huge()
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ('{"a": 1, "a": 2}', "a: given more than once"),
-        ('{"a": {"b": 1, "b": 1}}', "b: given more than once"),
-        ('{"a": NaN}', "NaN is not a JSON number"),
-        ('{"a": 1e999}', "number that is too large"),
-        ('{"a": ' + "9" * 5_000 + "}", "not valid JSON"),
-        ('{"a": "\\ud83d"}', "surrogate"),
-        (b'{"a": "\xff"}', "not valid JSON"),
-        ('{"a": ' + "[" * 101 + "]" * 101 + "}", "nested more than 100 levels"),
+        ('{"a": 1, "a": 2}', "a: given more than once"), ('{"a": {"b": 1, "b": 1}}', "b: given more than once"),
+        ('{"a": NaN}', "NaN is not a JSON number"), ('{"a": 1e999}', "number that is too large"),
+        ('{"a": ' + "9" * 5_000 + "}", "not valid JSON"), ('{"a": "\\ud83d"}', "surrogate"),
+        (b'{"a": "\xff"}', "not valid JSON"), ('{"a": ' + "[" * 101 + "]" * 101 + "}", "nested more than 100 levels"),
         ("[" * 100_000, "nested more than 100 levels"),
     ],
     ids=lambda value: str(value)[:12],
-)
+)  # fmt: skip
 def test_what_two_readers_could_read_differently_is_refused(arguments: str | bytes, why: str) -> None:
     said = _said(_tool({}), arguments)
     assert len(said) == 1

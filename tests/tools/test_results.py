@@ -67,31 +67,15 @@ class Named(NamedTuple):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("plain", "plain"),
-        ("", ""),
-        (3, "3"),
-        (True, "true"),
-        (None, "null"),
-        (1.5, "1.5"),
-        (2**80, str(2**80)),
-        ([1, "two", None], '[1,"two",null]'),
-        ({"a": (1, 2)}, '{"a":[1,2]}'),
-        ([], "[]"),
-        ((), "[]"),
-        (Point(1, 2), '{"x":1,"y":2}'),
-        (Pair(1, [2]), '{"left":1,"right":[2]}'),
-        (Model(name="x"), '{"name":"x","child":null}'),
-        ([Model(name="x")], '[{"name":"x","child":null}]'),
-        (Named(1), "[1]"),
-        (Colour.RED, '"red"'),
-        (date(2026, 1, 2), '"2026-01-02"'),
-        (uuid.UUID(int=0), '"00000000-0000-0000-0000-000000000000"'),
-        (Decimal("1.10"), '"1.10"'),
-        (b"\x00\xff", '"AP8="'),
-        (bytearray(b"a"), '"YQ=="'),
-        ({1: "a"}, '{"1":"a"}'),
+        ("plain", "plain"), ("", ""), (3, "3"), (True, "true"), (None, "null"), (1.5, "1.5"), (2**80, str(2**80)),
+        ([1, "two", None], '[1,"two",null]'), ({"a": (1, 2)}, '{"a":[1,2]}'), ([], "[]"), ((), "[]"),
+        (Point(1, 2), '{"x":1,"y":2}'), (Pair(1, [2]), '{"left":1,"right":[2]}'),
+        (Model(name="x"), '{"name":"x","child":null}'), ([Model(name="x")], '[{"name":"x","child":null}]'),
+        (Named(1), "[1]"), (Colour.RED, '"red"'), (date(2026, 1, 2), '"2026-01-02"'),
+        (uuid.UUID(int=0), '"00000000-0000-0000-0000-000000000000"'), (Decimal("1.10"), '"1.10"'),
+        (b"\x00\xff", '"AP8="'), (bytearray(b"a"), '"YQ=="'), ({1: "a"}, '{"1":"a"}'),
     ],
-)
+)  # fmt: skip
 def test_values_become_text(value: object, text: str) -> None:
     result = result_of(value, CALL)
     assert (result.text, result.error, result.origin) == (text, None, "fetch")
@@ -355,19 +339,13 @@ def test_whatever_it_is_the_result_is_fit(value: object) -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (InvalidArguments("x"), "invalid_arguments"),
-        (ToolError("x"), "permanent"),
-        (ToolError("x", kind="transient"), "transient"),
-        (ToolError("x", kind="not_found"), "not_found"),
-        (Timeout(seconds=3), "timeout"),
-        (TimeoutError(), "timeout"),
-        (Denied("x"), "denied"),
-        (ConnectionResetError("x"), "transient"),
-        (ServiceError("x", transient=True), "transient"),
-        (PermissionError("x"), "permanent"),
-        (ValueError("x"), "permanent"),
+        (InvalidArguments("x"), "invalid_arguments"), (ToolError("x"), "permanent"),
+        (ToolError("x", kind="transient"), "transient"), (ToolError("x", kind="not_found"), "not_found"),
+        (Timeout(seconds=3), "timeout"), (TimeoutError(), "timeout"), (Denied("x"), "denied"),
+        (ConnectionResetError("x"), "transient"), (ServiceError("x", transient=True), "transient"),
+        (PermissionError("x"), "permanent"), (ValueError("x"), "permanent"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_told_by_their_kind(error: Exception, kind: str) -> None:
     result = error_result(error, CALL)
     assert result.error == kind

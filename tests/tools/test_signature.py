@@ -203,28 +203,17 @@ broken.__annotations__["a"] = "1 +"
 @pytest.mark.parametrize(
     ("function", "parts"),
     [
-        (positional, ["'positional'", "'a'", "'/'"]),
-        (starred, ["'starred'", "'a'", "list"]),
-        (bare, ["'bare'", "'a'", "a: str"]),
-        (nothing, ["'nothing'", "'a'", "a: str | None = None"]),
-        (unresolvable, ["'unresolvable'", "'Nowhere'"]),
-        (opaque, ["'opaque'", "'thing'", "complex"]),
-        (two, ["'two'", "a and b"]),
-        (many, ["'many'", "'contexts'"]),
-        (yielding, ["'yielding' yields"]),
-        (Streaming(), ["yields", "async"]),
-        (noted, ["'noted'", "'a'", "Annotated"]),
-        (fielded, ["'fielded'", "'a'", "plain"]),
-        (stubbed, ["'stubbed'", "'a'", "Ellipsis"]),
-        (divided, ["'divided'", "division by zero"]),
-        (broken, ["'broken'", "signature"]),
-        (lambda a: a, ["'<lambda>'", "name="]),
-        (Adder, ["Adder", "__call__"]),
-        (3, ["3", "function"]),
-        (print, ["'print'"]),
-        (dict.fromkeys, ["'fromkeys'"]),
+        (positional, ["'positional'", "'a'", "'/'"]), (starred, ["'starred'", "'a'", "list"]),
+        (bare, ["'bare'", "'a'", "a: str"]), (nothing, ["'nothing'", "'a'", "a: str | None = None"]),
+        (unresolvable, ["'unresolvable'", "'Nowhere'"]), (opaque, ["'opaque'", "'thing'", "complex"]),
+        (two, ["'two'", "a and b"]), (many, ["'many'", "'contexts'"]), (yielding, ["'yielding' yields"]),
+        (Streaming(), ["yields", "async"]), (noted, ["'noted'", "'a'", "Annotated"]),
+        (fielded, ["'fielded'", "'a'", "plain"]), (stubbed, ["'stubbed'", "'a'", "Ellipsis"]),
+        (divided, ["'divided'", "division by zero"]), (broken, ["'broken'", "signature"]),
+        (lambda a: a, ["'<lambda>'", "name="]), (Adder, ["Adder", "__call__"]), (3, ["3", "function"]),
+        (print, ["'print'"]), (dict.fromkeys, ["'fromkeys'"]),
     ],
-)
+)  # fmt: skip
 def test_a_bad_signature_is_refused_with_the_fix(function: Any, parts: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Signature.of(function)
@@ -292,29 +281,22 @@ def test_all_problems_at_once() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ("nonsense", "not valid JSON: expecting value (character 1, near 'nonsense')"),
-        ('{"value": 1', "at its end"),
-        ('{"value": 1} x', "extra data (character 14"),
-        ('{"value": NaN}', "NaN is not a JSON number"),
-        ('{"value": Infinity}', "Infinity is not a JSON number"),
-        ('{"value": 1e999}', "too large"),
-        ('{"value": ' + "1" * 5000 + "}", "not valid JSON"),
-        ("[1]", "must be a JSON object, got an array"),
-        ("3", "must be a JSON object, got 3"),
-        ('"hello"', "not valid JSON"),
+        ("nonsense", "not valid JSON: expecting value (character 1, near 'nonsense')"), ('{"value": 1', "at its end"),
+        ('{"value": 1} x', "extra data (character 14"), ('{"value": NaN}', "NaN is not a JSON number"),
+        ('{"value": Infinity}', "Infinity is not a JSON number"), ('{"value": 1e999}', "too large"),
+        ('{"value": ' + "1" * 5000 + "}", "not valid JSON"), ("[1]", "must be a JSON object, got an array"),
+        ("3", "must be a JSON object, got 3"), ('"hello"', "not valid JSON"),
         ('{"value": 1, "value": 2}', "value: given more than once"),
         ('{"value": {"a": 1, "a": 2}}', "a: given more than once"),
-        ('{"value": [{"a": 1, "a": 2}]}', "a: given more than once"),
-        ('{"value": "\\ud800"}', "surrogate"),
-        (b'{"value": "\xff"}', "not valid JSON"),
-        (b"\xef\xbb\xbf{}", "not valid JSON"),
+        ('{"value": [{"a": 1, "a": 2}]}', "a: given more than once"), ('{"value": "\\ud800"}', "surrogate"),
+        (b'{"value": "\xff"}', "not valid JSON"), (b"\xef\xbb\xbf{}", "not valid JSON"),
         ('{"value": ' + "[" * 150 + "]" * 150 + "}", "more than 100 levels"),
         ('{"value": ' + "[" * 100_000 + "]" * 100_000 + "}", "more than 100 levels"),
         ('{"value": ' + '{"a":' * 200 + "1" + "}" * 200 + "}", "more than 100 levels"),
         ('{"value": ' + "[" * 100_000, "more than 100 levels"),
     ],
     ids=range(20),
-)
+)  # fmt: skip
 def test_what_is_no_json_object_is_refused(arguments: str | bytes, part: str) -> None:
     for annotation in (Any, int, list[Any]):
         assert part in problem(taking(annotation), arguments)

@@ -72,16 +72,11 @@ def test_citations_are_raw() -> None:
 @pytest.mark.parametrize(
     ("stop", "finish"),
     [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("refusal", "refusal"),
-        ("pause_turn", "paused"),
-        ("something_new", "other"),
-        (None, "other"),
+        ("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"), ("refusal", "refusal"), ("pause_turn", "paused"),
+        ("something_new", "other"), (None, "other"),
     ],
-)
+)  # fmt: skip
 def test_reasons_to_stop(stop: str, finish: str) -> None:
     response = read(reply(TEXT, stop=stop))
     assert response.finish == finish

@@ -148,21 +148,16 @@ def test_other_models_faults_and_later_events() -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        event("ping"),
-        event("sparkle", index="x", delta=5),
+        event("ping"), event("sparkle", index="x", delta=5),
         event("content_block_delta", index=0, delta={"type": "glow_delta", "text": {"bright": True}}),
         event("content_block_delta", index=0, delta={"type": "glow_delta", "brightness": 3}),
-        event("content_block_delta", index=0),
-        event("content_block_start", index=9),
+        event("content_block_delta", index=0), event("content_block_start", index=9),
         event("content_block_stop", index=9),
-        event("content_block_start", index=9, content_block={"type": "hologram", "text": []}),
-        event("message_start"),
-        event("message_delta"),
-        event("content_block_delta", index=0, delta={"type": {}}),
-        ServerEvent("message", "[DONE]"),
-        ServerEvent("message", ""),
+        event("content_block_start", index=9, content_block={"type": "hologram", "text": []}), event("message_start"),
+        event("message_delta"), event("content_block_delta", index=0, delta={"type": {}}),
+        ServerEvent("message", "[DONE]"), ServerEvent("message", ""),
     ],
-)
+)  # fmt: skip
 def test_odd_events_do_no_harm(odd: ServerEvent) -> None:
     events = events_of(reply(TEXT))
     response, _ = read_all([*events[:4], odd, *events[4:]])

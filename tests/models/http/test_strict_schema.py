@@ -29,19 +29,12 @@ def test_strict(schema: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {},
-        TEXT,
-        {"type": "object"},
-        {"properties": {"a": TEXT}, "additionalProperties": False, "required": ["a"]},
-        {**closed(a=TEXT), "required": []},
-        {**closed(a=TEXT), "additionalProperties": True},
-        closed(a={}),
-        closed(a={"type": "object", "additionalProperties": TEXT}),
-        closed(a={**TEXT, "default": "x"}),
-        closed(a={"oneOf": [TEXT]}),
-        closed(a={"type": "array", "items": {"type": "object"}}),
+        {}, TEXT, {"type": "object"}, {"properties": {"a": TEXT}, "additionalProperties": False, "required": ["a"]},
+        {**closed(a=TEXT), "required": []}, {**closed(a=TEXT), "additionalProperties": True}, closed(a={}),
+        closed(a={"type": "object", "additionalProperties": TEXT}), closed(a={**TEXT, "default": "x"}),
+        closed(a={"oneOf": [TEXT]}), closed(a={"type": "array", "items": {"type": "object"}}),
         {**closed(a={"$ref": "#/$defs/B"}), "$defs": {"B": {"type": "object"}}},
     ],
-)
+)  # fmt: skip
 def test_not_strict(schema: dict[str, Any]) -> None:
     assert not is_strict(schema)

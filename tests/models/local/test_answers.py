@@ -14,16 +14,11 @@ def _result(content: str, error: str | None = None) -> ToolResult:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("144", "144"),
-        ('"sunny"', "sunny"),
-        ("plain text", "plain text"),
-        ("true", "yes"),
-        ("null", "nothing"),
-        ("[]", "nothing"),
-        ('{"orderId": 7, "state": {"sent": true}}', "order id: 7, state: sent: yes"),
+        ("144", "144"), ('"sunny"', "sunny"), ("plain text", "plain text"), ("true", "yes"), ("null", "nothing"),
+        ("[]", "nothing"), ('{"orderId": 7, "state": {"sent": true}}', "order id: 7, state: sent: yes"),
         ("[1, 2.5]", "1, 2.5"),
     ],
-)
+)  # fmt: skip
 def test_values_in_words(content: str, said: str) -> None:
     assert rendered(_result(content)) == said
 
@@ -31,16 +26,12 @@ def test_values_in_words(content: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("144", "The answer is 144."),
-        ("true", "The answer is yes."),
-        ('"sunny"', "The answer is sunny."),
+        ("144", "The answer is 144."), ("true", "The answer is yes."), ('"sunny"', "The answer is sunny."),
         ('"Rain until the evening."', "Rain until the evening."),
-        ("Oslo 9:04, Bergen 15:57", "Oslo 9:04, Bergen 15:57."),
-        ("x" * 500, "x" * 500),
-        ('{"a": 1}', "Here is what find order says: a: 1."),
-        ("", "Done."),
+        ("Oslo 9:04, Bergen 15:57", "Oslo 9:04, Bergen 15:57."), ("x" * 500, "x" * 500),
+        ('{"a": 1}', "Here is what find order says: a: 1."), ("", "Done."),
     ],
-)
+)  # fmt: skip
 def test_the_result_is_in_the_answer(content: str, said: str) -> None:
     assert answer(_result(content)) == said
 

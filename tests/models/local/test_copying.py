@@ -25,13 +25,9 @@ def _copy(request: str, properties: dict[str, Any], required: list[str] | None =
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
     [
-        ("Is it warm in New York?", S, "New York"),
-        ("We are 5", WHOLE, 5),
-        ("Take 2.5 of it", N, 2.5),
-        ("Take 2.5 of it", WHOLE, None),
-        ("Rate it with 9", {**WHOLE, "maximum": 5}, None),
-        ("Rate it with 4", {**WHOLE, "minimum": 1, "maximum": 5}, 4),
-        ("twelve of them", WHOLE, 12),
+        ("Is it warm in New York?", S, "New York"), ("We are 5", WHOLE, 5), ("Take 2.5 of it", N, 2.5),
+        ("Take 2.5 of it", WHOLE, None), ("Rate it with 9", {**WHOLE, "maximum": 5}, None),
+        ("Rate it with 4", {**WHOLE, "minimum": 1, "maximum": 5}, 4), ("twelve of them", WHOLE, 12),
         ("on 2027-03-14, please", {**S, "format": "date"}, "2027-03-14"),
         ("tomorrow, please", {**S, "format": "date"}, None),
         ("write to a.b@c.example.", {**S, "format": "email"}, "a.b@c.example"),
@@ -39,14 +35,11 @@ def _copy(request: str, properties: dict[str, Any], required: list[str] | None =
         ("What is 12 times 7?", {**S, "description": "Arithmetic expression."}, "12 * 7"),
         ("What is the sky?", {**S, "description": "Arithmetic expression."}, None),
         ("Take the bus, no, the night train", {"enum": ["bus", "night_train"]}, "night_train"),
-        ("Nothing of that", {"enum": ["bus", "tram"]}, None),
-        ("Let them in", {"type": "boolean"}, True),
-        ("Do not let them in", {"type": "boolean"}, False),
-        ("Add 3, 4.5 and 7", {"type": "array", "items": N}, None),
-        ("Make one", {"type": "object"}, None),
-        ("", S, None),
+        ("Nothing of that", {"enum": ["bus", "tram"]}, None), ("Let them in", {"type": "boolean"}, True),
+        ("Do not let them in", {"type": "boolean"}, False), ("Add 3, 4.5 and 7", {"type": "array", "items": N}, None),
+        ("Make one", {"type": "object"}, None), ("", S, None),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_copied_or_missing(text: str, schema: dict[str, Any], value: Any) -> None:
     copied = _copy(text, {"x": schema})
     assert copied == (Copied({}, ("x",)) if value is None else Copied({"x": value}, ()))

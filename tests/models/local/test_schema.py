@@ -17,20 +17,13 @@ def test_identifiers_as_words(name: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "kind"),
     [
-        ({"type": "string"}, "text"),
-        ({}, "text"),
-        ({"type": "integer"}, "number"),
-        ({"type": ["number", "null"]}, "number"),
-        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, "boolean"),
-        ({"enum": ["a", "b"]}, "choice"),
-        ({"const": 3}, "choice"),
-        ({"$ref": "#/$defs/Unit"}, "choice"),
-        ({"allOf": [{"$ref": "#/$defs/Unit"}]}, "choice"),
-        ({"$ref": "#/$defs/Loop"}, "text"),
-        ({"type": "array", "items": {"type": "string"}}, "other"),
-        ({"type": "object"}, "other"),
+        ({"type": "string"}, "text"), ({}, "text"), ({"type": "integer"}, "number"),
+        ({"type": ["number", "null"]}, "number"), ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, "boolean"),
+        ({"enum": ["a", "b"]}, "choice"), ({"const": 3}, "choice"), ({"$ref": "#/$defs/Unit"}, "choice"),
+        ({"allOf": [{"$ref": "#/$defs/Unit"}]}, "choice"), ({"$ref": "#/$defs/Loop"}, "text"),
+        ({"type": "array", "items": {"type": "string"}}, "other"), ({"type": "object"}, "other"),
     ],
-)
+)  # fmt: skip
 def test_kinds_of_fields(schema: dict[str, Any], kind: str) -> None:
     definitions = {"Unit": {"enum": ["m", "km"]}, "Loop": {"$ref": "#/$defs/Loop"}}
     (field,) = fields_of({"properties": {"x": schema}, "required": ["x"], "$defs": definitions})

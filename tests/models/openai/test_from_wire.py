@@ -66,20 +66,12 @@ def test_parts(message: dict[str, Any], parts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("native", "calls", "finish"),
     [
-        ("stop", False, "stop"),
-        ("stop", True, "tool_calls"),
-        ("tool_calls", True, "tool_calls"),
-        ("tool_calls", False, "stop"),
-        ("length", True, "length"),
-        ("model_length", False, "length"),
-        ("content_filter", False, "content_filter"),
-        ("SAFETY", False, "content_filter"),
-        ("eos", False, "stop"),
-        ("", False, "stop"),
-        (None, True, "tool_calls"),
-        ("brand_new", False, "other"),
+        ("stop", False, "stop"), ("stop", True, "tool_calls"), ("tool_calls", True, "tool_calls"),
+        ("tool_calls", False, "stop"), ("length", True, "length"), ("model_length", False, "length"),
+        ("content_filter", False, "content_filter"), ("SAFETY", False, "content_filter"), ("eos", False, "stop"),
+        ("", False, "stop"), (None, True, "tool_calls"), ("brand_new", False, "other"),
     ],
-)
+)  # fmt: skip
 def test_finishes(native: str | None, calls: bool, finish: str) -> None:
     response = reply({"content": "x", "tool_calls": [function("f", "{}")] if calls else None}, native)
     assert response.finish == finish
@@ -153,19 +145,11 @@ def test_free_text_calls_are_named_apart() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"null",
-        b"<html>busy</html>",
-        b"{}",
-        b'{"choices": []}',
-        b'{"choices": null}',
-        b'{"choices": [1]}',
-        b'{"choices": [{"message": {"content": "x"}}',
-        b"\xff\xfe",
-        b"[" * 100_000,
+        b"", b"null", b"<html>busy</html>", b"{}", b'{"choices": []}', b'{"choices": null}', b'{"choices": [1]}',
+        b'{"choices": [{"message": {"content": "x"}}', b"\xff\xfe", b"[" * 100_000,
         b'{"choices": [{"message": {"audio": {"data": "A"}}}]}',
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_malformed(body: bytes) -> None:
     with pytest.raises(ModelError) as caught:
         from_wire(body, OPENAI)

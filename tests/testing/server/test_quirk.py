@@ -34,18 +34,14 @@ def test_quirks_for_some_requests(post: Call) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("cut=120", "cut(at_byte=120)"),
-        ("cut=-5,clean=true", "cut(at_byte=-5, clean=True)"),
-        ("crlf", "crlf()"),
+        ("cut=120", "cut(at_byte=120)"), ("cut=-5,clean=true", "cut(at_byte=-5, clean=True)"), ("crlf", "crlf()"),
         ("split=10+20", "split(at_bytes=(10, 20))"),
         ("status=429,retry_after=abc,first=3", "status(code=429, retry_after='abc').first(3)"),
-        ("status=500,on=2+4", "status(code=500).on(2, 4)"),
-        ("crlf,after=1", "crlf().after(1)"),
-        ("bad_arguments=nan", "bad_arguments(form='nan')"),
-        ("huge_arguments=0.5", "huge_arguments(megabytes=0.5)"),
+        ("status=500,on=2+4", "status(code=500).on(2, 4)"), ("crlf,after=1", "crlf().after(1)"),
+        ("bad_arguments=nan", "bad_arguments(form='nan')"), ("huge_arguments=0.5", "huge_arguments(megabytes=0.5)"),
         ("html,when=hi", "html().when('hi')"),
     ],
-)
+)  # fmt: skip
 def test_quirks_on_a_command_line(text: str, name: str) -> None:
     assert repr(parsed(text)) == name
 
