@@ -1,13 +1,11 @@
 """Event streams: the standard's rules, and agreement with a slow, obviously correct parser."""
 
-import os
 import random
 
 import pytest
 
+from tests.samples import amount
 from ziggurat.http.sse import EventParser, ServerEvent
-
-FUZZED = int(os.environ.get("ZIGGURAT_SSE_INPUTS", "5000"))
 
 
 def read(*chunks: bytes, close: bool = False) -> list[ServerEvent]:
@@ -122,9 +120,8 @@ PIECES = [
 
 
 def test_fuzzed_streams_read_as_a_plain_parser_reads_them() -> None:
-    """5,000 inputs here; ZIGGURAT_SSE_INPUTS=100000 reads as many as that."""
     draw = random.Random(20)
-    for number in range(FUZZED):
+    for number in range(amount(1_000, 100_000)):
         stream = b"".join(draw.choices(PIECES, k=draw.randint(0, 40)))
         if draw.random() < 0.2:
             stream = b"\xef\xbb\xbf" + stream

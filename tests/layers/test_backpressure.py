@@ -50,7 +50,6 @@ async def test_from_the_soft_limit_on_it_warns() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
 async def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> None:
-    """Behaviour 20, `response_error_releases_capacity`."""
     gate = Gate(1)
     service, handle = expect()
     for _ in range(10):
@@ -63,7 +62,6 @@ async def test_whatever_ends_a_call_gives_its_slot_back(error: Exception) -> Non
 
 
 async def test_no_slot_is_lost_over_many_cancelled_calls() -> None:
-    """Behaviours 19 and 26: many calls cancelled before, at and after they come in; refused ones among them."""
     gate = Gate(64, soft=32)
     service = stack(hang, backpressure(gate=gate))
     ctx, refused = root(), 0

@@ -34,7 +34,6 @@ from ziggurat.testing.leaks import assert_no_leaks
 
 
 async def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:
-    """Behaviour 29, `open_raise`: an open breaker refuses, and nothing is called."""
     it = Guarded(consecutive=3)
     answers = await it.ask(GONE, GONE, "fine", GONE, GONE, GONE, "x", "x")
     names = ["ConnectionError"] * 3
@@ -56,7 +55,6 @@ async def test_a_refusal_says_when_to_come_again() -> None:
 
 
 async def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_that_fails() -> None:
-    """Behaviour 30, `open_closed_after_ttl_passed` and `open_reopened_after_ttl_passed`."""
     it = Guarded(open_seconds=30)
     await it.opened()
     await it.clock.advance(30)
@@ -79,7 +77,6 @@ async def test_it_closes_after_a_trial_that_ends_well_and_opens_again_after_one_
     ids=lambda error: type(error).__name__,
 )  # fmt: skip
 async def test_mistakes_and_refusals_do_not_count(error: object) -> None:
-    """Behaviour 31, `can_exclude_exception`: errors caused by the caller do not open it."""
     it = Guarded(consecutive=1)
     await it.ask(*[error] * 20)
     assert it.thing.calls == 20
@@ -96,7 +93,6 @@ async def test_errors_of_the_service_count(error: Exception) -> None:
 
 
 async def test_which_errors_count_can_be_said() -> None:
-    """Behaviour 31, `can_exclude_function`."""
     it = Guarded(consecutive=1, when=lambda error: isinstance(error, KeyError))
     assert await it.ask(GONE, KeyError("x"), "x") == ["ConnectionError", "KeyError", "CircuitOpen"]
 
@@ -105,7 +101,6 @@ async def test_failures_in_a_row_count_and_a_success_begins_anew() -> None:
     it = Guarded(consecutive=2)
     await it.ask(GONE, ValueError(), GONE)
     assert it.breaker.state() == "open"
-    """Behaviour 32, `reset_after_failure`."""
     it = Guarded(consecutive=2)
     await it.ask(*[GONE, "fine"] * 10)
     assert it.breaker.state() == "closed"

@@ -59,7 +59,6 @@ class Crowd:
 
 
 async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
-    """Behaviour 22, `multi_waiters`: all waiting calls run, first come, first served."""
     crowd = Crowd(Bulkhead(3))
     async with assert_no_leaks():
         crowd.come(*range(20))
@@ -102,7 +101,6 @@ async def test_a_full_queue_refuses_at_once(queue: int) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("bad"), Suspend(()), asyncio.CancelledError()])
 async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
-    """Behaviours 20, `response_error_releases_capacity`, and 26, `doesnt_leak_permits`."""
     bulkhead = Bulkhead(1)
     service, handle = expect()
     limited = stack(service, concurrency_limit(bulkhead=bulkhead))
@@ -116,7 +114,6 @@ async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
 
 
 async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
-    """Behaviours 19, `response_future_drop_releases_capacity`, and 24, `clears_canceled_requests`."""
     crowd = Crowd(Bulkhead(1))
     crowd.come("a", "b", "c")
     await settle()
@@ -133,7 +130,6 @@ async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs()
 
 @pytest.mark.parametrize("first", ["slot", "cancel"])
 async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
-    """Behaviour 21, `reserve_capacity_without_sending_request`: an unused slot is given back."""
     crowd = Crowd(Bulkhead(1))
     crowd.come("a", "b", "c")
     await settle()
@@ -152,7 +148,6 @@ async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first
 
 
 async def test_one_bulkhead_bounds_many_services_together() -> None:
-    """Behaviour 25, `wakes_pending_waiters_on_failure`: a failed call lets the next one run."""
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
     one.come("a")

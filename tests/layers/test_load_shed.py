@@ -27,7 +27,6 @@ async def answer(request: str, ctx: Context) -> str:
 
 
 async def test_what_would_wait_beneath_is_refused_at_once() -> None:
-    """Behaviour 27, `when_not_ready`: it fails at once, and nothing is called."""
     bulkhead = Bulkhead(1)
     service, handle = expect()
     shedding = stack(service, load_shed(when=bulkhead.is_full), retry(), concurrency_limit(bulkhead=bulkhead))

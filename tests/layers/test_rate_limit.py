@@ -54,7 +54,6 @@ class Passing:
 
 
 async def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
-    """Behaviour 23, `reaching_capacity` and `remaining_gets_reset`."""
     it = Passing(RateLimiter(requests=2, seconds=10))
     async with assert_no_leaks():
         await it.come("a")
@@ -74,7 +73,6 @@ async def test_what_is_over_the_limit_waits_until_there_is_room() -> None:
 
 
 async def test_turns_come_in_order_and_nobody_slips_in() -> None:
-    """Behaviour 22, `multi_waiters`."""
     it = Passing(RateLimiter(weight=10, seconds=10))
     await it.come(("a", 9, 9), ("b", 8, 8), ("c", 1, 1), ("d", 1, 1))
     assert it.names() == "a"  # c and d would fit, but b was there first
@@ -174,7 +172,6 @@ async def test_without_a_measure_the_estimate_stands() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 async def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) -> None:
-    """Behaviours 19, 21, 24 and 26, also if the turn comes together with the cancellation."""
     it = Passing(RateLimiter(requests=1, seconds=10))
     await it.come(*"abc")
     if together:
@@ -191,7 +188,6 @@ async def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) 
 
 
 async def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
-    """Behaviour 25: waiting calls are refused or pass later, and none hangs."""
     clock, passed = HandClock(), list[object]()
 
     async def service(request: object, ctx: Context) -> object:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
@@ -43,11 +44,11 @@ def built(outer: str, layer: Any, store: LocalLogs, instructions: str = "") -> R
     return layered if outer == "agent" else majority(layered, other, store=store)
 
 
-@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
-@pytest.mark.parametrize("outer", ["agent", "flow", "team"])
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("emptied", [False, True])
-async def test_a_replay_asks_no_cache(layer: Callable[[], Any], outer: str, beside: bool, emptied: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "outer", "beside", "emptied"), pairs(LAYERS, ["agent", "flow", "team"], [False, True], [False, True])
+)
+async def test_a_replay_asks_no_cache(name: str, outer: str, beside: bool, emptied: bool) -> None:
+    layer = LAYERS[name]
     store, made = LocalLogs(), layer()
     agent = built(outer, made, store)
     first = agent.run("go", run_id="first")
