@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.samples import LONG, SEED
+from tests.samples import LONG, SEED, amount
 from ziggurat.models.real import forbid_real_calls
 
 forbid_real_calls()
@@ -40,7 +40,12 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # The same examples in every run, however slow the machine is; --hypothesis-seed=NUMBER draws others.
 settings.register_profile(
-    "ziggurat", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "ziggurat",
+    max_examples=amount(30, 100),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ziggurat")
 

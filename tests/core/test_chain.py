@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.faults.world import Turns
 from tests.samples import LONG
 from tests.stores.server import schema
@@ -180,7 +179,6 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     path.with_name("runs.db-marks").unlink()
 
 
-@few
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
 def test_any_change_of_a_keyed_chain_is_seen(texts: list[bytes], data: st.DataObject) -> None:
     chain, rows = DigestChain(NEW), list[Row]()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json
 from ziggurat.core.errors import (
     ForeignError,
@@ -58,7 +57,6 @@ class Place:
     title: str
 
 
-@few
 @given(json_values)
 def test_json_values_come_back(value: object) -> None:
     assert decode(encode(value), object) == value
@@ -66,7 +64,6 @@ def test_json_values_come_back(value: object) -> None:
     assert decode(encode({"x": value}), dict[str, object]) == {"x": value}
 
 
-@few
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_digests_are_blind_to_the_order_of_keys(value: dict[str, object]) -> None:
     turned = dict(reversed(value.items()))
@@ -74,14 +71,12 @@ def test_digests_are_blind_to_the_order_of_keys(value: dict[str, object]) -> Non
     assert digest([value]) != digest(value)
 
 
-@few
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_keys_that_are_not_counted_are_sorted_all_the_same(value: dict[str, object]) -> None:
     turned = dict(reversed(value.items()))
     assert canonical(turned, True) == canonical(value, True) == canonical(value)
 
 
-@few
 @given(json_values, json_values)
 def test_digests_differ_as_values_do(one: object, other: object) -> None:
     assert (digest(one) == digest(other)) == (encode_sorted(one) == encode_sorted(other))

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Failure, Opened, RedactEntry, Result
 from ziggurat.core.errors import JournalCorrupt, JournalMismatch, LimitExceeded, Timeout
@@ -118,7 +117,6 @@ def test_tries_are_answered_in_order_then_the_result(failures: int, answered: bo
     assert len(calls.asked) == (0 if answered else 1)
 
 
-@few
 @given(st.text(max_size=20), st.one_of(st.none(), st.integers(0, 9)))
 def test_values_are_read_by_their_type(text: str, usage: int | None) -> None:
     journal, answer = LocalJournal(), Answer(text, usage)

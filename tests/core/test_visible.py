@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.samples import LONG, sample
 from ziggurat.core.visible import escaped_json, is_hidden, visible, visible_line
 
@@ -99,7 +98,6 @@ def test_what_is_visible_stays_as_it_is(text: str) -> None:
     assert len(visible_line(text).splitlines()) <= 1
 
 
-@few
 @given(st.text(st.sampled_from("aq\u0301\u0308\u200d\ufe0f\U0001f600 \n\u202e\u093f\u0939"), max_size=30), st.data())
 def test_a_text_in_pieces_is_the_text_in_one(text: str, data: st.DataObject) -> None:
     shown, before = "", ""

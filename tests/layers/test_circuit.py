@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.layers.guarded import GONE, Guarded
 from tests.samples import sample
 from ziggurat.core.clock import CLOCK, Clock
@@ -80,7 +79,6 @@ def replaced(circuit: Circuit) -> Circuit:
     return msgspec.json.decode(msgspec.json.encode(circuit), type=Circuit)
 
 
-@few
 @given(st.lists(STEPS, max_size=60))
 def test_any_sequence_of_calls_ends_and_waits_follows_the_specification(steps: list[tuple[Any, ...]]) -> None:
     rules = CircuitBreaker(consecutive=2, open_seconds=OPEN_SECONDS, permits=PERMITS).rules
@@ -255,7 +253,6 @@ async def test_a_permit_far_away_survives_a_cancellation_at_every_turn(turns: in
         assert await after == ["x"]
 
 
-@few
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=100), st.booleans())
 def test_windows_hold_what_they_should(steps: list[tuple[bool, int]], in_time: bool) -> None:
     """The rate is that of the last 8 calls, or of the calls in the last 10 slices of a second."""

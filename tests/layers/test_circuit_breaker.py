@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.layers.guarded import GONE, Guarded, Thing
 from tests.samples import amount
 from ziggurat.core.clock import CLOCK
@@ -295,7 +294,6 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says:
 OUTCOMES = st.lists(st.tuples(st.sampled_from("sfx"), st.integers(0, 8)), max_size=120)
 
 
-@few
 @given(OUTCOMES, st.integers(1, 5), st.integers(1, 3))
 def test_it_goes_as_a_breaker_should(steps: list[tuple[str, int]], consecutive: int, permits: int) -> None:
     """Compared with a short reference model, with calls in sequence: s succeeds, f fails, x does not count."""

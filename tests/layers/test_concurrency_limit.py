@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.samples import amount
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
@@ -182,7 +181,6 @@ async def test_in_a_replay_nobody_waits() -> None:
     assert await limited("q", root().within(JOURNAL, LocalJournal("replay"))) == "q"
 
 
-@few
 @given(st.integers(1, 3), st.integers(0, 4), st.lists(st.tuples(st.sampled_from("aec"), st.integers(0, 30))))
 def test_slots_are_kept_whatever_happens(limit: int, queue: int, steps: list[tuple[str, int]]) -> None:
     """Arrivals, ends and cancellations in any order, several of them in one turn of the event loop."""
@@ -268,7 +266,6 @@ class Waiters:
 ACTS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["wait", "end", "cancel"])), max_size=40)
 
 
-@few
 @given(st.integers(1, 3), st.lists(ACTS, max_size=10))
 def test_no_slot_is_lost_or_given_twice(limit: int, rounds: list[list[tuple[int, str]]]) -> None:
     async def main() -> None:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import RUN_ID, Context, root
 from ziggurat.core.errors import ConfigurationError, Denied, ModelError, Suspend, Timeout
@@ -259,7 +258,6 @@ async def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     assert handle.none_waiting()
 
 
-@few
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["ask", "cancel", "answer", "fail"])), max_size=25))
 def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[tuple[str, str]]) -> None:
     async def main() -> None:

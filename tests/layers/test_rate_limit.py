@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.clock import CLOCK
 from ziggurat.core.context import JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ModelError
@@ -241,7 +240,6 @@ ARRIVALS = st.lists(
 )
 
 
-@few
 @given(ARRIVALS, st.integers(1, 4), st.integers(10, 15), st.sampled_from([3.0, 1e9]))
 def test_no_window_ever_holds_more_than_the_limit(
     arrivals: list[tuple[int, int, int, int, bool]], requests: int, weight: int, max_wait: float

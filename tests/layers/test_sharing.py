@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import RUN_ID, Context, root
@@ -199,7 +198,6 @@ def size(tree: Any) -> int:
     return 1 + sum(map(size, tree))
 
 
-@few
 @given(st.lists(TREES, max_size=4), st.integers(1, 3), st.booleans(), st.integers(0, 40))
 def test_calls_beneath_calls_share_a_bulkhead_and_all_end(
     trees: list[Any], limit: int, together: bool, cancelled_after: int

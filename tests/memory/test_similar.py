@@ -41,7 +41,6 @@ def test_memories_that_say_the_same_are_found_in_groups() -> None:
     assert [each.places for each in find_same(models)] == [[0, 1, 2, 3]]  # vectors of different models
 
 
-@few
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "A", "really", "not"]), max_size=4).map(" ".join), max_size=10))
 def test_each_memory_is_in_the_group_of_its_wording(texts: list[str]) -> None:
     records = [record(number, text) for number, text in enumerate(texts)]
@@ -101,21 +100,18 @@ def as_read(text: str) -> str:
     return unicodedata.normalize("NFC", text).lower()
 
 
-@few
 @given(st.sampled_from([each for frames in FRAMES.values() for each in frames]), names, names)
 def test_another_name_is_never_the_same(frame: str, one: str, other: str) -> None:
     assume(as_read(one) != as_read(other))
     apart(frame.format(one), frame.format(other))
 
 
-@few
 @given(st.sampled_from([each for frames in FRAMES.values() for each in frames]), names, st.sampled_from(ENDINGS))
 def test_a_name_that_only_ends_differently_is_never_the_same(frame: str, name: str, ending: str) -> None:
     assume(as_read(name + ending) != as_read(name))
     apart(frame.format(name), frame.format(name + ending))
 
 
-@few
 @given(
     st.sampled_from(["It takes {} {} of it.", "Ann: {} {}", "{} {}", "温度是{}{}。"]), numbers, numbers, units, units
 )
@@ -126,13 +122,11 @@ def test_another_number_or_unit_is_never_the_same(frame: str, one: str, other: s
         apart(frame.format(one, unit), frame.format(one, other_unit))
 
 
-@few
 @given(st.sampled_from(OPPOSITES), names)
 def test_an_opposite_is_never_the_same(pair: tuple[str, str], name: str) -> None:
     apart(pair[0].format(name), pair[1].format(name))
 
 
-@few
 @given(
     st.sampled_from([each for frames in FRAMES.values() for each in frames]),
     names,

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.messages import stops
@@ -39,13 +38,11 @@ runs = st.builds(
 )
 
 
-@few
 @given(runs)
 def test_every_run_comes_back_through_json(run: AgentRun) -> None:
     assert decode(encode(run), AgentRun) == run
 
 
-@few
 @given(st.lists(messages, max_size=3).map(tuple))
 def test_every_request_comes_back_through_json(log: tuple[object, ...]) -> None:
     request = AgentRequest(log)  # type: ignore[arg-type]
@@ -168,7 +165,6 @@ def test_errors_amount_to_stops(error: BaseException, stop: Stop) -> None:
     assert stops.stop_of(error) == stop
 
 
-@few
 @given(st.lists(pending, max_size=3))
 def test_what_is_waited_for_is_read_by_reference_or_from_a_record(items: list[PendingItem]) -> None:
     assert pending_of(errors.Suspend(tuple(items))) == tuple(items)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.canonical import canonical
 
@@ -18,7 +17,6 @@ VALUES = st.recursive(
 )
 
 
-@few
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_it_means_the_same_and_is_written_in_one_way(value: dict[str, object]) -> None:
     written = json.dumps(value, indent=2)

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.messages.conversation import Conversation, Transcript, characters
@@ -34,13 +33,11 @@ def test_a_view_does_not_see_what_comes_later(talk: list[Message], cut: int) -> 
     assert len(conversation) == len(before) + len(after)
 
 
-@few
 @given(logs, logs)
 def test_digests_are_equal_when_messages_are(one: list[Message], other: list[Message]) -> None:
     assert (Transcript.of(*one).digest() == Transcript.of(*other).digest()) == (one == other)
 
 
-@few
 @given(talks, st.data())
 def test_a_digest_rolls_the_same_wherever_it_is_asked_for(log: list[Message], data: st.DataObject) -> None:
     conversation = Conversation()
@@ -52,7 +49,6 @@ def test_a_digest_rolls_the_same_wherever_it_is_asked_for(log: list[Message], da
         assert conversation.digest(length).hex() == Transcript.of(*log[:length]).digest()
 
 
-@few
 @given(logs)
 def test_each_change_of_a_message_changes_the_digest(log: list[Message]) -> None:
     digests = {Transcript.of(*log).digest()}
@@ -84,7 +80,6 @@ def test_an_index_beyond_the_view_is_an_error(index: int) -> None:
         view[index]
 
 
-@few
 @given(logs, logs)
 def test_views_are_equal_as_their_messages_are(one: list[Message], other: list[Message]) -> None:
     assert (Transcript.of(*one) == Transcript.of(*other)) == (one == other)
@@ -111,7 +106,6 @@ def test_a_view_reads_like_a_sequence() -> None:
     assert repr(view).startswith("Transcript([Message(role='user'")
 
 
-@few
 @given(logs)
 def test_a_view_comes_back_through_json(log: list[Message]) -> None:
     assert decode(encode(Transcript.of(*log)), Transcript) == log

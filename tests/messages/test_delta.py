@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.messages.delta import (
     Fold,
@@ -29,20 +28,17 @@ def fold(*deltas: PartDelta) -> Message:
     return folded.message()
 
 
-@few
 @given(replies)
 def test_a_message_taken_apart_folds_to_itself(message: Message) -> None:
     assert fold(*deltas_of(message)) == message
 
 
-@few
 @given(replies, st.data())
 def test_however_a_reply_is_cut_it_folds_to_the_same(message: Message, data: st.DataObject) -> None:
     cut = [piece for whole in deltas_of(message) for piece in data.draw(pieces(whole))]
     assert fold(*cut) == message
 
 
-@few
 @given(st.lists(replies, min_size=2, max_size=2), st.data())
 def test_a_fold_that_was_reset_knows_nothing_of_before(pair: list[Message], data: st.DataObject) -> None:
     folded = Fold()
@@ -55,14 +51,12 @@ def test_a_fold_that_was_reset_knows_nothing_of_before(pair: list[Message], data
     assert folded.message() == pair[1]
 
 
-@few
 @given(messages)
 def test_deltas_come_back_through_json(message: Message) -> None:
     deltas = list(deltas_of(message))
     assert decode(encode(deltas), list[PartDelta]) == deltas
 
 
-@few
 @given(replies)
 def test_a_fold_may_be_read_at_any_time(message: Message) -> None:
     folded = Fold()
@@ -122,7 +116,6 @@ def test_texts_and_thoughts_that_touch_become_one() -> None:
     assert fit(reply).parts == (Text("Well"), Thinking("so then"))
 
 
-@few
 @given(messages)
 def test_what_fits_a_conversation_is_as_its_deltas_fold(message: Message) -> None:
     made = fit(message)

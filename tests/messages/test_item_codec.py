@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.core.hand import HandClock
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError
@@ -56,7 +55,6 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return log
 
 
-@few
 @given(conversations())
 def test_a_conversation_comes_back_as_it_was(log: list[Message]) -> None:
     assert there_and_back(*log) == log
@@ -160,7 +158,6 @@ def test_an_error_of_another_kind_is_permanent(value: object) -> None:
     assert (message.tool_results[0].error, message.tool_results[0].text) == ("permanent", "no")
 
 
-@few
 @given(st.lists(items, max_size=8))
 def test_any_items_but_handoffs_are_told_exactly_once(history: list[RunItem]) -> None:
     messages = items_to_messages(history)

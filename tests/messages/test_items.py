@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.messages.items import (
@@ -160,7 +159,6 @@ def test_an_output_is_the_json_text_of_its_value(value: object, text: str) -> No
     assert to_messages([output(value)])[0].tool_results[0].text == text
 
 
-@few
 @given(st.lists(items, max_size=8))
 def test_every_item_but_a_handoff_is_told_exactly_once(history: list[RunItem]) -> None:
     messages = to_messages(history)
@@ -174,7 +172,6 @@ def test_every_item_but_a_handoff_is_told_exactly_once(history: list[RunItem]) -
     ]
 
 
-@few
 @given(st.lists(items, max_size=8))
 def test_items_are_chosen_by_type_in_order(history: list[RunItem]) -> None:
     for kind in (MessageItem, ToolCallItem, ToolOutputItem, HandoffItem):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat import Agent, tool
 from ziggurat.agents.output import AnswerReader
 from ziggurat.core import codec
@@ -131,7 +130,6 @@ values = st.recursive(
 )
 
 
-@few
 @given(values, st.integers(0, 8), st.booleans())
 def test_the_depth_is_that_of_the_decoded_value(value: object, extra: int, as_bytes: bool) -> None:
     """Brackets within strings do not count, and those after one another count once."""
@@ -194,7 +192,6 @@ def test_what_is_nested_too_deeply_is_handled_as_text(depth: int) -> None:
     assert text in str(items)
 
 
-@few
 @given(st.permutations(list(range(40))), st.integers(1, 60))
 def test_the_order_of_keys_does_not_matter_at_any_size(order: list[int], length: int) -> None:
     """Small and large values are sorted in different ways."""

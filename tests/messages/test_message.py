@@ -1,7 +1,6 @@
 import pytest
 from hypothesis import given
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
@@ -10,13 +9,11 @@ from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
 from .strategies import messages
 
 
-@few
 @given(messages)
 def test_every_message_comes_back_through_json(message: Message) -> None:
     assert decode(encode(message), Message) == message
 
 
-@few
 @given(messages)
 def test_views_follow_the_order_of_the_parts(message: Message) -> None:
     assert message.text == "".join(part.text for part in message.parts if isinstance(part, Text))

@@ -1,7 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message, assistant, user
@@ -50,7 +49,6 @@ responses = st.builds(
 )
 
 
-@few
 @given(requests)
 def test_every_request_comes_back_through_json(request: ModelRequest) -> None:
     again = decode(encode(request), ModelRequest)
@@ -59,13 +57,11 @@ def test_every_request_comes_back_through_json(request: ModelRequest) -> None:
     assert again.setup() == request.setup()
 
 
-@few
 @given(responses)
 def test_every_response_comes_back_through_json(response: ModelResponse) -> None:
     assert decode(encode(response), ModelResponse) == response
 
 
-@few
 @given(requests, st.lists(messages, max_size=3))
 def test_a_request_is_known_by_its_conversation_and_its_setup_apart(request: ModelRequest, log: list[Message]) -> None:
     same = ModelRequest(request.messages, "other instructions")
@@ -76,7 +72,6 @@ def test_a_request_is_known_by_its_conversation_and_its_setup_apart(request: Mod
     assert same.setup()["instructions"] == "other instructions"
 
 
-@few
 @given(settings, settings)
 def test_settings_are_laid_over_settings(under: ModelSettings, over: ModelSettings) -> None:
     both = under.updated(over)

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.messages.parts import Audio, Image, Part, Text, Thinking, ToolCall, ToolResult, tool_call
@@ -47,7 +46,6 @@ def test_a_fingerprint_is_blind_to_ids_spaces_and_the_order_of_keys(
     assert json.loads(first.canonical()) == arguments
 
 
-@few
 @given(json_objects, json_objects)
 def test_fingerprints_differ_as_arguments_do(one: dict[str, object], other: dict[str, object]) -> None:
     first, second = tool_call("x", v=one), tool_call("x", v=other)

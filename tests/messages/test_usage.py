@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.entries import Result
 from ziggurat.messages.usage import Tally, Usage, estimate_tokens, sum_of
@@ -15,7 +14,6 @@ from .strategies import usages
 FIELDS = [name for name in Usage.__struct_fields__ if name != "model"]
 
 
-@few
 @given(usages, usages, usages)
 def test_adding_does_not_mind_brackets_or_order(one: Usage, two: Usage, three: Usage) -> None:
     assert (one + two) + three == one + (two + three)
@@ -48,7 +46,6 @@ def test_usage_comes_back_through_json(usage: Usage) -> None:
     assert decode(encode(usage), Usage) == usage
 
 
-@few
 @given(st.lists(usages), st.lists(usages))
 def test_a_tally_counts_for_every_run_around_it(own: list[Usage], nested: list[Usage]) -> None:
     outer = Tally()
@@ -63,7 +60,6 @@ def test_a_tally_counts_for_every_run_around_it(own: list[Usage], nested: list[U
     assert (inner.model_calls, outer.model_calls) == (len(nested), len(own) + len(nested))
 
 
-@few
 @given(st.lists(st.tuples(st.sampled_from("abc"), usages)), st.integers(0, 9))
 def test_a_tally_sums_each_model_however_often_it_is_read(calls: list[tuple[str, Usage]], read: int) -> None:
     tally = Tally()

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.agents.agent import Agent
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
@@ -83,7 +82,6 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return log[: draw(st.integers(len(log) - 1, len(log)))] if log[-1].text == "a" else log
 
 
-@few
 @given(conversations(), st.integers(1, 12), st.integers(0, 4), st.integers(1, 80))
 def test_every_view_of_a_valid_conversation_is_valid(log: list[Message], last: int, first: int, tokens: int) -> None:
     for trim in (Trim(last=last), Trim(first=first, last=last), Trim(tokens=tokens)):

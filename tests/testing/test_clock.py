@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import LogInfo
@@ -19,7 +18,6 @@ def test_it_is_a_clock() -> None:
     assert (clock.now(), clock.monotonic()) == (5.0, 0.0)
 
 
-@few
 @given(st.lists(st.integers(0, 50), max_size=12), st.lists(st.integers(0, 20), max_size=12))
 def test_what_is_due_runs_in_order_of_time(waits: list[int], moves: list[int]) -> None:
     clock = HandClock()

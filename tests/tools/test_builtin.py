@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.core.clock import CLOCK, SystemClock
 from ziggurat.core.context import root
 from ziggurat.core.errors import InvalidArguments
@@ -89,7 +88,6 @@ def grown(children: st.SearchStrategy[tuple[str, Fraction]]) -> st.SearchStrateg
     return binary | children.map(lambda a: (f"-{a[0]}", -a[1])) | children.map(lambda a: (f"({a[0]})", a[1]))
 
 
-@few
 @given(st.recursive(LEAVES, grown, max_leaves=12))
 def test_calculator_agrees_with_fractions(case: tuple[str, Fraction]) -> None:
     expression, value = case
@@ -98,7 +96,6 @@ def test_calculator_agrees_with_fractions(case: tuple[str, Fraction]) -> None:
     assert found == value
 
 
-@few
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=8), st.data())
 def test_precedence_agrees_with_python(numbers: list[int], data: st.DataObject) -> None:
     signs = st.sampled_from(["+", "-", "*", "//", "%", "-  -", "*-"])
@@ -114,7 +111,6 @@ def test_precedence_agrees_with_python(numbers: list[int], data: st.DataObject) 
         assert calculator(expression) == value
 
 
-@few
 @given(st.text("0123456789.,+-*/%^()e x\u00d7", max_size=40) | st.text(max_size=40))
 def test_any_text_gives_a_number_or_a_clear_refusal(expression: str) -> None:
     with contextlib.suppress(InvalidArguments):

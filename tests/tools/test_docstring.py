@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.tools.docstring import Docstring, describe, parse
 
 GOOGLE = """Forecast for a city.
@@ -119,7 +118,6 @@ NAMES = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
 WORDS = st.lists(st.from_regex(r"[A-Za-z0-9,;'/]{1,8}", fullmatch=True), min_size=1, max_size=6).map(" ".join)
 
 
-@few
 @given(WORDS, st.dictionaries(NAMES, WORDS, min_size=1, max_size=5))
 def test_google_style_agrees_with_the_library(summary: str, parameters: dict[str, str]) -> None:
     body = "\n".join(f"    {name}: {text}" for name, text in parameters.items())
@@ -136,7 +134,6 @@ def test_any_text_is_read(text: str) -> None:
     assert isinstance(parse(text), Docstring)
 
 
-@few
 @given(
     st.lists(
         st.sampled_from(

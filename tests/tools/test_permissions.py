@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
@@ -46,7 +45,6 @@ def test_a_grant_of_no_known_name_is_refused(name: str) -> None:
         narrow_grants(Context("run"), frozenset({name}))
 
 
-@few
 @given(NAMES, NAMES, NAMES)
 def test_who_stands_beneath_never_has_more(one: frozenset[str], two: frozenset[str], three: frozenset[str]) -> None:
     ctx = Context("run")

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat.core.codec import decode, encode
@@ -326,7 +325,6 @@ JSON = st.recursive(
 )
 
 
-@few
 @given(JSON)
 def test_whatever_it_is_the_result_is_fit(value: object) -> None:
     try:

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from tests.core.examples import few
 from tests.tools.signatures import Colour, Place, Tree, problem, taking
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -323,7 +322,6 @@ def test_edited_arguments_are_validated_alike() -> None:
         found.validate({"city": "Rome", "days": "x"})
 
 
-@few
 @given(st.text(max_size=60) | st.text('{}[]":,0123456789abntrue\\u ', max_size=60))
 def test_any_text_is_decoded_or_refused(text: str) -> None:
     for found in (taking(int), taking(Any), taking(dict[str, float]), Signature.of(weather)):
@@ -331,7 +329,6 @@ def test_any_text_is_decoded_or_refused(text: str) -> None:
             assert isinstance(found.decode(text), dict)
 
 
-@few
 @given(
     st.dictionaries(
         st.sampled_from(["city", "days", "town", "ctx"]), st.none() | st.integers() | st.text() | st.floats()

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.usage import Usage
 from ziggurat.testing.server.reply_content import steps_of
@@ -61,14 +60,12 @@ def whole(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@few
 @given(parts=st.lists(part, max_size=4))
 def test_a_reply_is_the_same_live_and_as_a_whole(wire: Wire, parts: list[list[Any]]) -> None:
     pieces = pieces_of(parts)
     assert live(wire, pieces) == whole(wire, pieces)
 
 
-@few
 @given(parts=st.lists(part, max_size=4))
 def test_blocks_of_anthropic_follow_one_another(parts: list[list[Any]]) -> None:
     events = [event.event for event in live("messages", pieces_of(parts))]
@@ -83,7 +80,6 @@ def test_blocks_of_anthropic_follow_one_another(parts: list[list[Any]]) -> None:
     assert opened == 0
 
 
-@few
 @given(parts=st.lists(part, max_size=4))
 def test_the_events_of_responses_end_with_the_whole_response(parts: list[list[Any]]) -> None:
     pieces = [piece for piece in pieces_of(parts) if piece != TextDelta("")]

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from tests.core.examples import few
 from tests.models.http.support import Asked, serving
 from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
@@ -221,7 +220,6 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(ends)]
 
 
-@few
 @given(TEXTS, TEXTS, TEXTS, st.lists(st.integers(0, 500), max_size=12))
 def test_pieces_and_the_whole_are_masked_alike(text: str, thought: str, arguments: str, places: list[int]) -> None:
     deltas: list[PartDelta] = [ThinkingDelta(piece) for piece in cut(thought, places)]
@@ -241,7 +239,6 @@ def test_pieces_and_the_whole_are_masked_alike(text: str, thought: str, argument
     assert CANARY.lower() not in repr(shown.message()).lower()
 
 
-@few
 @given(TEXTS)
 def test_texts_without_the_key_are_unchanged(text: str) -> None:
     other = KeyMask("another-key-1234567890")

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.models.local.arithmetic import expression_in, in_digits
 from ziggurat.tools.arithmetic import evaluate
 
@@ -49,7 +48,6 @@ def test_what_is_found_can_be_read_back(text: str) -> None:
         assert expression_in(expression) is not None
 
 
-@few
 @given(st.integers(1, 99), st.integers(1, 99), st.integers(1, 99), st.sampled_from("+-*"), st.sampled_from("+-*"))
 def test_words_and_signs_mean_the_same(a: int, b: int, c: int, one: str, other: str) -> None:
     words = {"+": "plus", "-": "minus", "*": "times"}

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.models.local.fakes import WordCounter
 from ziggurat.models.local.copying import Copied, Copier
 from ziggurat.models.local.schema import fields_of
@@ -63,7 +62,6 @@ def test_what_the_request_states_is_copied_once() -> None:
 _FIELDS = st.sampled_from([S, WHOLE, N, {"type": "array", "items": S}, {"enum": ["a", "b c"]}, {**S, "format": "date"}])
 
 
-@few
 @given(
     st.text(max_size=60)
     | st.lists(st.sampled_from(["a", "b", "c", "1", "2.5", ",", "and", "Ann", "Lee"])).map(" ".join),

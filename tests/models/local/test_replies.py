@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.messages.delta import Fold, PartDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ToolSpec
@@ -85,7 +84,6 @@ def test_an_answer_is_asked_for_with_what_is_known() -> None:
     assert answer_prompt([], False, CITY).endswith(json.dumps(CITY))
 
 
-@few
 @given(
     st.text(),
     st.lists(st.tuples(st.text(min_size=1), ARGUMENTS), max_size=3),

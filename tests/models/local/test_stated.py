@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from ziggurat.messages.model import ToolSpec
 from ziggurat.models.local.stated import Statements
 
@@ -56,7 +55,6 @@ def test_what_is_stated(text: str, arguments: dict[str, Any], left: str) -> None
     assert stated(text, **arguments) == set(left.split())
 
 
-@few
 @given(st.text(), ARGUMENTS)
 def test_nothing_is_added_or_changed(text: str, arguments: dict[str, Any]) -> None:
     statements = Statements(text)

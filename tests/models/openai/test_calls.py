@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.models.openai.streams import DONE, call, chunk, said
 from ziggurat.messages.parts import ToolCall
 
@@ -131,7 +130,6 @@ made = st.lists(
 )
 
 
-@few
 @given(made, st.data(), st.booleans())
 def test_any_cut_of_any_calls_with_an_index_or_an_id(
     calls: list[tuple[str, str]], data: st.DataObject, by_index: bool

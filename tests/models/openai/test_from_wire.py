@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.models.openai.streams import usage
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.model import ModelResponse
@@ -182,7 +181,6 @@ json_values = st.recursive(
 )
 
 
-@few
 @given(json_values)
 def test_no_json_crashes_it(value: object) -> None:
     for body in ({"choices": [{"message": value}]}, value):

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.models.openai.inverse import messages_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.conversation import Conversation, Transcript
@@ -304,7 +303,6 @@ asked = st.lists(st.builds(Text, some) | media, min_size=1, max_size=3).map(lamb
 heard = st.builds(ToolResult, some, some, st.text(max_size=5)).map(tool_message)
 
 
-@few
 @given(st.lists(asked | said | heard, max_size=6), st.sampled_from(["mistral", "deepseek", "groq", "openrouter"]))
 def test_a_server_reads_what_was_meant(messages: list[Message], dialect: str) -> None:
     known = msgspec.structs.replace(DIALECTS[dialect], files=True, tool_names=True)

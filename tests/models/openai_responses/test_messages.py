@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tests.core.examples import few
 from tests.models.openai_responses.support import Json, call, message, played, read, reasoning, reply, stream, written
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import ConfigurationError
@@ -168,7 +167,6 @@ some_items = some.one_of(
 )
 
 
-@few
 @given(some.lists(some_items, max_size=6))
 def test_any_reply_goes_back_in_order(output: list[Json]) -> None:
     def gist(each: Json) -> Any:

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.core.examples import few
 from tests.samples import sample
 from ziggurat.messages.delta import Fold, PartDelta
 from ziggurat.messages.message import Message
@@ -152,7 +151,6 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@few
 @given(st.lists(WORDS, max_size=14), st.data())
 @example(["Thought: so", "\nAction: ", "add", '{"a": 1}'], None)
 def test_cutting_changes_nothing(words: list[str], data: st.DataObject | None) -> None:
