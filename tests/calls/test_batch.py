@@ -363,7 +363,7 @@ EFFECTS: dict[str, dict[str, Any]] = {
     "none": {"effect": "none"},
     "repeatable": {},
     "once": {"effect": "once"},
-    "once, ask": {"effect": "once", "interrupted": "ask"},
+    "once, report": {"effect": "once", "interrupted": "report"},
 }
 
 

@@ -179,7 +179,7 @@ def test_a_policy_that_makes_no_sense_is_refused_where_it_is_made() -> None:
         tool(interrupted="ask")(pay)
     with pytest.raises(ConfigurationError, match="'report', 'ask' or"):
         tool(effect="once", interrupted="never")(pay)  # type: ignore[call-overload]
-    assert raw_tool(pay, name="pay", description="Pay.", parameters={}).spec.interrupted == "report"
+    assert raw_tool(pay, name="pay", description="Pay.", parameters={}).spec.interrupted == "ask"
 
 
 async def test_happened_is_no_answer_to_a_request_for_approval() -> None:

@@ -22,6 +22,7 @@ from tests.samples import LONG
 from tests.stores.mortal import MortalStore
 from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.core.errors import StoreError
+from ziggurat.messages.agent import Decision, DidNotHappen, Happened, PendingItem
 from ziggurat.messages.validation import ValidationPolicy, validate
 from ziggurat.stores import FileStore, LocalLogs, SqliteStore
 from ziggurat.testing import assert_no_leaks
@@ -85,12 +86,20 @@ async def drive(tower: Tower, way: str, **options: Any) -> AgentRun:
     return await tower.root.run("go", **options)
 
 
-async def approve(tower: Tower, run: AgentRun) -> AgentRun:
-    """Approve what waits until the run has ended."""
+async def approve(tower: Tower, run: AgentRun, before: Sequence[str] = ()) -> AgentRun:
+    """Approve what waits until the run has ended, and find out which interrupted calls took effect, also `before`."""
+
+    def decide(item: PendingItem) -> Decision:
+        if not item.interrupted:
+            return Approve()
+        n = item.call.parsed()["n"]
+        done = f"{run.id}:{item.path} {n}" in (*before, *tower.effects)
+        return Happened(f"paid {n}") if done else DidNotHappen()
+
     for _ in range(20):
         if not run.pending:
             return run
-        run = await tower.root.resume(run.id, {item.id: Approve() for item in run.pending})
+        run = await tower.root.resume(run.id, {item.id: decide(item) for item in run.pending})
     raise AssertionError(f"still waiting after 20 resumes: {run.pending}")
 
 
@@ -120,7 +129,7 @@ async def interrupted(combination: Combination, place: Place, at: int) -> tuple[
     if await after.find("run:dies") is None:
         return None
     other = Tower(combination, after)
-    run = await approve(other, await other.root.run("go", run_id="dies"))
+    run = await approve(other, await other.root.run("go", run_id="dies"), tower.effects)
     return run, tower.effects + other.effects
 
 

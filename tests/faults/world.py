@@ -16,7 +16,7 @@ from ziggurat import Agent, Context, Event, ModelRequest, ModelResponse, Runnabl
 from ziggurat.core import SYSTEM_CLOCK, Clock, Store
 from ziggurat.core.entries import JournalEntry
 from ziggurat.messages import ToolCall, assistant, tool_call
-from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
+from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision, DidNotHappen, Happened, PendingItem
 from ziggurat.messages.events import ModelEnded, ToolEnded
 from ziggurat.runs.options import Environment
 
@@ -190,11 +190,14 @@ class World:
 
     async def happen(self, agent: Runnable[str], run: AgentRun) -> dict[str, Decision]:
         """Have something happen that a run waits for; return the decisions on what is asked."""
-        return {
-            item.id: Answer(True) if item.stage == "question" else Approve()
-            for item in run.pending
-            if item.needs_decision
-        }
+        return {item.id: self._decision_on(item) for item in run.pending if item.needs_decision}
+
+    def _decision_on(self, item: PendingItem) -> Decision:
+        """Return what a person decides, who looks into the ledger if it is asked whether a call took effect."""
+        if not item.interrupted:
+            return Answer(True) if item.stage == "question" else Approve()
+        done = [line for line in self.ledger.lines() if "effect" in line and line["path"] == item.path]
+        return Happened(f"{done[0]['effect']} {done[0]['number']} is done") if done else DidNotHappen()
 
     def judge(self, entries: Sequence[JournalEntry], results: dict[str, str], verdict: Verdict) -> None:
         """Compare the ledger with the record of a run that has ended."""

@@ -11,7 +11,6 @@ from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.calls.batch import not_executed
-from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.similar import similar
 from ziggurat.messages.caller import answer_in_text
@@ -138,7 +137,6 @@ CASES = [
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
     *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
     *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),
-    *over("calls.gate.digest_of_call", lambda text: digest_of_call(call_of(text)), JSON),
     *given("calls.batch.not_executed", lambda message: not_executed(message.tool_calls, "why"), MESSAGES),
     *over("agents.reply.repair_message", repair_message, TEXT[:2]),
     *given("agents.loop.AgentLoop", ran, MESSAGES),

@@ -370,7 +370,7 @@ async def test_an_effect_that_a_timeout_interrupted_is_not_done_again_but_report
     begun: list[str] = []
     clock = HandClock(auto=True)
 
-    @tool(effect="once")
+    @tool(effect="once", interrupted="report")
     async def transfer(to: str, ctx: Context) -> str:
         """Transfer."""
         begun.append(to)

@@ -222,7 +222,7 @@ async def test_a_cancelled_run_can_be_cancelled_again_when_it_is_resumed() -> No
 async def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
     world, store = World(), new_store()
 
-    @tool(effect="once")
+    @tool(effect="once", interrupted="report")
     async def pay(to: str) -> str:
         """Pay."""
         world.paid[to] += 1

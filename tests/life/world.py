@@ -124,7 +124,7 @@ class Process:
             """Look something up."""
             return world.note("look", ctx, n)
 
-        @tool(effect="once")
+        @tool(effect="once", interrupted="report")
         async def pay(n: int, ctx: Context) -> str:
             """Pay."""
             paid = world.note("pay", ctx, n)
@@ -137,12 +137,12 @@ class Process:
             await asyncio.sleep(0)
             return world.note("send", ctx, n)
 
-        @tool(approval=True, effect="once")
+        @tool(approval=True, effect="once", interrupted="report")
         async def wire(n: int, ctx: Context) -> str:
             """Send money, which a person must approve, and only once."""
             return world.note("wire", ctx, n)
 
-        @tool(effect="once")
+        @tool(effect="once", interrupted="report")
         async def lose(n: int, ctx: Context) -> str:
             """Act, and time out: whether it took effect is reported as unknown."""
             world.note("lose", ctx, n)
@@ -150,7 +150,7 @@ class Process:
                 await asyncio.Event().wait()
             raise AssertionError
 
-        @tool(effect="once", interrupted="ask")
+        @tool(effect="once")
         async def doubt(n: int, ctx: Context) -> str:
             """Act, and lose the connection, unless a person said that it did not happen before."""
             acted = world.note("doubt", ctx, n)

@@ -220,7 +220,7 @@ async def test_fail_fast_does_not_wait_for_ever_for_one_that_will_not_stop() -> 
 def test_what_fail_fast_cancelled_stays_cancelled_on_replay() -> None:
     begun: list[str] = []
 
-    @tool(effect="once")
+    @tool(effect="once", interrupted="report")
     async def pay() -> str:
         begun.append("pay")
         await asyncio.Event().wait()

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, kept_form, misfit, recorded_form
 from ziggurat.calls.failures import note_failure
 from ziggurat.calls.waiting import INBOX, inbox_of
-from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Decided, Record
@@ -116,11 +115,6 @@ WAITING_CALLS: Key[Callable[[ToolCall, Normalize], Awaitable[bool]]] = Key("wait
 
 SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
 """Saves in the session of the run what waits for a decision, for the next turn if this process is lost meanwhile."""
-
-
-def digest_of_call(call: ToolCall) -> str:
-    """Return a digest of what is called with which arguments, whichever run asked for it."""
-    return digest([call.name, call.arguments])
 
 
 async def _refuse_second(call: ToolCall, ctx: Context, normalize: Normalize) -> None:

@@ -3,6 +3,8 @@
 An agent that fails reports such calls that were started below it, so that nothing else is called in its place.
 """
 
+from asyncio import CancelledError
+
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
@@ -10,7 +12,7 @@ from ziggurat.core.entries import Decided, Failure, Intent, Record, Result, Retu
 from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.json_lines import as_error
-from ziggurat.core.path import is_beneath, is_tool_call
+from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, decision_of
 from ziggurat.messages.model import ToolSpec
@@ -32,9 +34,13 @@ async def make_once(
     own = frozen.call
     try:
         return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(frozen))
+    except CancelledError:
+        journal.acts.running.discard(ctx.path)
+        raise
     except Exception as error:
         if frozen.unknown is None and not (frozen.runs and is_lost(error)):
             raise
+        journal.acts.running.discard(ctx.path)
         record = journal.find(ctx.path)
         assert record is not None  # it has an intent
         if record.returned is not None:  # only layers around it failed
@@ -57,12 +63,13 @@ async def settle_unknown(
         NotRepeatable: the outcome is unknown, and the model gets that as an error.
         Suspend: there is no decision of a person yet.
     """
-    if spec.interrupted == "retry_if_idempotent" or record.never_began:
+    policy = spec.interrupted if record.pending is None else "ask"  # once a person was asked, that stands
+    if policy == "retry_if_idempotent" or record.never_began:
         return None
     if (failure := _failure_since(record, ctx)) is not None:
         text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
         raise NotRepeatable(text, kind="interrupted")
-    if spec.interrupted == "report":
+    if policy == "report":
         raise unknown
     decision = await _decision_on_interrupted(call, record, ctx)
     if isinstance(decision, Happened):
@@ -74,6 +81,32 @@ async def settle_unknown(
             kind="interrupted",
         )
     return None
+
+
+async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
+    """Have a person find out what came of equal calls of the run before a call runs, and note that it runs.
+
+    If the model was told that nobody knows, the question becomes that of this call, unless it has begun before.
+
+    Raises:
+        Suspend: a person is asked.
+    """
+    journal = journal_of(ctx)
+    unknown = False
+    for act in journal.acts.equal(intent.digest):
+        if act.path != ctx.path and not _is_running(act.path, journal):
+            _, known = await _what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
+            unknown = unknown or not known
+    if unknown and not begun:
+        journal.hold(intent)
+        await _decision_on_interrupted(as_type(intent.request, ToolCall), journal.find(ctx.path), ctx)
+    journal.acts.running.add(ctx.path)
+
+
+def _is_running(path: str, journal: LocalJournal) -> bool:
+    """Return whether a call runs in this process, and nothing around it has ended without it."""
+    results = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
+    return path in journal.acts.running and not any(results)
 
 
 def note_never_began(ctx: Context, journal: LocalJournal) -> None:
@@ -88,11 +121,13 @@ def _failure_since(record: Record, ctx: Context) -> ToolResult | None:
         if entry is record.intent:
             break
         if isinstance(entry, Result) and entry.path == ctx.path:
-            return as_type(entry.value, ToolResult)
+            result = as_type(entry.value, ToolResult)
+            if result.error != "interrupted":
+                return result
     return None
 
 
-async def _decision_on_interrupted(call: ToolCall, record: Record, ctx: Context) -> Decision:
+async def _decision_on_interrupted(call: ToolCall, record: Record | None, ctx: Context) -> Decision:
     """Return a person's decision on a call that was interrupted, and may or may not have taken effect.
 
     Raises:
@@ -144,11 +179,11 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
         return (unknown, False) if kind_of(as_error(outcome.error)) == "interrupted" else ("", True)
     if outcome is not None:
         result = as_type(outcome.value, ToolResult) if is_tool_call(intent.path) else _result_of_step(name, outcome)
-        if result.error not in (None, "interrupted"):
+        if result.error and (result.error != "interrupted" or record.never_began or _failure_since(record, ctx)):
             return "", True
         return f"{name}: {result.text:.500}", result.error is None
     decision = None if record.decided is None else decision_of(record.decided.decision)
-    if decision is None and intent.once == "ask":
+    if decision is None and (intent.once == "ask" or record.pending is not None):
         await _decision_on_interrupted(as_type(intent.request, ToolCall), record, ctx)
     if isinstance(decision, Happened):
         return f"{name}: {decision.result:.500}", True

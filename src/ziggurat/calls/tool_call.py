@@ -17,7 +17,7 @@ from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import failure_at, note_failure
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
-from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_unknown
+from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_equal, settle_unknown
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
@@ -184,6 +184,9 @@ class _LiveCall(Struct, eq=False):
         intended = self._may_be_lost(passed)
         own = ToolCall(passed.call.id, passed.call.name, passed.call.arguments)  # a copy that nothing below can reach
         approved = Frozen(own, self.entry.spec.effect, ctx.path)
+        if self.entry.spec.effect == "once":
+            begun = self.record is not None and self.record.intent is not None and not self.record.never_began
+            await settle_equal(self._intent(own), ctx, begun=begun)
         try:
             if intended:
                 await self.journal.write(self._intent(passed.call))

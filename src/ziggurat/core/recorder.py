@@ -325,16 +325,21 @@ class Recorder:
             self._known_composites = Composites(self.entries)
         return self._known_composites
 
+    @property
+    def acts(self) -> "Acts":
+        """The calls in the record that act once only."""
+        if self._acts is None:
+            from ziggurat.core import acts  # most runs never ask
+
+            self._acts = acts.Acts(self.entries)
+        return self._acts
+
     def acts_before(self, error: BaseException, /) -> list[Intent]:
         """Return the last intent of each call that acts once only and had begun when an error came, in their order.
 
         An error that came from the record came before all that is recorded after it.
         """
-        if self._acts is None:
-            from ziggurat.core import acts  # most runs never ask
-
-            self._acts = acts.Acts(self.entries)
-        return self._acts.before(self._answer_of(error))
+        return self.acts.before(self._answer_of(error))
 
     def is_entered(self, path: str, /) -> bool:
         """Return whether a composite was entered at or below `path`."""

@@ -368,5 +368,6 @@ def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = 
 
 
 def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
-    """Return the calls that a suspended run waits for."""
-    return tuple(as_type(item, PendingItem) for item in suspend.pending)
+    """Return the calls that a suspended run waits for, each once: several may wait for one."""
+    items = (as_type(item, PendingItem) for item in suspend.pending)
+    return tuple({item.id: item for item in items}.values())

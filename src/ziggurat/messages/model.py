@@ -33,7 +33,7 @@ with the conversation so far.
 Interrupted = Literal["report", "ask", "retry_if_idempotent"]
 """How to treat an interrupted call with ``effect="once"`` that may or may not have taken effect.
 
-`report` tells the model, `ask` waits for a person, `retry_if_idempotent` repeats the call under the same key.
+`ask` waits for a person, `report` tells the model, `retry_if_idempotent` repeats the call under the same key.
 """
 
 
@@ -61,7 +61,7 @@ class ToolSpec(Struct, frozen=True, omit_defaults=True):
     approval: bool = False
     timeout: float | None = None
     declared: bool = False
-    interrupted: Interrupted = "report"
+    interrupted: Interrupted = "ask"
     retries: int = 2
 
 

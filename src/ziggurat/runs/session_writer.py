@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import Normalize, expired
-from ziggurat.calls.gate import digest_of_call
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Context
@@ -170,7 +169,7 @@ class SessionWriter:
 
     async def waits(self, runs: Runs, clock: Clock, call: ToolCall, normalize: Normalize) -> bool:
         """Return whether another run of the session waits with an equal call, as the tool takes its arguments now."""
-        digest = digest_of_call(call)
+        digest = call.fingerprint()
         for run_id, digests in [*self._lease.state.waiting.items()]:
             if not digests or run_id == self.run_id:
                 continue
@@ -186,7 +185,7 @@ class SessionWriter:
         waiting, calls = list[Message](), tuple[str, ...]()
         if self.journal is not None and pending:
             waiting = waiting_steps(self.journal, pending)
-            calls = tuple(dict.fromkeys(map(digest_of_call, waiting_calls(self.journal, pending))))
+            calls = tuple(dict.fromkeys(map(ToolCall.fingerprint, waiting_calls(self.journal, pending))))
         entries = self._entries(start, [*own, *waiting], calls)
         end = start + len(own)
         if not entries and not waiting and end == self._asked:  # it was cancelled while people were asked

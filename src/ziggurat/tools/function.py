@@ -245,7 +245,7 @@ def tool(
     approval: bool = False,
     timeout: Seconds | None = None,
     validators: Sequence[Validator] = (),
-    interrupted: Interrupted = "report",
+    interrupted: Interrupted | None = None,
     retries: NonNegativeInt = 2,
 ) -> Callable[[F], FunctionTool[F]]: ...
 @checked
@@ -260,7 +260,7 @@ def tool(
     approval: bool = False,
     timeout: Seconds | None = None,
     validators: Sequence[Validator] = (),
-    interrupted: Interrupted = "report",
+    interrupted: Interrupted | None = None,
     retries: NonNegativeInt = 2,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool from a typed function, sync or async, or from an async generator whose pieces are emitted.
@@ -288,8 +288,9 @@ def tool(
         timeout: Seconds it may take.
         validators: Called with the arguments; each returns what is wrong with them, or None.
         interrupted: What to do about a call with ``effect="once"`` that began but has no result, as after a crash:
-            ``"report"`` tells the model, ``"ask"`` waits for a person to find out, ``"retry_if_idempotent"`` makes it
-            again with the same ``ctx.idempotency_key``, for which the function must take a Context.
+            ``"ask"``, the default, waits for a person to find out, ``"report"`` tells the model,
+            ``"retry_if_idempotent"`` makes it again with the same ``ctx.idempotency_key``, for which the function must
+            take a Context. Until the outcome is known, no call with the same arguments runs in this run.
         retries: How often in a row it may ask the model to try again, by raising `ModelRetry`; once more ends the run.
 
     Raises:
@@ -308,9 +309,13 @@ def tool(
             approval,
             timeout,
             permissions is not None,
-            interrupted,
+            interrupted or "ask",
             retries,
         )
+        if interrupted is not None and effect != "once":
+            raise ConfigurationError(
+                f"interrupted={interrupted!r} is for a tool with effect='once'; {spec.name} has effect={effect!r}"
+            )
         if interrupted == "retry_if_idempotent" and signature.context_parameter is None:
             raise ConfigurationError(
                 f"{spec.name} takes no Context, so it cannot pass ctx.idempotency_key on and would be done twice: add "
@@ -360,10 +365,6 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "
             "with name=..."
-        )
-    if spec.interrupted != "report" and spec.effect != "once":
-        raise ConfigurationError(
-            f"interrupted={spec.interrupted!r} is for a tool with effect='once'; {spec.name} has effect={spec.effect!r}"
         )
     return spec
 
