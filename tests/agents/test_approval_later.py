@@ -12,6 +12,7 @@ import pytest
 
 from tests.agents.clerk import clerk, waiting
 from tests.hard_cases.support import ByTurn, results
+from tests.samples import sample
 from tests.stores import places
 from tests.stores.places import PLACES, Place, new_store, opening
 from tests.stores.server import schema
@@ -30,7 +31,7 @@ from ziggurat.tools.function import tool
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=sample(PLACES, 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

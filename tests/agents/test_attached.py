@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import turns
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.attached import AttachedRun
@@ -53,7 +54,7 @@ def agent(store: Store | None, gates: Gates | None = None, **options: Any) -> Ag
     return Agent(model, tools=[look, pay], approvals=Approvals(Rule("pay")), store=store, **options)
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_status_and_result_of_a_run_that_another_process_drives(kind: str, tmp_path: Path) -> None:
     place, gates = PLACES[kind](tmp_path), Gates()
     here, elsewhere = place(), place()
@@ -119,7 +120,7 @@ async def test_an_unknown_run_is_an_error_where_it_is_read(stored: bool, tmp_pat
             await read
 
 
-@pytest.mark.parametrize("kind", [*PLACES, "none"])
+@pytest.mark.parametrize("kind", sample([*PLACES, "none"], 3))
 @pytest.mark.parametrize("ids", ["chosen", "fresh", "of a test"])
 async def test_a_handle_has_the_id_at_once_and_waits_for_the_record(kind: str, ids: str, tmp_path: Path) -> None:
     store = None if kind == "none" else PLACES[kind](tmp_path)()
@@ -177,7 +178,7 @@ async def test_inside_another_run_a_handle_has_the_id_of_that_run() -> None:
     assert ids == [run.id]
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it_or_removes_it(
     kind: str, tmp_path: Path
 ) -> None:

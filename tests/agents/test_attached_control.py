@@ -2,11 +2,13 @@
 
 import asyncio
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -63,8 +65,7 @@ def texts(run: AgentRun[Any]) -> list[str]:
     return [message.text or "".join(result.text for result in message.tool_results) for message in run.messages]
 
 
-@pytest.mark.parametrize("after_step", [False, True])
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize(("kind", "after_step"), sample(product(PLACES, [False, True]), 4))
 async def test_a_run_is_cancelled_and_can_be_resumed(after_step: bool, kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk = Desk()
@@ -89,7 +90,7 @@ async def test_a_run_is_cancelled_and_can_be_resumed(after_step: bool, kind: str
         assert (run.stop, texts(run)[-2:]) == (stops.Completed(), ["by the way", "done"])
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_run_is_redirected_while_a_tool_runs(kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (tool_call("wait"), "done")
@@ -115,7 +116,7 @@ async def test_in_the_same_process_a_run_without_a_store_is_controlled_too() -> 
 
 
 @pytest.mark.parametrize("session", [False, True])
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: bool, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (tool_call("look"), tool_call("pay"), "done")
@@ -135,7 +136,7 @@ async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: 
         assert (resumed.text, resumed.observations) == ("done", ("seen", "paid"))
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk = Desk()
@@ -148,7 +149,7 @@ async def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_pa
 
 
 @pytest.mark.parametrize("verb", ["inject", "redirect"])
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str, kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (tool_call("pay"), "done")
@@ -165,7 +166,7 @@ async def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str,
         assert run.observations[0] == "paid" if verb == "inject" else "redirected" in run.observations[0]
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_continued(
     kind: str, tmp_path: Path
 ) -> None:
@@ -188,7 +189,7 @@ async def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_con
         assert not (await one.recover()).runs
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_the_first_of_two_decisions_counts(kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (assistant(tool_call("pay"), tool_call("wait")), "done")

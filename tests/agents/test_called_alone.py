@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import Folded, texts
+from tests.samples import sample
 from tests.stores.places import opening
 from tests.wrong import wrong
 from ziggurat import Agent, Approve, Budget, ConfigurationError, Key, Runnable, open_stream, stack, tool, user
@@ -86,7 +87,7 @@ async def test_what_is_made_of_agents_answers_outside_of_runs(made: str, streame
     assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
 
 
-@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
 def test_it_is_kept_and_goes_on_as_any_run(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:
@@ -207,7 +208,7 @@ async def _silent(run: AgentRun, ctx: Context):  # type: ignore[no-untyped-def]
     return AgentRequest((user(run.text),))
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["memory", "sqlite", "file"], 1))
 def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:
@@ -233,7 +234,7 @@ def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(
         asyncio.run(main(place))
 
 
-@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
 def test_a_function_that_does_not_say_what_it_returns_is_refused_where_that_is_stored(
     kind: str, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.checkpoints import Checkpoint, Checkpoints
@@ -26,7 +27,7 @@ def agent(store: Store | str, *replies: Any) -> Agent:
     return Agent(ScriptedModel(*said), tools=[look], store=store)
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_they_are_found_again_after_a_restart(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     first, second = place(), place()

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.agents.flow_trees import Trial, plant, tree
-from tests.stores.places import PLACES, new_store, reopened, used
+from tests.samples import sample
+from tests.stores.places import new_store, reopened, used
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Failure, Intent, JournalEntry, Result
 from ziggurat.core.json_lines import as_error
@@ -42,8 +44,7 @@ def unknown_in(entries: list[JournalEntry]) -> bool:
     return bool(begun - {entry.path for entry in outcomes_in(entries)})
 
 
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "postgres"])
+@pytest.mark.parametrize(("place", "seed"), sample(product(["memory", "file", "sqlite"], range(12)), 9))
 def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_path: Path) -> None:
     shape = ("handled", tree(random.Random(seed)), ("step", "step z"))
 

@@ -1,12 +1,14 @@
 """Stop policies: when a run stops, and which policy decides first."""
 
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable
+from tests.samples import pairs, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.output import Output
 from ziggurat.agents.stop import (
@@ -113,9 +115,9 @@ def test_until_tool_called_wants_a_call_that_ran_and_succeeded(reason: str) -> N
     if options.pop("before", None):  # the call that used the budget up succeeded, in another step
         policy = policy & stop_when(lambda progress: progress.step > 1)
         first = [tool_call("submit", text="a"), first]
-        run = Agent(ScriptedModel(*first, "end"), tools=tools, stop=policy, **options).run_sync("go")
     else:
-        run = Agent(ScriptedModel(first, "end"), tools=tools, stop=policy, **options).run_sync("go")
+        first = [first]
+    run = Agent(ScriptedModel(*first, "end"), tools=tools, stop=policy, **options).run_sync("go")
     assert run.stop == stops.Completed()
     assert run.text == "end"
     assert run.failed_tool_calls == 1
@@ -131,9 +133,11 @@ WHOLE = ("stop", "other", "tool_calls")
 CUT = ("length", "content_filter", "refusal", "error")
 
 
-@pytest.mark.parametrize("store", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
-@pytest.mark.parametrize("policy", [None, until_no_tool_calls(), max_steps(9) | until_no_tool_calls()])
-@pytest.mark.parametrize("finish", [*WHOLE, *CUT])
+STORES = ("memory:", "sqlite:///{}/runs.db", "file:///{}/runs")
+POLICIES = (None, until_no_tool_calls(), max_steps(9) | until_no_tool_calls())
+
+
+@pytest.mark.parametrize(("finish", "policy", "store"), pairs([*WHOLE, *CUT], POLICIES, STORES))
 def test_an_answer_that_is_not_whole_ends_the_run_as_such(
     finish: FinishReason, policy: Policy | None, store: str, tmp_path: Path
 ) -> None:
@@ -164,9 +168,9 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("policy", ENDS)
-@pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
-@pytest.mark.parametrize("finish", [*WHOLE, *CUT])
+@pytest.mark.parametrize(
+    ("finish", "mode", "policy"), sample(product([*WHOLE, *CUT], ["native", "tool", "prompted"], ENDS), 24)
+)
 def test_an_answer_that_fits_its_type_is_whole_however_it_ended(
     finish: FinishReason, mode: OutputMode, policy: str
 ) -> None:
@@ -217,9 +221,14 @@ class Nonsense(BasePolicy):
         return self.answer if self.where == "step" else None
 
 
-@pytest.mark.parametrize("answer", ["stop", True, 0, False, stops.Completed, ()])
-@pytest.mark.parametrize("where", ["response", "step"])
-@pytest.mark.parametrize("around", [lambda policy: policy, lambda policy: policy | max_steps(9)])
+@pytest.mark.parametrize(
+    ("around", "where", "answer"),
+    pairs(
+        [lambda policy: policy, lambda policy: policy | max_steps(9)],
+        ["response", "step"],
+        ["stop", True, 0, False, stops.Completed, ()],
+    ),
+)
 def test_a_policy_that_returns_nonsense_is_named(around: Any, where: str, answer: object) -> None:
     policy = around(Nonsense(where, answer))
     agent = Agent(ScriptedModel(*CALLS), tools=[echo, submit], stop=policy)
@@ -339,7 +348,6 @@ async def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_
     with pytest.raises(Timeout) as caught:
         went.raise_for_stop()
     assert caught.value.seconds == 5
-    assert str(caught.value) == "the run timed out after 5 s"
 
 
 @pytest.mark.parametrize(

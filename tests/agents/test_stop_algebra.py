@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
 from ziggurat.messages import stops
@@ -77,31 +79,30 @@ async def look() -> str:
     return "seen"
 
 
-def _stop_of(policy: BasePolicy) -> tuple[int, Any]:
-    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy, max_steps=STEPS).run_sync("go")
+def _stop_of(policy: BasePolicy, limit: int | None = STEPS) -> tuple[int, Any]:
+    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy, max_steps=limit).run_sync("go")
     return run.steps, run.stop
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_a_composed_policy_stops_when_the_booleans_say(seed: int) -> None:
-    said = _drawn(Random(seed), 3, phases=True)
+_seeds = st.integers(0, 10**6)
+
+
+@settings(max_examples=amount(60, 2000))
+@given(_seeds, st.booleans())
+def test_composed_policies_stop_as_the_booleans_do(seed: int, phases: bool) -> None:
+    said = _drawn(Random(seed), 3, phases=phases)
     steps, stop = _stop_of(said.policy)
-    if said.holds:
-        assert steps == min(said.holds)
-        assert isinstance(stop, stops.StopCondition)
-    else:
+    if not said.holds:
         assert (steps, stop) == (STEPS, stops.MaxSteps(STEPS))
+        return
+    assert steps == min(said.holds)
+    assert isinstance(stop, stops.StopCondition)
+    if not phases:  # every part is asked at the same time, so the reason is known too
+        assert stop == stops.StopCondition(said.says[steps])
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_a_composed_policy_says_why_it_stops_now(seed: int) -> None:
-    said = _drawn(Random(seed), 3, phases=False)
-    if said.holds:
-        first = min(said.holds)
-        assert _stop_of(said.policy) == (first, stops.StopCondition(said.says[first]))
-
-
-@pytest.mark.parametrize("seed", range(40))
+@settings(max_examples=amount(10, 200))
+@given(_seeds)
 def test_max_steps_combine_as_the_larger_and_the_smaller(seed: int) -> None:
     random = Random(seed)
 
@@ -113,18 +114,15 @@ def test_max_steps_combine_as_the_larger_and_the_smaller(seed: int) -> None:
         return (first & second, max(one, other)) if random.random() < 0.5 else (first | second, min(one, other))
 
     policy, limit = drawn(random.randint(1, 3))
-    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy).run_sync("go")
-    assert (run.steps, run.stop) == (limit, stops.MaxSteps(limit))
+    assert _stop_of(policy, None) == (limit, stops.MaxSteps(limit))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_max_steps_joined_with_a_condition_end_when_both_hold(seed: int) -> None:
-    random = Random(seed)
-    least, holds = random.randint(1, 50), random.randint(1, 50)
-    late = Leaf("late", frozenset(range(holds, 100)), early=random.random() < 0.5)
-    policy = max_steps(least) & late if random.random() < 0.5 else late & max_steps(least)
-    run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=policy).run_sync("go")
-    assert run.steps == min(max(least, holds), max(25, least + 25))
+@settings(max_examples=amount(10, 200))
+@given(st.integers(1, 50), st.integers(1, 50), st.booleans(), st.booleans())
+def test_max_steps_joined_with_a_condition_end_when_both_hold(least: int, holds: int, early: bool, first: bool) -> None:
+    late = Leaf("late", frozenset(range(holds, 100)), early)
+    policy = max_steps(least) & late if first else late & max_steps(least)
+    assert _stop_of(policy, None)[0] == min(max(least, holds), max(25, least + 25))
 
 
 class Counting(BasePolicy):
@@ -140,7 +138,8 @@ class Counting(BasePolicy):
         return stops.StopCondition() if progress.step == STEPS else None
 
 
-@pytest.mark.parametrize("seed", range(30))
+@settings(max_examples=amount(10, 200))
+@given(_seeds)
 def test_a_policy_that_occurs_several_times_is_asked_once(seed: int) -> None:
     random, counting = Random(seed), Counting()
 

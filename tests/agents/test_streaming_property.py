@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless, turns
+from tests.samples import amount, sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ModelError
 from ziggurat.core.layer import stack
@@ -120,7 +121,7 @@ def _agent(script: Script, store: LocalLogs | None = None) -> Agent:
     return Agent(model, tools=[echo, slow, broken, helper], store=store)
 
 
-@settings(max_examples=150)
+@settings(max_examples=amount(50, 300))
 @given(scripts(), st.integers(1, 4))
 def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: Script, buffer: int) -> None:
     async def both() -> tuple[AgentRun, AgentRun, Folded, Folded]:
@@ -142,7 +143,7 @@ def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: S
     assert [type(event) for event in read.events][-1].__name__ == "AgentEnded"
 
 
-@settings(max_examples=25)
+@settings(max_examples=amount(8, 50))
 @given(scripts(), st.integers(1, 3))
 def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: Script, buffer: int) -> None:
     async def left(after: int) -> LocalLogs:
@@ -156,7 +157,7 @@ def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: 
 
     async def every() -> None:
         plain, heard = await streamed(_agent(script), "go")
-        for after in range(1, len(heard.events)):
+        for after in sample(range(1, len(heard.events)), 4):
             store = elsewhere(await left(after), "r")
             again = Folded()
             run = await _agent(script, store).resume("r", listeners=[again])

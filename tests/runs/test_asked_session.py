@@ -10,6 +10,7 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.runs.test_waiting_session import Desk
+from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, tool
 from ziggurat.core.store import Store
@@ -20,7 +21,7 @@ from ziggurat.stores.addresses import connect
 from ziggurat.stores.session import Session
 
 
-@pytest.fixture(params=["memory", "sqlite", "file"])
+@pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

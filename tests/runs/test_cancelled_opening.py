@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import RunExists
@@ -61,7 +63,7 @@ class _Slow:
             await task
 
 
-@pytest.fixture(params=OPENS)
+@pytest.fixture(params=sample(OPENS, 2))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Return a store of each kind; the test closes it."""
     return OPENS[request.param](tmp_path)
@@ -94,8 +96,7 @@ WAYS: dict[str, Callable[[Agent], Coroutine[Any, Any, object]]] = {
 }
 
 
-@pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "times"), sample(product(WAYS, [1, 3]), 4))
 async def test_a_run_that_is_cancelled_while_it_is_created_is_cancelled(store: Any, way: str, times: int) -> None:
     if "session" in way:  # the session's log is created first
         await _agent(store).run("q", session="s")

@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Runnable, Toolbox, tool
 from ziggurat.core.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
@@ -70,7 +71,7 @@ class Ledger:
         return [wire, pay, look, hang]
 
 
-@pytest.fixture(params=["memory", "sqlite", "file"])
+@pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

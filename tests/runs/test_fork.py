@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.support import assert_sendable
+from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat import AgentRequest, Context, Key, Middleware, ModelRequest
 from ziggurat.agents.agent import Agent
@@ -55,7 +56,7 @@ class World:
         return Agent(model, tools=[read, send, *tools], middleware=middleware, store=store)
 
 
-@pytest.fixture(params=[*PLACES, "by reference"])
+@pytest.fixture(params=sample([*PLACES, "by reference"], 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.samples import sample
 from tests.stores.places import PLACES, opening
 from tests.stores.records import ids_of
 from ziggurat.agents.agent import Agent
@@ -49,7 +50,7 @@ async def test_what_cannot_be_a_label_is_refused_by_every_verb(labels: dict[str,
         assert ids_of(store) == ["r"]
 
 
-@pytest.mark.parametrize("kind", [*PLACES, "none"])
+@pytest.mark.parametrize("kind", sample([*PLACES, "none"], 3))
 async def test_runs_and_what_waits_in_them_are_found_by_label(kind: str, tmp_path: Path) -> None:
     store = None if kind == "none" else PLACES[kind](tmp_path)()
     model = ScriptedModel(always=tool_call("pay"))
@@ -87,7 +88,7 @@ async def test_a_listing_shows_labels_as_the_record_has_them() -> None:
     assert info.labels == (await agent.attach("r").status()).labels == {"mail": "(hidden)"}
 
 
-@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
 def test_labels_belong_to_a_turn_and_not_to_its_session(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -70,7 +71,7 @@ class Mistaken(Middleware):
 
 
 @pytest.mark.parametrize("within", ["model", "agent"])
-@pytest.mark.parametrize("kind", [None, *PLACES])
+@pytest.mark.parametrize("kind", sample([None, *PLACES], 3))
 async def test_what_a_lost_call_has_cost_is_on_record_in_every_store_or_in_none(
     kind: str | None, within: str, tmp_path: Path
 ) -> None:

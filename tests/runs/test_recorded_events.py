@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -107,8 +109,7 @@ def told(events: list[Any]) -> list[tuple[str, str, list[Any]]]:
     )
 
 
-@pytest.mark.parametrize("kind", [*PLACES, "none"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("kind", "seed"), sample(product([*PLACES, "none"], range(6)), 8))
 async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     here = elsewhere = None
@@ -148,7 +149,7 @@ async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_p
             await store.close()
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_reader_of_a_run_that_waits_gets_the_request_and_the_decision(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     here, elsewhere = place(), place()
@@ -171,7 +172,7 @@ async def test_a_reader_of_a_run_that_waits_gets_the_request_and_the_decision(ki
         await store.close()
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_reader_gets_the_steps_that_act_once_only(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     here, elsewhere = place(), place()
@@ -192,7 +193,7 @@ async def test_a_reader_gets_the_steps_that_act_once_only(kind: str, tmp_path: P
         await store.close()
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_when_the_last_item_has_come_the_run_can_be_continued(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     here, elsewhere = place(), place()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.agent import AgentRun, Approve
@@ -36,7 +37,7 @@ WAYS: dict[str, Callable[[Agent[Any], str], Awaitable[AgentRun]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_only_a_run_that_had_ended_before_is_replayed(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     here, elsewhere = place(), place()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, flow
@@ -64,7 +65,7 @@ def test_to_send_reads_as_much_of_a_long_run_as_of_a_short_one() -> None:
     assert asyncio.run(rows_read(2)) == asyncio.run(rows_read(500))
 
 
-@pytest.mark.parametrize("kind", PLACES_AND_HERE)
+@pytest.mark.parametrize("kind", sample(PLACES_AND_HERE, 2))
 def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         def order() -> Flow[None, str]:
@@ -115,7 +116,7 @@ async def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
     assert (await order.resume("r")).output == "30 yes"
 
 
-@pytest.mark.parametrize("kind", PLACES_AND_HERE)
+@pytest.mark.parametrize("kind", sample(PLACES_AND_HERE, 2))
 @pytest.mark.parametrize("verb", ["inject", "redirect"])
 def test_messages_are_stored_as_they_may_be_recorded(verb: str, kind: str, tmp_path: Path) -> None:
     @tool(approval=True)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agents.support import assert_sendable
+from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
@@ -36,7 +37,7 @@ from ziggurat.testing.clock import settle
 from ziggurat.tools.function import tool
 
 
-@pytest.fixture(params=[*PLACES, "by reference"])
+@pytest.fixture(params=sample([*PLACES, "by reference"], 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with opening(request.param, tmp_path) as place:
         yield place
@@ -369,7 +370,7 @@ def test_wrong_use_raises_at_once() -> None:
             _ = agent(None, "x").run("Hi", session=impossible)
 
 
-@pytest.mark.parametrize("kind", ["by reference", "memory", "sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
 @pytest.mark.parametrize("how", ["run", "run_sync", "add_items"])
 def test_a_session_is_not_waited_for_in_the_run_that_writes_it(how: str, kind: str, tmp_path: Path) -> None:
     told: list[str] = []

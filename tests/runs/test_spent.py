@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import (
     Agent,
@@ -37,7 +38,7 @@ from ziggurat.testing.clock import HandClock
 COST = Usage(10, 1, requests=1)
 
 
-@pytest.fixture(params=["by reference", "memory", "sqlite", "file"])
+@pytest.fixture(params=sample(["by reference", "memory", "sqlite", "file"], 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended, Opened
@@ -57,7 +58,7 @@ class World:
         return Agent(ScriptedModel(*said), tools=[look_up, send_mail], store=store, name=name)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=sample(PLACES, 2))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place

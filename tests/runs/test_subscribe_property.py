@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.stores.places import PLACES
+from tests.samples import sample
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended, JournalEntry
 from ziggurat.core.event import Event
@@ -51,12 +53,13 @@ async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEn
     return heard
 
 
-@pytest.mark.parametrize("kind", PLACES)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("kind", "seed"), sample(product(PLACES, range(5)), 6))
 async def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        await check(here, elsewhere, random.Random(seed))
+
+
+async def check(here: Store, elsewhere: Store, chance: random.Random) -> None:
     one, other = agent(here), agent(elsewhere)
     run = one.start("Read it", run_id="r")
     while await here.find("run:r") is None:  # noqa: ASYNC110
@@ -68,5 +71,3 @@ async def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> Non
     count = len(await here.read("run:r"))
     for heard in await asyncio.gather(*near, *far, *late):
         assert [number for number, _ in heard] == list(range(1, count + 1))
-    for store in (here, elsewhere):
-        await store.close()

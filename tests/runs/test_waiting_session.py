@@ -10,6 +10,7 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn
+from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, Modify, tool
 from ziggurat.agents.flow import flow
@@ -24,7 +25,7 @@ from ziggurat.teams.desk import handoffs
 from ziggurat.testing import HandClock
 
 
-@pytest.fixture(params=["memory", "sqlite", "file"])
+@pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     with opening(request.param, tmp_path) as place:
         yield place
