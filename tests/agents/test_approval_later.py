@@ -12,7 +12,7 @@ import pytest
 
 from tests.agents.clerk import clerk, waiting
 from tests.hard_cases.support import ByTurn, results
-from tests.samples import sample
+from tests.samples import pairs, sample
 from tests.stores import places
 from tests.stores.places import PLACES, Place, new_store, opening
 from tests.stores.server import schema
@@ -53,7 +53,7 @@ URLS: dict[str, Callable[[Path], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", URLS)
+@pytest.mark.parametrize("kind", sample(URLS, 1))
 def test_each_phase_is_another_process(kind: str, tmp_path: Path) -> None:
     url = URLS[kind](tmp_path)
     ledger = tmp_path / "ledger"
@@ -213,15 +213,18 @@ def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
 # -- while an approver in another process is asked -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
-@pytest.mark.parametrize("answer", [Approve(), Deny("no, too"), Modify({"amount": 3}), None])
 @pytest.mark.parametrize(
-    ("posted", "observed", "paid"),
-    [(Approve(), "paid 5", [5]), (Deny("no"), "denied: no", []), (Modify({"amount": 1}), "paid 1", [1])],
+    ("kind", "answer", "outcome"),
+    pairs(
+        ["memory", "sqlite", "file"],
+        [Approve(), Deny("no, too"), Modify({"amount": 3}), None],
+        [(Approve(), "paid 5", [5]), (Deny("no"), "denied: no", []), (Modify({"amount": 1}), "paid 1", [1])],
+    ),
 )
 def test_the_first_decision_stands_whoever_makes_it(
-    kind: str, answer: Decision | None, posted: Decision, observed: str, paid: list[int], tmp_path: Path
+    kind: str, answer: Decision | None, outcome: tuple[Decision, str, list[int]], tmp_path: Path
 ) -> None:
+    posted, observed, paid = outcome
     made: list[int] = []
 
     @tool

@@ -93,15 +93,12 @@ def test_what_stops_it_is_told_to_the_model() -> None:
 
 
 async def test_its_events_stand_beneath_the_call() -> None:
-    async def run() -> list[tuple[str, str]]:
-        outer = Agent(
-            ScriptedModel(tool_call("helper", input="x"), "done"), tools=[Agent(ScriptedModel("in"), name="helper")]
-        )
-        _, heard = await streamed(outer, "go")
-        told = [event for event in heard.events if isinstance(event, (AgentStarted, AgentEnded))]
-        return [(type(event).__name__, event.path) for event in told]
-
-    assert await run() == [
+    outer = Agent(
+        ScriptedModel(tool_call("helper", input="x"), "done"), tools=[Agent(ScriptedModel("in"), name="helper")]
+    )
+    _, heard = await streamed(outer, "go")
+    told = [event for event in heard.events if isinstance(event, (AgentStarted, AgentEnded))]
+    assert [(type(event).__name__, event.path) for event in told] == [
         ("AgentStarted", "agent"),
         ("AgentStarted", "agent/step-1/tool-1:helper/helper"),
         ("AgentEnded", "agent/step-1/tool-1:helper/helper"),

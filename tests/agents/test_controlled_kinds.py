@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -105,8 +107,7 @@ KINDS: list[Callable[[Gate, Store], Runnable[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("session", [False, True])
-@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize(("make", "session"), sample(product(KINDS, [False, True]), 7))
 async def test_a_run_that_is_cancelled_elsewhere_ends_as_it_would_when_it_is_resumed(
     make: Callable[[Gate, Store], Runnable[Any]], session: bool, tmp_path: Path
 ) -> None:

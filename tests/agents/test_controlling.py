@@ -6,6 +6,7 @@ import pytest
 
 from tests.agents.controlling import cancelled_while_killed, told_while_killed
 from tests.agents.working import address
+from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.messages import stops
 
@@ -14,14 +15,14 @@ def _url(kind: str, folder: Path) -> str:
     return schema() if kind == "postgres" else address(kind, folder)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
+@pytest.mark.parametrize("kind", sample(["sqlite", "file", "postgres"], 1))
 async def test_each_message_is_taken_once_and_in_order_whenever_the_driver_is_killed(kind: str, tmp_path: Path) -> None:
     texts, run = await told_while_killed(_url(kind, tmp_path), messages=6, kills=2, seed=len(kind))
     assert [message.text for message in run.messages if message.role == "user"] == ["Go", *texts]
     assert (run.stop, run.text) == (stops.Completed(), "done")
 
 
-@pytest.mark.parametrize(("kind", "pause"), [("sqlite", 0.2), ("file", 0.0)])
+@pytest.mark.parametrize(("kind", "pause"), sample([("sqlite", 0.2), ("file", 0.0)], 1))
 async def test_a_cancel_holds_though_the_driver_is_killed_and_stops_no_later_resume(
     kind: str, pause: float, tmp_path: Path
 ) -> None:

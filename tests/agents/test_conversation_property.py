@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agents.support import turns
+from tests.samples import amount
 from tests.stores.records import ids_of
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import Compaction, Recent, over_messages
@@ -64,7 +65,7 @@ def assert_valid(run: AgentRun) -> None:
         assert wrong is None, (wrong, list(messages))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(40, 200))
 @given(replies, policies, st.booleans())
 def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
     async def main() -> None:
@@ -78,7 +79,7 @@ def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: An
     asyncio.run(main())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(15, 100))
 @given(replies, st.integers(0, 40), st.booleans())
 def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
     async def main() -> None:

@@ -71,15 +71,12 @@ async def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_pat
 
 
 async def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
-    async def run() -> AgentRun:
-        handle = Agent(ScriptedModel(["a", *[PAUSE] * 10])).start("go")
-        waiting = asyncio.ensure_future(handle.result())
-        await turns(2)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        return await handle.result()
-
-    assert (await run()).stop == stops.Completed()
+    handle = Agent(ScriptedModel(["a", *[PAUSE] * 10])).start("go")
+    waiting = asyncio.ensure_future(handle.result())
+    await turns(2)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert (await handle.result()).stop == stops.Completed()
 
 
 async def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> None:

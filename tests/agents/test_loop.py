@@ -183,11 +183,8 @@ async def test_a_reply_is_kept_as_its_deltas_fold(parts: tuple[Any, ...]) -> Non
 
 
 async def test_events_tell_how_it_went_in_order() -> None:
-    async def run() -> list[str]:
-        _, heard = await streamed(Agent(ScriptedModel(tool_call("echo", text="a"), "b"), tools=[echo]), "go")
-        return [f"{type(event).__name__} {event.path}" for event in heard.events]
-
-    assert await run() == [
+    _, heard = await streamed(Agent(ScriptedModel(tool_call("echo", text="a"), "b"), tools=[echo]), "go")
+    assert [f"{type(event).__name__} {event.path}" for event in heard.events] == [
         "AgentStarted agent",
         "StepStarted agent/step-1",
         "ModelStarted agent/step-1/model",
@@ -258,10 +255,9 @@ async def test_an_agent_serves_many_runs_at_once() -> None:
     model = ScriptedModel(always=lambda request: f"re: {request.messages[-1].text}")
     agent = Agent(model)
 
-    async def many() -> list[str]:
-        return [run.text for run in await asyncio.gather(*[agent.run(str(number)) for number in range(200)])]
-
-    assert await many() == [f"re: {number}" for number in range(200)]
+    assert [run.text for run in await asyncio.gather(*[agent.run(str(number)) for number in range(200)])] == [
+        f"re: {number}" for number in range(200)
+    ]
 
 
 async def test_a_model_that_pauses_is_let_go_on_with_the_conversation_as_it_is() -> None:

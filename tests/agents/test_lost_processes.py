@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended
@@ -55,7 +56,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file"])
+@pytest.mark.parametrize("kind", sample(["sqlite", "file"], 1))
 async def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
     command = [sys.executable, "-c", PROCESS]
@@ -162,7 +163,7 @@ async def test_after_the_limit_nothing_is_called() -> None:
     await asyncio.gather(*lost.tasks, return_exceptions=True)
 
 
-@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path)
     here, elsewhere = place(), place()

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, field_validator
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
+from tests.samples import pairs
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.core.context import Context
@@ -88,31 +89,23 @@ def test_an_answer_of_a_type(mode: OutputMode) -> None:
     assert ("JSON Schema" in (request.instructions or "")) == (mode == "prompted")
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("kind", "value", "expected"),
+    ("kind", "values", "expected"),
     [
-        (int, 3, 3),
-        (list[str], ["a"], ["a"]),
-        (Literal["x", "y"], "x", "x"),
-        (City | None, None, None),
-        (dict[str, int], None, None),
-        (Town, None, Town("Eridu")),
-        (Village, None, Village(name="Eridu")),
+        (int, {"value": 3}, 3),
+        (list[str], {"value": ["a"]}, ["a"]),
+        (Literal["x", "y"], {"value": "x"}, "x"),
+        (City | None, {"value": None}, None),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (Town, {"name": "Eridu"}, Town("Eridu")),
+        (Village, {"name": "Eridu"}, Village(name="Eridu")),
     ],
     ids=str,
 )
-def test_other_types(mode: OutputMode, kind: Any, value: Any, expected: Any) -> None:
-    if kind == dict[str, int]:
-        run, _ = _run(mode, kind, _answer(mode, a=1))
-        assert run.output == {"a": 1}
-    elif kind in (Town, Village):
-        run, _ = _run(mode, kind, _answer(mode, name="Eridu"))
-        assert run.output == expected
-    else:
-        run, _ = _run(mode, kind, _answer(mode, value=value))
-        assert run.output == expected
-        assert run.stop == stops.Completed()
+def test_other_types(kind: Any, values: dict[str, Any], expected: Any) -> None:
+    for mode in MODES:
+        run, _ = _run(mode, kind, _answer(mode, **values))
+        assert (run.output, run.stop) == (expected, stops.Completed())
 
 
 @pytest.mark.parametrize(
@@ -131,12 +124,18 @@ def test_models_of_pydantic_within_other_types(kind: Any, text: str, expected: A
         output.read(text.replace("Ur", "ur"))
 
 
-@pytest.mark.parametrize("finish", ["length", "content_filter", "refusal", "error"])
-@pytest.mark.parametrize("text", ["I cannot", '{"name": "U', ""])
-@pytest.mark.parametrize(("mode", "kind"), [*((mode, City) for mode in MODES), ("tool", City | str), ("native", int)])
+@pytest.mark.parametrize(
+    ("typed", "text", "finish"),
+    pairs(
+        [*((mode, City) for mode in MODES), ("tool", City | str), ("native", int)],
+        ["I cannot", '{"name": "U', ""],
+        ["length", "content_filter", "refusal", "error"],
+    ),
+)
 def test_an_answer_that_is_not_whole_ends_the_run_as_such(
-    mode: OutputMode, kind: Any, text: str, finish: FinishReason
+    typed: tuple[OutputMode, Any], text: str, finish: FinishReason
 ) -> None:
+    mode, kind = typed
     cut = ModelResponse(assistant(text), finish)
     run, model = _run(mode, kind, cut, output_validator=lambda answer, ctx: pytest.fail("it is no answer"))
     assert (run.stop, run.finish, run.text) == (stops.Incomplete(finish), finish, text)
@@ -218,10 +217,10 @@ def test_json_is_found_among_words(text: str) -> None:
     assert AnswerReader.of(City, ScriptedModel("x", output_modes=["prompted"])).read(text).name == "Ur"
 
 
-@pytest.mark.parametrize("text", ["", "Ur", "[]", "{", '{"name": 1', "null", '{"name": "a"} {"name": "b"}', "}{"])
-def test_what_cannot_be_read_is_said_to_the_model(text: str) -> None:
-    with pytest.raises(InvalidArguments, match="City"):
-        AnswerReader.of(City, ScriptedModel("x")).read(text)
+def test_an_answer_without_one_object_of_the_type_is_refused() -> None:
+    for text in ("", "Ur", "[]", "{", '{"name": 1', "null", '{"name": "a"} {"name": "b"}', "}{"):
+        with pytest.raises(InvalidArguments, match="City"):
+            AnswerReader.of(City, ScriptedModel("x")).read(text)
 
 
 def test_tools_are_called_before_the_answer_and_calls_beside_it_are_not_executed() -> None:
@@ -266,10 +265,10 @@ def test_a_mode_that_the_model_has_not_is_refused() -> None:
         Agent(ScriptedModel("x"), output=Output(City, "native"))
 
 
-@pytest.mark.parametrize("retries", [-1, 1.5, True, "two", None])
-def test_a_number_of_repairs_that_cannot_be_is_refused(retries: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"Output\(retries=...\) is a whole number of at least 0; got"):
-        Output(City, retries=retries)
+def test_a_number_of_repairs_is_whole_and_not_negative() -> None:
+    for retries in (-1, 1.5, True, "two", None):
+        with pytest.raises(ConfigurationError, match="retries"):
+            Output(City, retries=retries)  # type: ignore[arg-type]
 
 
 def test_a_tool_with_the_name_of_the_answer_is_refused() -> None:

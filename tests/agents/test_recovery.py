@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agents.recovering import RUNS
+from tests.samples import sample
 from tests.stores.places import opening
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
@@ -56,7 +57,7 @@ async def _begin(agent: Agent, prompt: str, run_id: str, **options: Any) -> None
         await agent.run(prompt, run_id=run_id, environment=Environment(probe=_dies), **options)
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", sample(STORES, 2))
 def test_turns_of_one_session_go_on_in_their_order(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         await _agent(new_store()).run("hello", run_id="zero", session="alice")
@@ -79,7 +80,7 @@ def test_turns_of_one_session_go_on_in_their_order(kind: str, tmp_path: Path) ->
         asyncio.run(go(place))
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", sample(STORES, 2))
 def test_interrupted_runs_of_the_agent_go_on_and_no_others(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         store = new_store()
@@ -106,7 +107,7 @@ def test_interrupted_runs_of_the_agent_go_on_and_no_others(kind: str, tmp_path: 
         asyncio.run(go(new_store))
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", sample(STORES, 2))
 def test_what_is_wrong_with_one_run_does_not_stop_the_others(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,7 +183,7 @@ async def test_an_agent_without_a_store_has_nothing_to_recover() -> None:
         await Agent(ScriptedModel("x")).recover()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file", "postgres"])
+@pytest.mark.parametrize("kind", sample(["postgres", "sqlite", "file"], 1))
 def test_two_processes_share_the_runs_of_one_that_was_killed_and_double_none(kind: str, tmp_path: Path) -> None:
     url = {"sqlite": f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL", "file": f"file://{tmp_path}/runs"}.get(kind)
     url, ledger = url or schema(), tmp_path / "ledger"

@@ -1,12 +1,14 @@
 """Resuming a run, and replaying it."""
 
 import asyncio
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, hello, turns
+from tests.samples import sample
 from tests.stores.places import stores
 from tests.stores.records import dump_of, plant
 from tests.wrong import wrong
@@ -211,8 +213,9 @@ async def test_a_failed_run_goes_on_where_it_failed() -> None:
     assert len(model.calls) == 3
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "file"])
-@pytest.mark.parametrize("failing", ["model", "policy", "tool"])
+@pytest.mark.parametrize(
+    ("failing", "kind"), sample(product(["model", "policy", "tool"], ["memory", "sqlite", "file"]), 4)
+)
 async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
     failing: str, kind: str, tmp_path: Path
 ) -> None:

@@ -315,14 +315,11 @@ def test_detached_starts_a_run_of_its_own_and_is_told() -> None:
 async def test_listeners_hear_a_stream_too() -> None:
     heard: list[Event] = []
 
-    async def run() -> list[Event]:
-        read: list[Event] = []
-        async with hello().stream("go", listeners=[heard.append]) as events:
-            async for event in events:
-                read.append(event)
-        return read
-
-    assert await run() == heard
+    read: list[Event] = []
+    async with hello().stream("go", listeners=[heard.append]) as events:
+        async for event in events:
+            read.append(event)
+    assert read == heard
 
 
 async def test_the_response_before_the_end_is_an_error_that_says_so() -> None:

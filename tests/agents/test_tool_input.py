@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
 from tests.agents.support import assert_sendable, elsewhere
+from tests.samples import sample
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.tool_input import AGENT_INPUT
 from ziggurat.core.context import Context
@@ -88,9 +90,9 @@ def _run(kind: Any, arguments: str, box: str = "list", **settings: Any) -> tuple
     return run, seen, model
 
 
-@pytest.mark.parametrize("box", BOXES)
-@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
-def test_the_value_is_in_the_prompt_and_in_the_context(kind: Any, value: Any, box: str) -> None:
+@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 8))
+def test_the_value_is_in_the_prompt_and_in_the_context(example: tuple[Any, Any], box: str) -> None:
+    kind, value = example
     run, seen, model = _run(kind, '{"amount": 2, "item": "tea"}', box)
     assert run.observations == ("ordered",)
     assert seen == [value]
@@ -108,12 +110,12 @@ def test_its_schema_is_that_of_the_tool(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in INPUTS], ids=NAMES)
-@pytest.mark.parametrize("arguments", ["{}", '{"item": 3}', '{"item": "tea", "amount": 0}', "[]", "no"])
-def test_what_does_not_fit_is_told_to_the_model(kind: Any, arguments: str) -> None:
-    run, seen, model = _run(kind, arguments)
-    assert run.messages[2].tool_results[0].error == "invalid_arguments"
-    assert not seen
-    assert not model.calls
+def test_a_value_that_does_not_fit_is_an_error_for_the_model(kind: Any) -> None:
+    for arguments in ("{}", '{"item": 3}', '{"item": "tea", "amount": 0}', "[]", "no"):
+        run, seen, model = _run(kind, arguments)
+        assert run.messages[2].tool_results[0].error == "invalid_arguments"
+        assert not seen
+        assert not model.calls
 
 
 def test_the_value_has_its_defaults() -> None:
@@ -137,9 +139,11 @@ def test_a_type_without_named_fields_is_refused(kind: Any) -> None:
         Agent(ScriptedModel("x"), name="helper").as_tool(input_type=kind)
 
 
-@pytest.mark.parametrize("box", BOXES)
-@pytest.mark.parametrize(("kind", "value"), INPUTS, ids=NAMES)
-async def test_the_value_is_there_again_after_an_approval_in_another_process(kind: Any, value: Any, box: str) -> None:
+@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 8))
+async def test_the_value_is_there_again_after_an_approval_in_another_process(
+    example: tuple[Any, Any], box: str
+) -> None:
+    kind, value = example
     seen: list[Any] = []
 
     def instructions(ctx: Context) -> str:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.messages.strategies import usages
+from tests.samples import amount as examples
+from tests.samples import sample
 from tests.stores.places import PLACES, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ModelError
@@ -86,8 +88,8 @@ async def finished(team: Team, opens: Any) -> AgentRun:
     return run
 
 
-@settings(max_examples=10)
-@pytest.mark.parametrize("kind", sorted(PLACES))
+@settings(max_examples=examples(4, 20))
+@pytest.mark.parametrize("kind", sample(sorted(PLACES), 2))
 @given(stages=STAGES)
 def test_a_run_knows_the_usage_of_each_model(
     kind: str, tmp_path_factory: pytest.TempPathFactory, stages: list[tuple[str, bool]]
@@ -112,6 +114,7 @@ def test_a_run_knows_the_usage_of_each_model(
 # -- the tally -----------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=examples(40, 200))
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(NAMES), usages, st.booleans())))
 def test_a_tally_has_a_sum_by_model_whenever_it_is_read(calls: list[tuple[bool, str, Usage, bool]]) -> None:
     outer = Tally()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agents.working import Storm, address, storm_acts, with_lease
+from tests.samples import amount, sample
 from tests.stores.places import opening
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
@@ -49,7 +50,7 @@ async def _all_end(agent: Agent, worker: "Worker[Any]", *run_ids: str) -> list[A
         return list(await asyncio.gather(*(agent.attach(run_id).result() for run_id in run_ids)))
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", sample(STORES, 2))
 def test_a_submitted_run_is_driven_by_a_worker_elsewhere(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         agent = _agent(new_store())
@@ -153,7 +154,7 @@ async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first
     assert run.output == "agreed: True"
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", sample(STORES, 2))
 def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(kind: str, tmp_path: Path) -> None:
     async def go(new_store: Callable[[], Store]) -> None:
         goes_on, started = asyncio.Event(), asyncio.Semaphore(0)
@@ -221,13 +222,14 @@ async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pyt
 
 
 @pytest.mark.parametrize(
-    ("kind", "kills", "pauses", "drains"), [("sqlite", 1, 1, 1), ("file", 1, 0, 1), ("postgres", 1, 1, 0)]
+    ("kind", "kills", "pauses", "drains"), sample([("sqlite", 1, 1, 1), ("file", 1, 0, 1), ("postgres", 1, 1, 0)], 1)
 )
 async def test_each_run_ends_once_whatever_happens_to_workers(
     kind: str, kills: int, pauses: int, drains: int, tmp_path: Path
 ) -> None:
     url = with_lease(schema() if kind == "postgres" else address(kind, tmp_path))
     acts = storm_acts(kills, pauses, drains, seed=len(kind))
-    outcome = await Storm(url, tmp_path, 2, acts).rage(60)
-    assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (60, [], [])
+    runs = amount(20, 60)
+    outcome = await Storm(url, tmp_path, 2, acts).rage(runs)
+    assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (runs, [], [])
     assert sum(outcome.acts.values()) == kills + pauses + drains

@@ -198,13 +198,10 @@ async def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_t
         assert (run.text, run.observations[1], paid) == ("done", "paid", ["x"])
         return False
 
-    async def every() -> int:
-        writes = 0
-        while not await at(writes):
-            writes += 1
-        return writes
-
-    assert await every() == ENOUGH
+    writes = 0
+    while not await at(writes):
+        writes += 1
+    assert writes == ENOUGH
 
 
 async def test_points_are_told_before_and_after_what_is_written(place: Place) -> None:

@@ -16,7 +16,7 @@ from ziggurat import Agent, Approvals, Approve, Deny, Modify, tool
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
-from ziggurat.messages.agent import AgentRun, Answer, Decision
+from ziggurat.messages.agent import Answer, Decision
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.runs.options import Environment
@@ -98,13 +98,10 @@ async def test_the_next_run_sees_what_waits_and_does_not_ask_twice(
 
 
 async def test_after_the_decision_the_same_may_be_asked_again(place: Place) -> None:
-    async def main() -> AgentRun:
-        desk = Desk(place, nested=False)
-        (item,) = (await desk.agent(desk.call).run("refund", session="ada", run_id="a")).pending
-        await desk.agent("Done.").resume("a", {item.id: Approve()})
-        return await desk.agent(desk.call).run("once more", session="ada")
-
-    assert len((await main()).pending) == 1
+    desk = Desk(place, nested=False)
+    (item,) = (await desk.agent(desk.call).run("refund", session="ada", run_id="a")).pending
+    await desk.agent("Done.").resume("a", {item.id: Approve()})
+    assert len((await desk.agent(desk.call).run("once more", session="ada")).pending) == 1
 
 
 @pytest.mark.parametrize("answer", [Answer(True), Deny("no")])

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable
+from tests.samples import amount
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.compaction import (
     Compaction,
@@ -82,7 +83,7 @@ def search(text: str) -> str:
     return f"found {text} " * 40
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=amount(25, 200))
 @given(conversations, selectors, reducers, st.integers(0, 3), st.integers(0, 2))
 def test_every_selector_and_reducer_leaves_a_valid_conversation(
     history: list[Message], keep: Selector, reduce: list[Reducer], calls: int, overflows: int
@@ -111,7 +112,7 @@ def test_every_selector_and_reducer_leaves_a_valid_conversation(
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(40, 200))
 @given(conversations, st.integers(1, 400), st.integers(0, 6), st.floats(0, 1), st.integers(1, 12), st.integers(1, 5))
 def test_what_matters_and_what_is_recent_stays_in_order(
     history: list[Message], tokens: int, recent: int, threshold: float, most: int, window: int
@@ -130,7 +131,7 @@ def test_what_matters_and_what_is_recent_stays_in_order(
     assert sum(each.count for each in budget.segments) + len(budget.kept) <= len(blocks)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(20, 100))
 @given(st.integers(0, 10_000), st.sampled_from(["answer", "drop"]), selectors, reducers)
 def test_orphans_are_gone_afterwards(seed: int, orphans: Any, keep: Selector, reduce: list[Reducer]) -> None:
     whole = valid_conversation(seed, minimum=6, maximum=30, must_have_tool_calls=True)
@@ -140,7 +141,7 @@ def test_orphans_are_gone_afterwards(seed: int, orphans: Any, keep: Selector, re
     assert validate(shorter, SENDABLE) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=amount(12, 60))
 @given(conversations, selectors, reducers)
 def test_what_tools_said_stays_data(history: list[Message], keep: Selector, reduce: list[Reducer]) -> None:
     run = Agent(ScriptedModel("done"), middleware=[Compaction(over_messages(3), keep=keep, reduce=reduce)]).run_sync(

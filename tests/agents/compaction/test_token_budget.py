@@ -1,9 +1,10 @@
 """TokenBudget: a conversation within a number of tokens."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.samples import amount
 from ziggurat.agents.compaction import TokenBudget, keyword_density, recency_decay
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.conversation import characters
@@ -67,6 +68,7 @@ def test_quarterly_results_score_by_keywords() -> None:
 WORDS = st.lists(st.sampled_from(["ok", "Alice Smith", "Berlin.", "result", "nothing of note was said here.", "a"]))
 
 
+@settings(max_examples=amount(40, 200))
 @given(st.lists(st.tuples(WORDS, st.booleans()), max_size=30), st.integers(0, 5), st.floats(0, 1))
 def test_the_result_is_never_longer_and_every_note_is_shorter_than_its_turns(
     said: list[tuple[list[str], bool]], recent: int, threshold: float
