@@ -118,7 +118,7 @@ async def test_what_expired_is_denied_also_when_nothing_is_said(place: Place, tm
     assert sum("expired" in each.text for each in results(run)) == 2
     assert (tmp_path / "ledger").read_text() == "looked ada up\n"
     for seconds in (0, -1.0, float("inf"), True, "1"):
-        with pytest.raises(ConfigurationError, match=r"Approvals\(expires=...\) is a number of seconds above 0"):
+        with pytest.raises(ConfigurationError, match="expires"):
             Approvals(expires=seconds)  # type: ignore[arg-type]
 
 

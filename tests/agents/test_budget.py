@@ -238,7 +238,7 @@ async def test_money_is_reserved_spent_and_remembered() -> None:
 
 def test_a_model_without_a_known_price_is_an_error_before_it_is_asked() -> None:
     model = ScriptedModel("never")
-    with pytest.raises(ConfigurationError, match=r"what 'scripted' costs.*price="):
+    with pytest.raises(ConfigurationError, match="price="):
         Agent(model, budget=Budget(cost=1, price=lambda model, usage: None)).run_sync("go")
     assert model.calls == []
 

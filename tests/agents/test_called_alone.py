@@ -196,7 +196,7 @@ async def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
 
 
 async def test_a_request_of_another_kind_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"takes an AgentRequest.* run\(\.\.\.\) takes text"):
+    with pytest.raises(ConfigurationError, match="AgentRequest"):
         await _agent("answer")(wrong("go"), root())
 
 
@@ -241,7 +241,7 @@ def test_a_function_that_does_not_say_what_it_returns_is_refused_where_that_is_s
     async def main(place: Callable[[], Any]) -> None:
         service = pipeline(_agent(*["draft"] * 3), _silent, _agent(*["end"] * 3, name="second"))
         assert (await Runnable(service).run("go")).text == "end"
-        with pytest.raises(ConfigurationError, match="annotate what _silent returns, -> AgentRequest"):
+        with pytest.raises(ConfigurationError, match="_silent"):
             await Runnable(service, store=place()).run("go")
 
     with opening(kind, tmp_path) as place:

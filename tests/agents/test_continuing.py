@@ -201,7 +201,7 @@ async def test_what_a_continued_run_cannot_take_is_refused_by_every_verb(argumen
 async def test_decisions_are_for_a_run_that_is_continued() -> None:
     agent = Desk(None).agent
     for arguments in ({"decisions": {"x": Approve()}}, {"strict": True}):
-        with pytest.raises(ConfigurationError, match="neither prompt nor history"):
+        with pytest.raises(ConfigurationError, match="prompt"):
             await agent.run("go", run_id="r", **arguments)
         with pytest.raises(ConfigurationError, match=r"there is nothing to answer|neither prompt nor history"):
             await agent.run(**arguments)

@@ -260,7 +260,7 @@ def test_a_result_that_is_not_as_annotated_is_refused() -> None:
     async def count() -> int:
         return wrong("three")  # type: ignore[no-any-return]
 
-    with pytest.raises(ConfigurationError, match="the flow count returned 'three'"):
+    with pytest.raises(ConfigurationError, match="three"):
         count.run_sync()
 
 
@@ -270,7 +270,7 @@ def test_a_flow_with_another_input_than_text_or_an_object_is_no_tool() -> None:
         return 2 * number
 
     assert double.run_sync(4).output == 8
-    with pytest.raises(ConfigurationError, match="the flow double cannot be a tool"):
+    with pytest.raises(ConfigurationError, match="double"):
         double.as_tool()
 
 

