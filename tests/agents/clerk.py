@@ -28,13 +28,11 @@ def clerk(store: Any, ledger: Path, **settings: Any) -> Agent:
 
     @tool
     def look_up(name: str) -> str:
-        """Look somebody up."""
         note(f"looked {name} up")
         return f"{name} is known"
 
     @tool(effect="once", approval=True)
     def pay(to: str, amount: int = 5) -> str:
-        """Pay somebody."""
         note(f"paid {amount} to {to}")
         return f"paid {amount} to {to}"
 

@@ -25,13 +25,11 @@ def agent_of(url: str, ledger: Path, *, hangs: bool) -> Agent:
 
     @tool(effect="once")
     async def pay(ctx: Context) -> str:
-        """Pay."""
         note("pay", ctx)
         return "paid"
 
     @tool(effect="none")
     async def wait(ctx: Context) -> str:
-        """Wait."""
         if hangs:
             note("waiting", ctx)
             await asyncio.Event().wait()
@@ -40,7 +38,6 @@ def agent_of(url: str, ledger: Path, *, hangs: bool) -> Agent:
 
     @tool(effect="once")
     async def thank(ctx: Context) -> str:
-        """Thank."""
         note("thank", ctx)
         return "thanked"
 

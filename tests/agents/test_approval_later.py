@@ -166,17 +166,14 @@ def fetcher(store: Any) -> Agent:
 
     @tool(approval=True, permissions=[])
     def ask() -> str:
-        """Ask."""
         return "asked"
 
     @tool(permissions=["network"])
     def fetch() -> str:
-        """Fetch."""
         return "fetched"
 
     @tool
     def undeclared() -> str:
-        """Do something."""
         return "done"
 
     model = ByTurn(tool_call("ask"), (tool_call("fetch"), tool_call("undeclared")), "end")
@@ -229,7 +226,6 @@ def test_the_first_decision_stands_whoever_makes_it(
 
     @tool
     def pay(amount: int) -> str:
-        """Pay."""
         made.append(amount)
         return f"paid {amount}"
 

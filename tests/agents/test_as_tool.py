@@ -73,7 +73,6 @@ def test_bad_arguments_are_told_to_the_model(arguments: str) -> None:
 
 def test_what_stops_it_is_told_to_the_model() -> None:
     async def echo() -> str:
-        """Echo."""
         return "x"
 
     looping = Agent(ScriptedModel(always=["so far", tool_call("echo")]), tools=[echo], name="helper", max_steps=2)
@@ -133,7 +132,6 @@ def test_agents_stand_within_each_other_to_the_depth_allowed() -> None:
 
 def test_an_agent_that_calls_itself_is_stopped_by_depth() -> None:
     async def again(ctx: Context) -> str:
-        """Ask the agent itself."""
         return (await agent.run("again")).text
 
     model = ScriptedModel(
@@ -151,7 +149,6 @@ async def test_an_approval_at_the_bottom_suspends_the_whole_and_resumes() -> Non
 
     @tool(approval=True)
     async def act() -> str:
-        """Act."""
         did.append("x")
         return "acted"
 
@@ -173,7 +170,6 @@ def test_a_tool_that_acts_once_cannot_be_made_of_agents() -> None:
 
     @tool(effect="once")
     async def pay() -> str:
-        """Pay."""
         return (await helper.run("x")).text
 
     with pytest.raises(ConfigurationError, match="effect='once'"):

@@ -39,14 +39,12 @@ class Gates:
 def agent(store: Store | None, gates: Gates | None = None, **options: Any) -> Agent[Any]:
     @tool(effect="none")
     async def look(page: int) -> str:
-        """Look at a page."""
         if gates is not None:
             await gates.pass_through(page)
         return f"page {page}"
 
     @tool(effect="once")
     def pay() -> str:
-        """Pay."""
         return "paid"
 
     usage = Usage(input=10, output=2, requests=1)
@@ -167,7 +165,6 @@ async def test_inside_another_run_a_handle_has_the_id_of_that_run() -> None:
 
     @tool
     async def ask() -> str:
-        """Ask."""
         handle = helper.start("Help")
         assert await handle.recorded()
         ids.append(handle.id)

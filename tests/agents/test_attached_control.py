@@ -35,21 +35,18 @@ class Desk:
     def agent(self, store: Store | None, *replies: Any, **options: Any) -> Agent[Any]:
         @tool(effect="none")
         async def look() -> str:
-            """Look."""
             self.looked.set()
             await asyncio.sleep(0.005)
             return "seen"
 
         @tool(effect="none")
         async def wait() -> str:
-            """Wait."""
             self.waits.set()
             await self.goes_on.wait()
             return "waited"
 
         @tool(approval=True)
         async def pay() -> str:
-            """Pay."""
             return "paid"
 
         model = ScriptedModel(*replies) if replies else ScriptedModel(always=_until_heard)

@@ -70,7 +70,6 @@ def test_what_is_wrong_with_a_run_within_is_told_to_the_tool_that_asked() -> Non
 
     @tool
     def asks() -> str:
-        """Ask nothing."""
         return helper.run_sync("").text
 
     run = Agent(ScriptedModel(tool_call("asks"), "end"), tools=[asks]).run_sync("go")
@@ -80,7 +79,6 @@ def test_what_is_wrong_with_a_run_within_is_told_to_the_tool_that_asked() -> Non
 def test_tools_in_threads_that_run_event_loops_of_their_own_do_not_starve_each_other() -> None:
     @tool
     def leaf() -> str:
-        """Be quick."""
         return "leaf"
 
     @tool

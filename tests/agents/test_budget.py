@@ -144,12 +144,10 @@ def test_steps_count_the_turns_of_all_loops_and_not_repairs() -> None:
 def _searching(did: list[str], store: LocalLogs | None = None, approval: bool = False, **limits: Any) -> Agent:
     @tool(approval=approval)
     async def search(what: str) -> str:
-        """Search."""
         did.append(what)
         return f"found {what}"
 
     async def think() -> str:
-        """Think."""
         return "hm"
 
     def reply(request: ModelRequest) -> Any:
@@ -214,7 +212,6 @@ def _price(model: str, usage: Usage) -> Decimal:
 def _spender(store: LocalLogs, **limits: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
-        """Sign."""
         return "signed"
 
     def reply(request: ModelRequest) -> Any:

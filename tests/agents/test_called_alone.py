@@ -69,29 +69,31 @@ MADE: dict[str, Callable[[], Service[AgentRequest, AgentRun]]] = {
 """What is made of agents; each answers "answer" in the end."""
 
 
-@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("made", MADE)
-async def test_what_is_made_of_agents_answers_outside_of_runs(made: str, streamed: bool) -> None:
-    service, heard = MADE[made](), Folded()
-    async with assert_no_leaks():
-        if streamed:
-            async with open_stream(service, ASKED) as events:
-                async for event in events:
-                    heard(event)
-            run = events.response
-        else:
-            run = await service(ASKED, root().heard_by(heard))
-    assert (run.text, run.stop) == ("answer", Completed())
-    assert run.id
-    assert texts(heard.messages())[-1:] == ["answer"]
-    assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
+async def test_what_is_made_of_agents_answers_outside_of_runs(made: str) -> None:
+    async def streamed(heard: Folded) -> AgentRun:
+        async with open_stream(MADE[made](), ASKED) as events:
+            async for event in events:
+                heard(event)
+        return events.response
+
+    async def plain(heard: Folded) -> AgentRun:
+        return await MADE[made]()(ASKED, root().heard_by(heard))
+
+    for call in (plain, streamed):
+        heard = Folded()
+        async with assert_no_leaks():
+            run = await call(heard)
+        assert (run.text, run.stop) == ("answer", Completed())
+        assert run.id
+        assert texts(heard.messages())[-1:] == ["answer"]
+        assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
 
 
 @pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
 def test_it_is_kept_and_goes_on_as_any_run(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     async def main(store: Any) -> None:
@@ -119,12 +121,10 @@ async def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
 
     @tool
     async def look(ctx: Context) -> str:
-        """Look."""
         return f"{ctx.scope[name]} {ctx.clock is clock}"
 
     @tool
     async def hang(ctx: Context) -> str:
-        """Hang."""
         await ctx.clock.sleep(100)
         return "never"
 
@@ -138,7 +138,6 @@ async def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
 def _tools(helper: Agent) -> list[Any]:
     @tool
     async def verbs() -> str:
-        """Run the helper."""
         return (await helper.run("go")).text
 
     @tool
@@ -179,7 +178,6 @@ async def test_tools_that_call_agents_answer_outside_of_runs_and_join_runs_withi
 async def test_an_agent_as_a_tool_answers_outside_of_runs() -> None:
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     call = ToolCall("1", "first", '{"input": "go"}')
@@ -212,7 +210,6 @@ async def _silent(run: AgentRun, ctx: Context):  # type: ignore[no-untyped-def]
 def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     taken: list[object] = []

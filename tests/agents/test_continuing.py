@@ -32,7 +32,6 @@ class Desk:
 
         @tool(approval=True, effect="once")
         async def pay(to: str) -> str:
-            """Pay."""
             self.paid.append(to)
             return f"paid {to}"
 
@@ -219,7 +218,6 @@ def test_inside_a_tool_a_continued_run_is_a_run_of_its_own() -> None:
 
     @tool
     async def settle() -> str:
-        """Settle."""
         run = await desk.agent.run(run_id="r", decisions=_decisions(begun))
         return run.text
 

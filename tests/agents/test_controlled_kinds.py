@@ -158,7 +158,6 @@ async def test_a_flow_that_waits_is_cancelled_and_keeps_what_was_sent_to_it(wait
     def order(store: Store) -> Runnable[Any]:
         @flow(store=store, name="order")
         async def order() -> int:
-            """Wait."""
             if waits == "timer":
                 await sleep(days=1)
             return await event("paid", int)

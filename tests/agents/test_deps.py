@@ -40,7 +40,6 @@ def test_a_wrong_type_is_refused_where_a_run_joins_another() -> None:
 
     @tool
     async def ask() -> str:
-        """Ask the helper."""
         deps: Any = {LIMIT: "many"}
         return (await helper.run("Hi", deps=deps)).text
 

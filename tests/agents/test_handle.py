@@ -81,7 +81,6 @@ async def test_a_waiting_that_is_cancelled_does_not_cancel_the_run() -> None:
 
 async def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> None:
     async def echo() -> str:
-        """Echo."""
         return "x"
 
     agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])

@@ -172,7 +172,6 @@ def test_it_can_be_one_of_several_conditions() -> None:
 async def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_replay(action: Any) -> None:
     @tool(approval=True)
     async def look(at: str) -> str:
-        """Look."""
         return f"saw {at}"
 
     def agent(store: LocalLogs) -> Agent:

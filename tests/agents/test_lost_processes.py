@@ -70,7 +70,6 @@ async def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind:
 
     @tool(effect="none")
     def crash() -> str:
-        """Mended."""
         return "mended"
 
     store = connect(url)
@@ -97,7 +96,6 @@ class Lost:
 
         @tool(effect="none")
         async def work(number: int) -> str:
-            """Work."""
             if number == hangs:
                 reached.set()
                 await asyncio.Event().wait()
@@ -172,7 +170,6 @@ async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: s
     def agent(store: Store, hangs: bool) -> Agent[Any]:
         @tool(effect="none")
         async def work() -> str:
-            """Work."""
             if hangs:
                 began.set()
                 await asyncio.Event().wait()

@@ -227,7 +227,6 @@ def test_tools_are_called_before_the_answer_and_calls_beside_it_are_not_executed
     called: list[str] = []
 
     async def look(what: str) -> str:
-        """Look."""
         called.append(what)
         return what
 
@@ -246,7 +245,6 @@ def test_tools_are_called_before_the_answer_and_calls_beside_it_are_not_executed
 
 def test_a_run_that_stops_otherwise_has_no_output() -> None:
     async def look() -> str:
-        """Look."""
         return "x"
 
     run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], output=City, max_steps=2).run_sync("go")
@@ -273,7 +271,6 @@ def test_a_number_of_repairs_is_whole_and_not_negative() -> None:
 
 def test_a_tool_with_the_name_of_the_answer_is_refused() -> None:
     async def final_answer() -> str:
-        """Answer."""
         return "x"
 
     with pytest.raises(ConfigurationError, match="final_answer"):

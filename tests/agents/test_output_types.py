@@ -111,7 +111,7 @@ def _table() -> Iterator[Any]:
                 yield pytest.param(made, *values, id=f"{constraint} in {container}")
 
 
-TABLE = sample(_table(), 40)
+TABLE = sample(_table(), 30)
 MODES: list[OutputMode] = ["native", "tool", "prompted"]
 
 
@@ -151,7 +151,6 @@ async def test_a_tool_enforces_the_same(kind: Any, good: Any, bad: Any, expected
     taken: list[Any] = []
 
     def take(value: Any) -> str:
-        """Take."""
         taken.append(value)
         return "ok"
 

@@ -195,7 +195,6 @@ def _agent(*fits: bool, retries: int = 2, **options: Any) -> Agent:
 
     @tool(retries=retries)
     def search(words: str) -> str:
-        """Search."""
         if not next(calls):
             raise ModelRetry(f"nothing is found for {words}: use fewer words")
         return "found"

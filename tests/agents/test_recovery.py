@@ -44,7 +44,6 @@ def _dies(point: str, path: str) -> None:
 def _agent(store: Store, name: str = "agent", **options: Any) -> Agent:
     @tool
     async def look(what: str, ctx: Context) -> str:
-        """Look."""
         return f"{what} in {ctx.scope[DB]}" if what == "database" else what
 
     rules = [(f"go {what}", tool_call("look", id=what, what=what)) for what in ("here", "there", "database")]

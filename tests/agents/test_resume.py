@@ -200,7 +200,6 @@ async def test_a_failed_run_goes_on_where_it_failed() -> None:
     called: list[str] = []
 
     async def echo() -> str:
-        """Echo."""
         called.append("x")
         return "x"
 
@@ -221,7 +220,6 @@ async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
 ) -> None:
     @tool
     async def look(fail: bool = False) -> str:
-        """Look."""
         if fail:
             raise OSError("gone")
         return "seen"
@@ -266,7 +264,6 @@ async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
 
 async def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
     async def look() -> str:
-        """Look."""
         return "seen"
 
     def judge(progress: Progress) -> bool:
@@ -289,7 +286,6 @@ async def test_two_resumes_at_once_do_not_both_run() -> None:
 
     @tool(approval=True, effect="once")
     async def pay() -> str:
-        """Pay."""
         did.append("paid")
         await turns(3)
         return "paid"
@@ -312,7 +308,6 @@ async def test_two_resumes_at_once_do_not_both_run() -> None:
 
 async def test_replay_calls_nothing_and_gives_the_same_run() -> None:
     async def echo(text: str) -> str:
-        """Echo."""
         return text
 
     def agent(model: ScriptedModel, store: LocalLogs) -> Agent:

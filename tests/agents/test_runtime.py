@@ -1,11 +1,11 @@
 """The runtime: its order, its settings, and that it is no more than its parts."""
 
 import asyncio
-from itertools import product
 from typing import Any
 
 import pytest
 
+from tests.samples import pairs
 from tests.wrong import wrong
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.memory.middleware import Remembering
@@ -36,7 +36,7 @@ async def greet(name: str = "you") -> str:
     return f"Hello, {name}."
 
 
-@pytest.mark.parametrize(("gated", "recalling", "working", "linked"), list(product([False, True], repeat=4)))
+@pytest.mark.parametrize(("gated", "recalling", "working", "linked"), pairs(*[[False, True]] * 4))
 async def test_any_combination_of_parts_answers(gated: bool, recalling: bool, working: bool, linked: bool) -> None:
     asked: list[ModelRequest] = []
 
@@ -97,7 +97,6 @@ async def test_a_run_too_many_is_refused_before_anything_else(hard: int, runs: i
 
     @tool
     async def wait() -> str:
-        """Wait."""
         begun.release()
         await opened.wait()
         return "now"

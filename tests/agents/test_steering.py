@@ -346,7 +346,6 @@ def test_a_run_started_within_a_tool_is_steered_by_its_own_handle() -> None:
     helper = Agent(ScriptedModel("first", "second"), name="helper")
 
     async def ask() -> str:
-        """Ask a helper."""
         handle = helper.start("go")
         handle.inject("more")
         return " ".join(texts((await handle.result()).messages))
@@ -373,12 +372,12 @@ COMBINED: dict[str, Callable[[], Runnable]] = {
 }
 
 
-@pytest.mark.parametrize("verb", ["inject", "redirect"])
 @pytest.mark.parametrize("combined", COMBINED)
-async def test_several_agents_behind_one_front_cannot_be_steered(combined: str, verb: str) -> None:
+async def test_several_agents_behind_one_front_cannot_be_steered(combined: str) -> None:
     handle = COMBINED[combined]().start("go")
-    with pytest.raises(ConfigurationError, match="has no loop of its own"):
-        getattr(handle, verb)("also this")
+    for verb in (handle.inject, handle.redirect):
+        with pytest.raises(ConfigurationError, match="no loop"):
+            verb("also this")
     handle.cancel()
     assert (await handle.result()).stop == stops.Cancelled()
 

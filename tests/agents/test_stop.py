@@ -322,7 +322,6 @@ async def test_a_timeout_cancels_in_mid_call_and_keeps_what_is_complete() -> Non
 
 async def test_a_timeout_while_a_tool_runs() -> None:
     async def slow(ctx: Context) -> str:
-        """Be slow."""
         await ctx.clock.sleep(60)
         return "late"
 
@@ -335,7 +334,6 @@ async def test_a_timeout_while_a_tool_runs() -> None:
 async def test_a_run_that_goes_on_is_told_its_whole_limit_when_what_was_left_of_it_is_over() -> None:
     @tool(approval=True)
     async def slow(ctx: Context) -> str:
-        """Be slow."""
         await ctx.clock.sleep(60)
         return "late"
 

@@ -38,7 +38,6 @@ DB: Key[str] = Key("db")
 def _agent(store: Store | None, name: str = "agent", **options: Any) -> Agent:
     @tool
     async def look(what: str, ctx: Context) -> str:
-        """Look."""
         return f"{what} in {ctx.scope[DB]}" if what == "database" else what
 
     rules = [(f"go {what}", tool_call("look", id=what, what=what)) for what in ("here", "database")]
@@ -162,7 +161,6 @@ def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(kind: str, tmp
         def waiting_agent(store: Store) -> Agent:
             @tool(effect="none")
             async def wait() -> str:
-                """Wait."""
                 started.release()
                 await goes_on.wait()
                 return "waited"
@@ -195,7 +193,6 @@ async def test_a_drained_worker_waits_for_its_runs() -> None:
 
     @tool(effect="none")
     async def wait() -> str:
-        """Wait."""
         worker.drain()
         goes_on.set()
         return "waited"

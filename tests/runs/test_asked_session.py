@@ -117,7 +117,6 @@ async def test_a_call_about_which_a_lost_process_has_asked_is_not_made_a_second_
 
     @tool(effect="once")
     def pay() -> str:
-        """Pay."""
         return "paid"
 
     store = connect(url)

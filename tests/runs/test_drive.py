@@ -103,7 +103,6 @@ async def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None
         return await Agent(ScriptedModel("done"), tools=[echo], store=elsewhere(store, "r")).resume("r")
 
     async def echo() -> str:
-        """Echo."""
         return "x"
 
     assert (await run()).text == "done"

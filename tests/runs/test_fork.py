@@ -37,13 +37,11 @@ class World:
     ) -> Agent:
         @tool(effect="none")
         def read(page: str) -> str:
-            """Read a page."""
             self.read.append(page)
             return f"page {page}"
 
         @tool
         def send(to: str) -> str:
-            """Send a page."""
             self.sent.append(to)
             return f"sent to {to}, number {len(self.sent)}"
 
@@ -138,7 +136,6 @@ async def test_another_prompt_later_is_said_before_that_step(place: Place) -> No
 async def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_back(place: Place) -> None:
     @tool(approval=True, effect="none")
     def ask() -> str:
-        """Ask."""
         return "asked"
 
     world = World()

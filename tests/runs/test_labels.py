@@ -92,7 +92,6 @@ async def test_a_listing_shows_labels_as_the_record_has_them() -> None:
 def test_labels_belong_to_a_turn_and_not_to_its_session(kind: str, tmp_path: Path) -> None:
     @tool(approval=True)
     async def pay() -> str:
-        """Pay."""
         return "paid"
 
     def agent(store: Store) -> Agent:

@@ -15,7 +15,6 @@ DB: Key[str] = Key("db")
 def _agent(store: Store | None, name: str = "agent") -> Agent:
     @tool(approval=True)
     async def pay(to: str, ctx: Context) -> str:
-        """Pay."""
         return f"{to} {ctx.scope[DB]}"
 
     calls = [tool_call("pay", id="1", to="ada"), tool_call("pay", id="2", to="bob")]

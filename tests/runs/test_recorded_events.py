@@ -17,7 +17,7 @@ from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.codec import encode
 from ziggurat.core.entries import Ended, Intent, Opened, Result
 from ziggurat.core.errors import ToolError
-from ziggurat.core.event import Event
+from ziggurat.core.event import Event, Skipped
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Approve, Deny, PendingItem
 from ziggurat.messages.events import (
@@ -136,10 +136,12 @@ async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_p
     for each in items:
         assert durable(each) == durable(items[0])
         assert [item.number for item in each if not item.index] == list(range(1, each[-1].number + 1))
+        assert isinstance(each[0].what, Opened)
+        assert isinstance(durable(each)[-1].what, Ended)
+        if kind == "postgres" and any(isinstance(item.what, Skipped) for item in each):
+            continue  # a reader that is too slow gets the entries only
         places = [(item.number, item.index) for item in each]
         assert places == sorted(set(places))
-        assert isinstance(each[0].what, Opened)
-        assert isinstance(each[-1].what, Ended)
         assert told([item.what for item in each]) == told(heard)
         assert not [item for item in each if item.index and isinstance(item.what, RECORDED_EVENTS)]
         ended = [item.what for item in each if isinstance(item.what, AgentEnded) and item.what.path == "agent"]

@@ -29,7 +29,6 @@ class World:
     def agent(self, **options: object) -> Agent:
         @tool(effect="once")
         def count() -> str:
-            """Count."""
             self.counted += self.step
             return f"first line\nnow {self.counted}\nlast line"
 
@@ -98,7 +97,6 @@ async def test_models_live_tools_recorded() -> None:
 async def test_a_tool_that_has_ended_its_agent_is_replayed(live: Live, depth: int) -> None:
     @tool
     async def broken() -> str:
-        """Break."""
         raise ValueError("broken")
 
     model = ScriptedModel(always=tool_call("broken"))
@@ -123,12 +121,10 @@ async def test_a_word_that_is_none_is_refused() -> None:
 async def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
     @tool(approval=True)
     def pay() -> str:
-        """Pay."""
         return "paid"
 
     @tool
     def new() -> str:
-        """New."""
         return ""
 
     store = LocalLogs()

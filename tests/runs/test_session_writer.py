@@ -274,7 +274,6 @@ async def test_only_the_root_has_a_session(place: Place) -> None:
 
     @tool
     async def ask() -> str:
-        """Ask another agent."""
         with pytest.raises(ConfigurationError, match="no session of its own"):
             await helper.run("x", session="alice")
         return (await helper.run("Add")).text
@@ -380,7 +379,6 @@ def test_a_session_is_not_waited_for_in_the_run_that_writes_it(how: str, kind: s
 
         @tool(name="ask")
         async def ask() -> str:
-            """Ask the helper."""
             try:
                 if how == "add_items":
                     await Session("chat", store).add_items([user("more")])
@@ -392,7 +390,6 @@ def test_a_session_is_not_waited_for_in_the_run_that_writes_it(how: str, kind: s
 
         @tool(name="ask")
         def ask_in_thread() -> str:
-            """Ask the helper."""
             try:
                 helper.run_sync("q", session="chat", detached=True)
             except LeaseHeld as held:

@@ -76,7 +76,6 @@ class World:
 
         @tool
         async def look() -> str:
-            """Look."""
             self.tools += 1
             return "seen"
 
@@ -90,13 +89,11 @@ class World:
 
         @tool(approval=True)
         async def send() -> str:
-            """Send."""
             self.tools += 1
             return "sent"
 
         @tool
         async def redirect() -> str:
-            """Redirect the run."""
             self.tools += 1
             self.handle.redirect("something else")
             await asyncio.Event().wait()
@@ -153,7 +150,6 @@ def raised_within(world: World, store: Any) -> Runnable[Any]:
 
     @tool
     async def ask_inner() -> str:
-        """Ask another agent."""
         world.tools += 1
         return (await inner.run("go")).raise_for_stop().text
 
@@ -278,7 +274,6 @@ async def test_a_run_that_waits_in_an_agent_of_a_tool_has_used_what_that_has_use
 
     @tool
     async def ask_inner() -> str:
-        """Ask another agent."""
         return (await inner.run("go")).text
 
     agent = Agent(world.model([tool_call("ask_inner")], "done"), tools=[ask_inner], store=place())
@@ -299,7 +294,6 @@ async def test_a_run_that_waits_is_read_with_its_session_and_its_time(as_flow: b
 
     @tool
     async def work() -> str:
-        """Work for a minute."""
         await clock.advance(60)
         return "done"
 

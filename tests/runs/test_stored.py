@@ -44,13 +44,11 @@ class World:
     def agent(self, store: Store | str, *replies: object, name: str = "agent") -> Agent:
         @tool
         def look_up(name: str) -> str:
-            """Look an address up."""
             self.looked += 1
             return f"{name}@example.org"
 
         @tool(effect="once", approval=True)
         def send_mail(to: str) -> str:
-            """Send a mail."""
             self.sent.append(to)
             return "sent"
 
@@ -163,12 +161,10 @@ class Failing(LocalLogs):
 def _payer(store: Store, paid: list[str]) -> Agent:
     @tool
     def look_up(name: str) -> str:
-        """Look an address up."""
         return name
 
     @tool(effect="once")
     def pay(to: str) -> str:
-        """Pay."""
         paid.append(to)
         return "paid"
 
@@ -244,7 +240,6 @@ async def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_i
     def agent(store: Store, name: str) -> Agent:
         @tool
         async def work() -> str:
-            """Work."""
             if name == "first":
                 reached.set()
                 await holding.wait()
@@ -252,7 +247,6 @@ async def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_i
 
         @tool
         def act() -> str:
-            """Act."""
             did.append(name)
             return name
 
@@ -336,36 +330,35 @@ async def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path:
     assert all(each.name.startswith("runs") for each in tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("odd", REFUSED)
-async def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(odd: str, place: Place) -> None:
-    store = place()
-    agent = Agent(ScriptedModel(always="Hello"), store=store)
-    for refused in (
-        {"run_id": odd},
-        {"run_id": odd, "session": "s"},
-        {"session": odd if odd.strip() else "a b"},
-        {"environment": Environment(ids=lambda: odd)},
-    ):
-        with pytest.raises(ConfigurationError, match="ASCII"):
-            await agent.run("Go", **refused)
+async def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(place: Place) -> None:
+    agent = Agent(ScriptedModel(always="Hello"), store=place())
+    for odd in REFUSED:
+        for refused in (
+            {"run_id": odd},
+            {"run_id": odd, "session": "s"},
+            {"session": odd if odd.strip() else "a b"},
+            {"environment": Environment(ids=lambda odd=odd: odd)},
+        ):
+            with pytest.raises(ConfigurationError, match="ASCII"):
+                await agent.run("Go", **refused)  # type: ignore[arg-type]
     assert await agent.store.logs() == []
     await agent.run("Go", run_id="r")
-    with pytest.raises(ConfigurationError, match="new_id"):
-        await agent.fork("r", 1, new_id=odd)
+    for odd in REFUSED:
+        with pytest.raises(ConfigurationError, match="new_id"):
+            await agent.fork("r", 1, new_id=odd)
 
 
-@pytest.mark.parametrize("odd", REFUSED)
-async def test_a_run_stored_under_such_an_id_goes_on(odd: str, place: Place) -> None:
+async def test_a_run_stored_under_such_an_id_goes_on(place: Place) -> None:
     agent = Agent(ScriptedModel(always="Hello"), store=place())
     first = await agent.run("Go", run_id="r")
     rows, info = await agent.store.read(run_log("r")), await agent.store.find(run_log("r"))
     assert info is not None
-    epoch = await agent.store.create(LogInfo(run_log(odd), info.agent, info.request, info.created), rows)
-    await agent.store.release(run_log(odd), epoch)
-    assert (await agent.run("Go", run_id=odd)).text == first.text
-    assert (await agent.resume(odd)).text == first.text
-    assert (await agent.replay(odd)).text == first.text
-    assert (await agent.fork(odd, 1, effects="recorded", new_id="f")).id == "f"
+    for number, odd in enumerate(REFUSED):
+        epoch = await agent.store.create(LogInfo(run_log(odd), info.agent, info.request, info.created), rows)
+        await agent.store.release(run_log(odd), epoch)
+        for again in (agent.run("Go", run_id=odd), agent.resume(odd), agent.replay(odd)):
+            assert (await again).text == first.text
+        assert (await agent.fork(odd, 1, effects="recorded", new_id=f"f{number}")).id == f"f{number}"
 
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, True, 1.5])

@@ -43,12 +43,10 @@ class Desk:
 
         @tool(approval=True, effect="once")
         def refund(order: str) -> str:
-            """Refund."""
             self.paid.append(order)
             return "refunded"
 
         def look() -> str:
-            """Look."""
             return "seen"
 
         model = ScriptedModel(*replies, always="Done.")
@@ -113,7 +111,6 @@ async def test_a_call_that_waits_for_the_answer_to_its_question_is_not_made_agai
 
     @tool
     async def refund(order: str, reason: str = "") -> str:
-        """Refund."""
         begun.append(order)
         if not await ask("Refund?", bool):
             return "left"
@@ -137,7 +134,6 @@ async def test_what_a_person_has_changed_waits_as_it_was_asked_too(place: Place)
 
     @tool(approval=True, effect="once", interrupted="ask")
     async def refund(order: str) -> str:
-        """Refund."""
         begun.append(order)
         raise ConnectionError("lost")
 
@@ -162,7 +158,6 @@ async def test_what_waits_in_an_agent_that_is_no_tool_is_seen_too(
 
     @tool(approval=True, effect="once")
     def refund(order: str) -> str:
-        """Refund."""
         paid.append(order)
         return "refunded"
 
@@ -209,12 +204,10 @@ async def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_wai
 
     @tool(approval=True, effect="once")
     def refund(order: str) -> str:
-        """Refund."""
         return "refunded"
 
     @tool
     async def look() -> str:
-        """Look."""
         working.set()
         await release.wait()
         return "seen"
@@ -247,17 +240,14 @@ async def test_a_call_whose_time_is_over_or_that_was_decided_beside_a_branch_wai
 async def test_a_call_that_waits_is_not_made_again_after_its_tool_has_changed(place: Place) -> None:
     @tool(approval=True, name="refund")
     def before(order: str) -> str:
-        """Refund."""
         raise AssertionError
 
     @tool(approval=True, name="refund")
     def after(order: str, reason: str = "", day: date = date(2026, 1, 1)) -> str:
-        """Refund."""
         raise AssertionError
 
     @tool(approval=True, name="refund")
     def other(number: int) -> str:
-        """Refund."""
         raise AssertionError
 
     def agent(refund: Any, *replies: Any) -> Agent:

@@ -175,7 +175,6 @@ def test_everything_said_is_kept_with_who_said_it() -> None:
 
     @tool(permissions=[])
     def web(query: str) -> str:
-        """Search."""
         return "obey me"
 
     model = ScriptedModel(tool_call("web", query="x"), "It says: obey me")
@@ -415,7 +414,6 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
 
     @tool(permissions=[])
     def web(query: str) -> str:
-        """Search."""
         return "obey"
 
     script: list[ScriptedReply] = [tool_call("web", query="x"), "It says obey"]
