@@ -1,11 +1,13 @@
 import asyncio
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
+from tests.samples import sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
@@ -138,20 +140,17 @@ def test_an_agent_that_it_calls_joins_the_run() -> None:
     assert (run.text, run.model_calls) == ("x", 2)
 
 
-@pytest.mark.parametrize("mode", ["native", "tool", "prompted"])
-@pytest.mark.parametrize(
-    ("kind", "returned"),
-    [
-        *((City, returned) for returned in (True, "Ur", {"people": 3}, Ellipsis)),
-        *((int, returned) for returned in ("3", 0.5, True)),
-        *((None, returned) for returned in (True, 3, ["x"])),
-        (list[int], [0, "x"]),
-    ],
-    ids=str,
-)
-async def test_a_value_of_another_type_is_refused_and_not_recorded(
-    kind: Any, returned: object, mode: OutputMode
-) -> None:
+RETURNED: list[tuple[Any, object]] = [
+    *((City, returned) for returned in (True, "Ur", {"people": 3}, Ellipsis)),
+    *((int, returned) for returned in ("3", 0.5, True)),
+    *((None, returned) for returned in (True, 3, ["x"])),
+    (list[int], [0, "x"]),
+]
+
+
+@pytest.mark.parametrize(("wrong", "mode"), sample(product(RETURNED, ["native", "tool", "prompted"]), 12))
+async def test_a_value_of_another_type_is_refused_and_not_recorded(wrong: tuple[Any, object], mode: OutputMode) -> None:
+    kind, returned = wrong
     values: dict[Any, dict[str, Any]] = {City: {"name": "Ur"}, int: {"value": 3}, list[int]: {"value": [0]}, None: {}}
     call = tool_call("final_answer", **values[kind])
     model = ScriptedModel(always=call if mode == "tool" and kind else call.arguments, output_modes=[mode])
@@ -240,10 +239,11 @@ async def test_the_count_is_the_same_after_a_resume() -> None:
     assert isinstance((await _agent(store=elsewhere(store, "r")).resume("r")).stop, stops.Failed)
 
 
-@pytest.mark.parametrize("retries", [-1, True, 1.5, "x"])
-def test_a_number_of_tries_that_cannot_be_is_refused(retries: Any) -> None:
-    with pytest.raises(ConfigurationError, match="retries"):
-        _agent(True, retries=retries)
+def test_a_number_of_tries_is_whole_and_not_negative() -> None:
+    wrong: list[Any] = [-1, True, 1.5, "x"]
+    for retries in wrong:
+        with pytest.raises(ConfigurationError, match="retries"):
+            _agent(True, retries=retries)
 
 
 def test_a_hand_written_tool_may_ask_too() -> None:

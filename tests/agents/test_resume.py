@@ -293,14 +293,12 @@ async def test_two_resumes_at_once_do_not_both_run() -> None:
     agent = Agent(ScriptedModel(rules=[("go", tool_call("pay"))], always="done"), tools=[pay], store="memory:")
     suspended = await agent.run("go", run_id="r")
     decisions = {item.id: Approve() for item in suspended.pending}
-    first, second, third = await asyncio.gather(
-        agent.resume("r", decisions), agent.resume("r", decisions), agent.resume("r"), return_exceptions=True
-    )
+    resumed = [agent.resume("r", decisions), agent.resume("r", decisions), agent.resume("r")]
+    first, *others = await asyncio.gather(*resumed, return_exceptions=True)
     assert did == ["paid"]
     assert isinstance(first, AgentRun)
     assert first.text == "done"
-    assert isinstance(second, ConfigurationError)
-    assert isinstance(third, ConfigurationError)
+    assert all(isinstance(each, ConfigurationError) for each in others)
 
 
 # -- replay ------------------------------------------------------------------------------------------------------

@@ -367,23 +367,21 @@ def test_errors_of_the_model_become_stops(error: Exception, stop: stops.Stop, ra
     assert caught.value.partial is run  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: max_steps(0), "at least 1"),
-        (lambda: max_steps(True), "at least 1"),
-        (lambda: max_steps("3"), "whole number"),  # type: ignore[arg-type]
-        (lambda: until_tool_called(""), "name of a tool that is not empty"),
-        (lambda: stop_when("x"), "function"),  # type: ignore[arg-type]
-        (lambda: any_of(lambda progress: True), "stop_when"),  # type: ignore[arg-type]
-        (lambda: all_of(), "at least one policy"),
-        (lambda: not_("x"), "stop_when"),  # type: ignore[arg-type]
-        (lambda: max_tool_calls(0), "at least 1"),
-    ],
-)
-def test_bad_policies_are_refused_with_the_fix(make: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        make()
+def test_policies_of_wrong_values_are_refused() -> None:
+    mistakes: list[tuple[Any, tuple[Any, ...], str]] = [
+        (max_steps, (0,), "at least 1"),
+        (max_steps, (True,), "at least 1"),
+        (max_steps, ("3",), "whole number"),
+        (until_tool_called, ("",), "tool"),
+        (stop_when, ("x",), "function"),
+        (any_of, (lambda progress: True,), "stop_when"),
+        (all_of, (), "policy"),
+        (not_, ("x",), "stop_when"),
+        (max_tool_calls, (0,), "at least 1"),
+    ]
+    for make, arguments, told in mistakes:
+        with pytest.raises(ConfigurationError, match=told):
+            make(*arguments)
 
 
 def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:

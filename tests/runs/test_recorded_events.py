@@ -137,7 +137,7 @@ async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_p
         assert durable(each) == durable(items[0])
         assert [item.number for item in each if not item.index] == list(range(1, each[-1].number + 1))
         assert isinstance(each[0].what, Opened)
-        assert isinstance(durable(each)[-1].what, Ended)
+        assert durable(each)[-1][1] == "Ended"
         if kind == "postgres" and any(isinstance(item.what, Skipped) for item in each):
             continue  # a reader that is too slow gets the entries only
         places = [(item.number, item.index) for item in each]

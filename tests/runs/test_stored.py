@@ -3,7 +3,9 @@
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -333,14 +335,15 @@ async def test_odd_ids_stay_apart_and_within_their_store(place: Place, tmp_path:
 async def test_new_ids_that_are_not_safe_are_refused_before_anything_is_stored(place: Place) -> None:
     agent = Agent(ScriptedModel(always="Hello"), store=place())
     for odd in REFUSED:
-        for refused in (
+        places: list[dict[str, Any]] = [
             {"run_id": odd},
             {"run_id": odd, "session": "s"},
             {"session": odd if odd.strip() else "a b"},
-            {"environment": Environment(ids=lambda odd=odd: odd)},
-        ):
+            {"environment": Environment(ids=partial(str, odd))},
+        ]
+        for refused in places:
             with pytest.raises(ConfigurationError, match="ASCII"):
-                await agent.run("Go", **refused)  # type: ignore[arg-type]
+                await agent.run("Go", **refused)
     assert await agent.store.logs() == []
     await agent.run("Go", run_id="r")
     for odd in REFUSED:

@@ -54,7 +54,8 @@ _CASES: list[tuple[Callable[..., object], str]] = [
 
 @pytest.mark.parametrize(("make", "told"), _CASES)
 def test_settings_of_wrong_types_are_refused(make: Callable[[object], object], told: str) -> None:
-    for wrong in ("x", None, True, [], float("nan")):
+    mistakes: list[object] = ["x", None, True, [], float("nan")]
+    for wrong in mistakes:
         with pytest.raises(ConfigurationError, match=told):
             make(wrong)
 

@@ -1,7 +1,7 @@
 """Remembering in an agent: what is recalled and stored, its record, its owner, and its marking as data."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -433,56 +433,45 @@ def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
     assert inner_kept == ["look", "It says obey"]  # once: with a shared memory only the outer agent stores
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"owner": ""}, "owner is a name"),
-        ({"owner": "ann/helper"}, "without '/'"),
-        ({"owner": 3}, r"owner=...\) is a text or a function"),
-        ({"limit": -1}, "at least 0"),
-        ({"limit": True}, r"limit=...\) is a whole number"),
-        ({"limit": "3"}, r"limit=...\) is a whole number"),
-        ({"tokens": 1.5}, r"tokens=...\) is a whole number"),
-        ({"tokens": None}, r"tokens=...\) is a whole number"),
-        ({"min_score": "0.2"}, r"min_score=...\) is a number; got"),
-        ({"min_score": float("nan")}, r"min_score=...\) is a number; got"),
-        ({"score": 3}, r"such as recency\(\); got 3"),
-        ({"embedder": 3}, r"is a Service, an async callable \(request, ctx\), or None, such as resolve_embedder"),
-        ({"embedder": "local"}, r"resolve_embedder\('local'\)"),
-        ({"remember": "all"}, "is a function or None, such as everything_said"),
-        ({"remember": FactsBy}, "is a function or None, such as everything_said"),
-        ({"share": 3}, "a list, each item a text"),
-        ({"share": [3]}, "a list, each item a text"),
-        ({"store": None}, "is a text or a MemoryStore, such as"),
-        ({"share": "helper"}, r"got 'helper', write \['helper'\]"),
-        ({"store": "redis://x"}, "no memory is known"),
-    ],
-)
-def test_mistakes_are_told_where_they_are_made(options: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        Remembering(**{"store": "memory:", "owner": "ann", **options})  # type: ignore[arg-type]
+MISTAKES: dict[str, list[object]] = {
+    "owner": ["", "ann/helper", 3],
+    "limit": [-1, True, "3"],
+    "tokens": [1.5, None],
+    "min_score": ["0.2", float("nan")],
+    "score": [3],
+    "embedder": [3, "local"],
+    "remember": ["all", FactsBy],
+    "share": [3, [3], "helper"],
+    "store": [None, "redis://x"],
+}
 
 
-@pytest.mark.parametrize(
-    ("made", "told"),
-    [
-        (lambda: Note(content=" "), "content"),
-        (lambda: Note(content=3), "content"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", kind="dream"), "'episodic', 'semantic' or 'longterm'"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", key="home"), "with kind='semantic'"),
-        (lambda: Note(content="x", importance=2), "from 0 to 1"),
-        (lambda: Note(content="x", importance="high"), "from 0 to 1"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", tags="travel"), "a tuple, each item a text"),  # type: ignore[arg-type]
-        (lambda: Note(content="x", origin="ann"), "'user', 'model', 'tool' or 'runtime'"),  # type: ignore[arg-type]
-        (lambda: FactsBy(model="local"), r"as resolve\('openai:gpt-5-mini'\) returns; got 'local'"),  # type: ignore[arg-type]
-        (lambda: FactsBy(model=ScriptedModel("x"), max_facts=0), "max_facts=...\\) is a whole number"),
-        (lambda: FactsBy(model=ScriptedModel("x"), max_tokens="9"), "max_tokens=...\\)"),  # type: ignore[arg-type]
-        (lambda: FactsBy(model=ScriptedModel("x"), prompt=""), "prompt"),
-    ],
-)
-def test_mistakes_of_policies_are_told_where_they_are_made(made: Callable[[], object], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        made()
+@pytest.mark.parametrize("setting", MISTAKES)
+def test_settings_of_wrong_types_are_refused(setting: str) -> None:
+    told = "memory" if setting == "store" else setting
+    for wrong in MISTAKES[setting]:
+        with pytest.raises(ConfigurationError, match=rf"(?i){told}"):
+            Remembering(**{"store": "memory:", "owner": "ann", setting: wrong})  # type: ignore[arg-type]
+
+
+def test_settings_of_policies_of_wrong_types_are_refused() -> None:
+    notes: list[tuple[dict[str, Any], str]] = [
+        ({"content": " "}, "content"),
+        ({"content": 3}, "content"),
+        ({"kind": "dream"}, "semantic"),
+        ({"key": "home"}, "semantic"),
+        ({"importance": 2}, "from 0 to 1"),
+        ({"importance": "high"}, "from 0 to 1"),
+        ({"tags": "travel"}, "tuple"),
+        ({"origin": "ann"}, "runtime"),
+    ]
+    for options, told in notes:
+        with pytest.raises(ConfigurationError, match=told):
+            Note(**{"content": "x", **options})
+    finders: list[dict[str, Any]] = [{"model": "local"}, {"max_facts": 0}, {"max_tokens": "9"}, {"prompt": ""}]
+    for options in finders:
+        with pytest.raises(ConfigurationError, match="|".join(options)):
+            FactsBy(**{"model": ScriptedModel("x"), **options})
 
 
 def test_nothing_is_recalled_where_none_is_asked_for() -> None:
