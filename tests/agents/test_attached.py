@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.support import turns
 from tests.samples import sample
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.attached import AttachedRun
 from ziggurat.core.entries import Ended
@@ -54,58 +54,54 @@ def agent(store: Store | None, gates: Gates | None = None, **options: Any) -> Ag
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_status_and_result_of_a_run_that_another_process_drives(kind: str, tmp_path: Path) -> None:
-    place, gates = PLACES[kind](tmp_path), Gates()
-    here, elsewhere = place(), place()
-    one, watcher = agent(here, gates), agent(elsewhere)
-    handle = one.start("Go", run_id="r", labels={"team": "blue"})
-    watched = watcher.attach("r")
-    for number in range(3):
-        await gates.reached[number].wait()
-        for view in (watched, one.attach("r")):
-            status = await view.status()
-            assert (status.id, status.agent, status.status, status.driven) == ("r", "agent", "running", True)
-            assert status.labels == {"team": "blue"}
-            assert [step.observation for step in status.steps][:number] == [f"page {at}" for at in range(number)]
-            assert status.tool_calls == number
-            assert status.model_calls in (number, number + 1), "an answer is stored with what follows from it"
-            assert status.usage.total == 12 * status.model_calls
-            assert status.pending == ()
-        gates.opened[number].set()
-    run = await handle.result()
-    waiting = await watched.result()
-    assert waiting.stop == run.stop == stops.Suspended()
-    assert waiting.pending == run.pending == (await watched.status()).pending
-    assert not (await watched.status()).driven
-    resumed = await one.resume("r", {item.id: Approve() for item in run.pending})
-    result = await watched.result()
-    assert (result.text, result.stop, result.usage) == ("done", resumed.stop, resumed.usage)
-    status = await watched.status()
-    assert status.status == "Completed"
-    assert list(status.messages) == list(resumed.messages)
-    assert (status.usage, status.model_calls, status.tool_calls) == (
-        resumed.usage,
-        resumed.model_calls,
-        resumed.tool_calls,
-    )
-    items = [item async for item in watched.events(after=status.entries - 1)]
-    assert [type(item.what) for item in items] == [Ended]
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        gates = Gates()
+        one, watcher = agent(here, gates), agent(elsewhere)
+        handle = one.start("Go", run_id="r", labels={"team": "blue"})
+        watched = watcher.attach("r")
+        for number in range(3):
+            await gates.reached[number].wait()
+            for view in (watched, one.attach("r")):
+                status = await view.status()
+                assert (status.id, status.agent, status.status, status.driven) == ("r", "agent", "running", True)
+                assert status.labels == {"team": "blue"}
+                assert [step.observation for step in status.steps][:number] == [f"page {at}" for at in range(number)]
+                assert status.tool_calls == number
+                assert status.model_calls in (number, number + 1), "an answer is stored with what follows from it"
+                assert status.usage.total == 12 * status.model_calls
+                assert status.pending == ()
+            gates.opened[number].set()
+        run = await handle.result()
+        waiting = await watched.result()
+        assert waiting.stop == run.stop == stops.Suspended()
+        assert waiting.pending == run.pending == (await watched.status()).pending
+        assert not (await watched.status()).driven
+        resumed = await one.resume("r", {item.id: Approve() for item in run.pending})
+        result = await watched.result()
+        assert (result.text, result.stop, result.usage) == ("done", resumed.stop, resumed.usage)
+        status = await watched.status()
+        assert status.status == "Completed"
+        assert list(status.messages) == list(resumed.messages)
+        assert (status.usage, status.model_calls, status.tool_calls) == (
+            resumed.usage,
+            resumed.model_calls,
+            resumed.tool_calls,
+        )
+        items = [item async for item in watched.events(after=status.entries - 1)]
+        assert [type(item.what) for item in items] == [Ended]
 
 
 async def test_result_waits_for_the_end_and_drives_nothing(tmp_path: Path) -> None:
-    place, gates = PLACES["sqlite"](tmp_path), Gates()
-    here, elsewhere = place(), place()
-    handle = agent(here, gates).start("Go", run_id="r")
-    await gates.reached[0].wait()
-    result = asyncio.create_task(agent(elsewhere).attach("r").result())
-    await turns(20)
-    assert not result.done()
-    for gate in gates.opened:
-        gate.set()
-    assert (await result).pending == (await handle.result()).pending
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores("sqlite", tmp_path) as (here, elsewhere):
+        gates = Gates()
+        handle = agent(here, gates).start("Go", run_id="r")
+        await gates.reached[0].wait()
+        result = asyncio.create_task(agent(elsewhere).attach("r").result())
+        await turns(20)
+        assert not result.done()
+        for gate in gates.opened:
+            gate.set()
+        assert (await result).pending == (await handle.result()).pending
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -180,20 +176,17 @@ async def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it
     kind: str, tmp_path: Path
 ) -> None:
 
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
-    driver = agent(here)
-    run = await driver.run("pay", run_id="run")
-    watched = [each.attach("run") for each in (driver, agent(elsewhere))]
-    count = (await watched[0].status()).entries
-    waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
-    await turns(20)
-    assert not any(each.done() for each in waiting)
-    await driver.resume("run", {run.pending[0].id: Approve()})
-    assert await asyncio.gather(*waiting) == [True, True]
-    count = (await watched[0].status()).entries
-    assert await watched[1].continued(after=count - 1)  # it has gone on before
-    await here.delete("run:run")
-    assert not await watched[1].continued(after=count)
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        driver = agent(here)
+        run = await driver.run("pay", run_id="run")
+        watched = [each.attach("run") for each in (driver, agent(elsewhere))]
+        count = (await watched[0].status()).entries
+        waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
+        await turns(20)
+        assert not any(each.done() for each in waiting)
+        await driver.resume("run", {run.pending[0].id: Approve()})
+        assert await asyncio.gather(*waiting) == [True, True]
+        count = (await watched[0].status()).entries
+        assert await watched[1].continued(after=count - 1)  # it has gone on before
+        await here.delete("run:run")
+        assert not await watched[1].continued(after=count)

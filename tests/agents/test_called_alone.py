@@ -1,15 +1,13 @@
 """Agents, and what is made of them, are services: they can be called outside of runs, plainly or through a stream."""
 
-import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import Folded, texts
 from tests.samples import sample
-from tests.stores.places import opening
+from tests.stores.places import Place
 from tests.wrong import wrong
 from ziggurat import Agent, Approve, Budget, ConfigurationError, Key, Runnable, open_stream, stack, tool, user
 from ziggurat.agents.as_tool import AgentTool
@@ -90,29 +88,26 @@ async def test_what_is_made_of_agents_answers_outside_of_runs(made: str) -> None
         assert "part" not in texts(heard.messages())  # what was heard of tries that failed is dropped
 
 
-@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
-def test_it_is_kept_and_goes_on_as_any_run(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("new_store", sample(["by reference", "memory", "sqlite", "file"], 2), indirect=True)
+async def test_it_is_kept_and_goes_on_as_any_run(new_store: Place) -> None:
     @tool(approval=True)
     async def pay() -> str:
         return "paid"
 
-    async def main(store: Any) -> None:
-        agent = _agent(tool_call("pay"), "done", ModelError("no"), tools=[pay], store=store)
-        run = await agent(ASKED, root())
-        assert (run.stop, len(run.pending)) == (Suspended(), 1)
-        again = await agent.resume(run.id, {run.pending[0].id: Approve()})
-        assert (again.text, again.observations) == ("done", ("paid",))
-        with pytest.raises(ModelError) as caught:
-            await agent(ASKED, root())
-        failed = partial_of(caught.value)
-        assert failed is not None
-        assert isinstance(failed.stop, Failed)
-        info = await store.find(run_log(failed.id))
-        assert info is not None
-        assert info.status == "Failed"
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(main(place()))
+    store = new_store()
+    agent = _agent(tool_call("pay"), "done", ModelError("no"), tools=[pay], store=store)
+    run = await agent(ASKED, root())
+    assert (run.stop, len(run.pending)) == (Suspended(), 1)
+    again = await agent.resume(run.id, {run.pending[0].id: Approve()})
+    assert (again.text, again.observations) == ("done", ("paid",))
+    with pytest.raises(ModelError) as caught:
+        await agent(ASKED, root())
+    failed = partial_of(caught.value)
+    assert failed is not None
+    assert isinstance(failed.stop, Failed)
+    info = await store.find(run_log(failed.id))
+    assert info is not None
+    assert info.status == "Failed"
 
 
 async def test_the_scope_and_the_deadline_of_the_context_hold() -> None:
@@ -206,8 +201,8 @@ async def _silent(run: AgentRun, ctx: Context):  # type: ignore[no-untyped-def]
     return AgentRequest((user(run.text),))
 
 
-@pytest.mark.parametrize("kind", sample(["memory", "sqlite", "file"], 1))
-def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("new_store", sample(["memory", "sqlite", "file"], 1), indirect=True)
+async def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(new_store: Place) -> None:
     @tool(approval=True)
     async def pay() -> str:
         return "paid"
@@ -219,27 +214,17 @@ def test_what_functions_between_agents_answer_is_read_from_the_record_as_it_was(
         taken.append(requests)
         return await last(requests[0], ctx.under("last"))
 
-    async def main(place: Callable[[], Any]) -> None:
-        service = pipeline(_agent("draft"), _listed, take)
-        run = await Runnable(service, name="both", store=place()).run("go", run_id="r")
-        again = Runnable(service, name="both", store=place())
-        run = await again.resume("r", {run.pending[0].id: Approve()})
-        assert (run.text, run.stop) == ("end", Completed())
-        assert taken == [[AgentRequest((user("draft"),))]] * 2
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(main(place))
+    service = pipeline(_agent("draft"), _listed, take)
+    run = await Runnable(service, name="both", store=new_store()).run("go", run_id="r")
+    again = Runnable(service, name="both", store=new_store())
+    run = await again.resume("r", {run.pending[0].id: Approve()})
+    assert (run.text, run.stop) == ("end", Completed())
+    assert taken == [[AgentRequest((user("draft"),))]] * 2
 
 
-@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
-def test_a_function_that_does_not_say_what_it_returns_is_refused_where_that_is_stored(
-    kind: str, tmp_path: Path
-) -> None:
-    async def main(place: Callable[[], Any]) -> None:
-        service = pipeline(_agent(*["draft"] * 3), _silent, _agent(*["end"] * 3, name="second"))
-        assert (await Runnable(service).run("go")).text == "end"
-        with pytest.raises(ConfigurationError, match="_silent"):
-            await Runnable(service, store=place()).run("go")
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(main(place))
+@pytest.mark.parametrize("new_store", sample(["by reference", "memory", "sqlite", "file"], 2), indirect=True)
+async def test_a_function_that_does_not_say_what_it_returns_is_refused_where_that_is_stored(new_store: Place) -> None:
+    service = pipeline(_agent(*["draft"] * 3), _silent, _agent(*["end"] * 3, name="second"))
+    assert (await Runnable(service).run("go")).text == "end"
+    with pytest.raises(ConfigurationError, match="_silent"):
+        await Runnable(service, store=new_store()).run("go")

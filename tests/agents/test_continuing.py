@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.agents.support import assert_sendable
-from tests.stores.places import opening
+from tests.samples import sample
+from tests.stores.places import Place
 from ziggurat.agents.agent import Agent
 from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.event import Event
@@ -83,101 +83,82 @@ def _decisions(run: AgentRun) -> dict[str, Decision]:
     return {first.id: Approve(), second.id: Deny("not him")}
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
 @pytest.mark.parametrize("nested", [False, True], ids=["alone", "nested"])
-def test_every_verb_continues_a_run_with_the_same_end_and_the_same_events(
-    kind: str, nested: bool, tmp_path: Path
-) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        seen = []
-        for number, verb in enumerate(VERBS):
-            name = f"r-{number}"
-            begun = await Desk(new_store(), nested=nested).agent.run("go", run_id=name)
-            desk, events = Desk(new_store(), nested=nested), list[Event]()
-            run = await verb(desk.agent, events, run_id=name, decisions=_decisions(begun))
-            assert (run.text, run.stop, run.id, desk.paid) == ("all done", stops.Completed(), name, ["ada"])
-            assert_sendable(run.messages)
-            end = events[-1]
-            assert isinstance(end, AgentEnded)
-            assert end.run.messages == run.messages
-            seen.append(
-                [
-                    (type(event).__name__, event.path, getattr(event, "replayed", None))
-                    for event in events
-                    if not isinstance(event, ToolEnded)  # the two end in any order
-                ]
-            )
-        assert all(each == seen[0] for each in seen)
-
-    with opening(kind, tmp_path) as new_store:
-        asyncio.run(go(new_store))
-
-
-@pytest.mark.parametrize("kind", STORES)
-def test_a_continued_run_whose_stream_is_left_is_cancelled_and_can_be_continued_again(
-    kind: str, tmp_path: Path
-) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        begun = await Desk(new_store()).agent.run("go", run_id="r")
-        desk = Desk(new_store())
-        async with desk.agent.stream(run_id="r", decisions=_decisions(begun)) as events:
-            async for event in events:
-                if isinstance(event, Delta) and event.path == "clerk/step-2/model":
-                    break
-        left = await new_store().find("run:r")
-        assert left is not None
-        assert (left.status, left.owner, desk.paid) == ("Cancelled", "", ["ada"])
-        again = Desk(new_store())
-        run = await again.agent.run(run_id="r")
-        assert (run.text, again.paid) == ("all done", []), "what was paid is not paid again"
-
-    with opening(kind, tmp_path) as new_store:
-        asyncio.run(go(new_store))
-
-
-@pytest.mark.parametrize("kind", STORES)
-def test_a_continued_run_is_steered_and_cancelled_as_a_first_one(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        first = Desk(new_store()).agent.start("go", run_id="r")
-        first.inject("go quickly")
-        begun = await first.result()
-        desk, events = Desk(new_store()), list[Event]()
-        handle = desk.agent.start(run_id="r", decisions=_decisions(begun), listeners=[events.append])
-        handle.inject("and be kind")
-        run = await handle.result()
-        said = [message.text for message in run.messages if message.role == "user"]
-        assert said == ["go", "go quickly", "and be kind"]
-        assert [event.replayed for event in events if isinstance(event, Steered)] == [True, False]
+async def test_every_verb_continues_a_run_with_the_same_end_and_the_same_events(new_store: Place, nested: bool) -> None:
+    seen = []
+    for number, verb in enumerate(VERBS):
+        name = f"r-{number}"
+        begun = await Desk(new_store(), nested=nested).agent.run("go", run_id=name)
+        desk, events = Desk(new_store(), nested=nested), list[Event]()
+        run = await verb(desk.agent, events, run_id=name, decisions=_decisions(begun))
+        assert (run.text, run.stop, run.id, desk.paid) == ("all done", stops.Completed(), name, ["ada"])
         assert_sendable(run.messages)
-        replayed = await Desk(new_store()).agent.replay("r")
-        assert replayed.messages == run.messages
-
-        begun = await Desk(new_store()).agent.run("go", run_id="c")
-        desk = Desk(new_store())
-        handle = desk.agent.start(run_id="c", decisions=_decisions(begun))
-        handle.cancel(after_step=True)
-        run = await handle.result()
-        assert (run.stop, desk.paid) == (stops.Cancelled(), ["ada"])
-        unbegun = desk.agent.start(run_id="c")
-        unbegun.cancel()
-        assert (await unbegun.result()).stop == stops.Cancelled()
-        assert (await Desk(new_store()).agent.run(run_id="c")).text == "all done"
-
-    with opening(kind, tmp_path) as new_store:
-        asyncio.run(go(new_store))
+        end = events[-1]
+        assert isinstance(end, AgentEnded)
+        assert end.run.messages == run.messages
+        seen.append(
+            [
+                (type(event).__name__, event.path, getattr(event, "replayed", None))
+                for event in events
+                if not isinstance(event, ToolEnded)  # the two end in any order
+            ]
+        )
+    assert all(each == seen[0] for each in seen)
 
 
-def test_a_session_goes_on_with_a_streamed_continuation(tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        begun = await Desk(new_store()).agent.run("go", run_id="r", session="alice")
-        desk = Desk(new_store())
-        run = await _stream(desk.agent, [], run_id="r", decisions=_decisions(begun), session="alice")
-        assert (run.session, run.text) == ("alice", "all done")
-        later = await Desk(new_store()).agent.run("more", session="alice")
-        assert list(later.messages)[: len(run.messages)] == list(run.messages)
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_a_continued_run_whose_stream_is_left_is_cancelled_and_can_be_continued_again(new_store: Place) -> None:
+    begun = await Desk(new_store()).agent.run("go", run_id="r")
+    desk = Desk(new_store())
+    async with desk.agent.stream(run_id="r", decisions=_decisions(begun)) as events:
+        async for event in events:
+            if isinstance(event, Delta) and event.path == "clerk/step-2/model":
+                break
+    left = await new_store().find("run:r")
+    assert left is not None
+    assert (left.status, left.owner, desk.paid) == ("Cancelled", "", ["ada"])
+    again = Desk(new_store())
+    run = await again.agent.run(run_id="r")
+    assert (run.text, again.paid) == ("all done", []), "what was paid is not paid again"
 
-    with opening("sqlite", tmp_path) as new_store:
-        asyncio.run(go(new_store))
+
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_a_continued_run_is_steered_and_cancelled_as_a_first_one(new_store: Place) -> None:
+    first = Desk(new_store()).agent.start("go", run_id="r")
+    first.inject("go quickly")
+    begun = await first.result()
+    desk, events = Desk(new_store()), list[Event]()
+    handle = desk.agent.start(run_id="r", decisions=_decisions(begun), listeners=[events.append])
+    handle.inject("and be kind")
+    run = await handle.result()
+    said = [message.text for message in run.messages if message.role == "user"]
+    assert said == ["go", "go quickly", "and be kind"]
+    assert [event.replayed for event in events if isinstance(event, Steered)] == [True, False]
+    assert_sendable(run.messages)
+    replayed = await Desk(new_store()).agent.replay("r")
+    assert replayed.messages == run.messages
+
+    begun = await Desk(new_store()).agent.run("go", run_id="c")
+    desk = Desk(new_store())
+    handle = desk.agent.start(run_id="c", decisions=_decisions(begun))
+    handle.cancel(after_step=True)
+    run = await handle.result()
+    assert (run.stop, desk.paid) == (stops.Cancelled(), ["ada"])
+    unbegun = desk.agent.start(run_id="c")
+    unbegun.cancel()
+    assert (await unbegun.result()).stop == stops.Cancelled()
+    assert (await Desk(new_store()).agent.run(run_id="c")).text == "all done"
+
+
+@pytest.mark.parametrize("new_store", ["sqlite"], indirect=True)
+async def test_a_session_goes_on_with_a_streamed_continuation(new_store: Place) -> None:
+    begun = await Desk(new_store()).agent.run("go", run_id="r", session="alice")
+    desk = Desk(new_store())
+    run = await _stream(desk.agent, [], run_id="r", decisions=_decisions(begun), session="alice")
+    assert (run.session, run.text) == ("alice", "all done")
+    later = await Desk(new_store()).agent.run("more", session="alice")
+    assert list(later.messages)[: len(run.messages)] == list(run.messages)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.agents.runnable import Runnable
@@ -152,58 +152,52 @@ async def test_a_worker_goes_on_after_one_of_its_runs_was_cancelled_elsewhere(tm
 
 @pytest.mark.parametrize("waits", ["timer", "event"])
 async def test_a_flow_that_waits_is_cancelled_and_keeps_what_was_sent_to_it(waits: str, tmp_path: Path) -> None:
-    place = PLACES["sqlite"](tmp_path)
-    here, elsewhere = place(), place()
+    async with stores("sqlite", tmp_path) as (here, elsewhere):
 
-    def order(store: Store) -> Runnable[Any]:
-        @flow(store=store, name="order")
-        async def order() -> int:
-            if waits == "timer":
-                await sleep(days=1)
-            return await event("paid", int)
+        def order(store: Store) -> Runnable[Any]:
+            @flow(store=store, name="order")
+            async def order() -> int:
+                if waits == "timer":
+                    await sleep(days=1)
+                return await event("paid", int)
 
-        return order
+            return order
 
-    one, other = order(here), order(elsewhere)
-    assert (await one.run(run_id="r")).stop == stops.Suspended()
-    attached = other.attach("r")
-    await other.send("r", "paid", 30)
-    assert await attached.cancel()
-    with pytest.raises(ConfigurationError, match="no loop"):
-        await attached.inject("by the way")
-    assert (await other.recover()).runs["r"].stop == stops.Cancelled()
-    assert not (await other.recover()).runs
-    run = await one.resume("r")
-    if waits == "timer":
-        assert run.stop == stops.Suspended(), "the timer goes on"
-    else:
-        assert run.output == 30
-    for store in (here, elsewhere):
-        await store.close()
+        one, other = order(here), order(elsewhere)
+        assert (await one.run(run_id="r")).stop == stops.Suspended()
+        attached = other.attach("r")
+        await other.send("r", "paid", 30)
+        assert await attached.cancel()
+        with pytest.raises(ConfigurationError, match="no loop"):
+            await attached.inject("by the way")
+        assert (await other.recover()).runs["r"].stop == stops.Cancelled()
+        assert not (await other.recover()).runs
+        run = await one.resume("r")
+        if waits == "timer":
+            assert run.stop == stops.Suspended(), "the timer goes on"
+        else:
+            assert run.output == 30
 
 
 async def test_a_message_goes_to_the_outermost_agent(tmp_path: Path) -> None:
-    place = PLACES["sqlite"](tmp_path)
-    here, elsewhere = place(), place()
+    async with stores("sqlite", tmp_path) as (here, elsewhere):
 
-    def outer(request: ModelRequest) -> Any:
-        texts = [message.text for message in request.messages if message.role == "user"]
-        if "by the way" in texts:
-            return "heard"
-        return tool_call("inner", input="Go")
+        def outer(request: ModelRequest) -> Any:
+            texts = [message.text for message in request.messages if message.role == "user"]
+            if "by the way" in texts:
+                return "heard"
+            return tool_call("inner", input="Go")
 
-    def agent(store: Store) -> Agent[Any]:
-        def look(request: ModelRequest) -> Any:
-            assert "by the way" not in [message.text for message in request.messages]
-            return "looked"
+        def agent(store: Store) -> Agent[Any]:
+            def look(request: ModelRequest) -> Any:
+                assert "by the way" not in [message.text for message in request.messages]
+                return "looked"
 
-        inner = Agent(ScriptedModel(always=look), name="inner", description="Looks.")
-        return Agent(ScriptedModel(always=outer), tools=[inner], store=store, max_steps=10_000)
+            inner = Agent(ScriptedModel(always=look), name="inner", description="Looks.")
+            return Agent(ScriptedModel(always=outer), tools=[inner], store=store, max_steps=10_000)
 
-    handle = agent(here).start("Go", run_id="r")
-    await handle.recorded()
-    attached = agent(elsewhere).attach("r")
-    assert await attached.redirect("by the way")
-    assert (await handle.result()).text == "heard"
-    for store in (here, elsewhere):
-        await store.close()
+        handle = agent(here).start("Go", run_id="r")
+        await handle.recorded()
+        attached = agent(elsewhere).attach("r")
+        assert await attached.redirect("by the way")
+        assert (await handle.result()).text == "heard"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended
 from ziggurat.core.errors import ConfigurationError
@@ -163,34 +163,31 @@ async def test_after_the_limit_nothing_is_called() -> None:
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
-    began = asyncio.Event()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        began = asyncio.Event()
 
-    def agent(store: Store, hangs: bool) -> Agent[Any]:
-        @tool(effect="none")
-        async def work() -> str:
-            if hangs:
-                began.set()
-                await asyncio.Event().wait()
-            return "worked"
+        def agent(store: Store, hangs: bool) -> Agent[Any]:
+            @tool(effect="none")
+            async def work() -> str:
+                if hangs:
+                    began.set()
+                    await asyncio.Event().wait()
+                return "worked"
 
-        return Agent(ScriptedModel(rules=[("go", tool_call("work"))], always="done"), tools=[work], store=store)
+            return Agent(ScriptedModel(rules=[("go", tool_call("work"))], always="done"), tools=[work], store=store)
 
-    one = agent(here, True)
-    shut_down = asyncio.create_task(one.run("go", run_id="shut-down"))
-    await began.wait()
-    shut_down.cancel()
-    await asyncio.wait([shut_down])
-    began.clear()
-    handle = one.start("go", run_id="by-its-user")
-    await began.wait()
-    handle.cancel()
-    assert (await handle.result()).stop == stops.Cancelled()
-    other = agent(elsewhere, False)
-    assert (await other.recover()).runs == {}
-    recovery = await other.recover(cancelled=True)
-    assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"shut-down": "done"}
-    assert (await other.recover(cancelled=True)).runs == {}
-    for store in (here, elsewhere):
-        await store.close()
+        one = agent(here, True)
+        shut_down = asyncio.create_task(one.run("go", run_id="shut-down"))
+        await began.wait()
+        shut_down.cancel()
+        await asyncio.wait([shut_down])
+        began.clear()
+        handle = one.start("go", run_id="by-its-user")
+        await began.wait()
+        handle.cancel()
+        assert (await handle.result()).stop == stops.Cancelled()
+        other = agent(elsewhere, False)
+        assert (await other.recover()).runs == {}
+        recovery = await other.recover(cancelled=True)
+        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"shut-down": "done"}
+        assert (await other.recover(cancelled=True)).runs == {}

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 from tests.agents.recovering import RUNS
 from tests.samples import sample
-from tests.stores.places import opening
+from tests.stores.places import Place
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
@@ -56,103 +56,88 @@ async def _begin(agent: Agent, prompt: str, run_id: str, **options: Any) -> None
         await agent.run(prompt, run_id=run_id, environment=Environment(probe=_dies), **options)
 
 
-@pytest.mark.parametrize("kind", sample(STORES, 2))
-def test_turns_of_one_session_go_on_in_their_order(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        await _agent(new_store()).run("hello", run_id="zero", session="alice")
-        await _begin(_agent(new_store()), "go here", "one", session="alice", labels={"turn": 1})
-        later = _agent(new_store())
-        recovery = await later.recover()
-        assert list(recovery.runs) == ["one"]
-        assert recovery.errors == {}
-        run = recovery.runs["one"]
-        assert (run.text, run.session) == ("done", "alice")
-        assert [message.text for message in run.messages if message.role == "user"] == ["hello", "go here"]
-        turn = await later.run("and now?", session="alice")
-        assert [message.text for message in turn.messages if message.role == "user"][-3:] == [
-            "hello",
-            "go here",
-            "and now?",
-        ]
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(go(place))
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_turns_of_one_session_go_on_in_their_order(new_store: Place) -> None:
+    await _agent(new_store()).run("hello", run_id="zero", session="alice")
+    await _begin(_agent(new_store()), "go here", "one", session="alice", labels={"turn": 1})
+    later = _agent(new_store())
+    recovery = await later.recover()
+    assert list(recovery.runs) == ["one"]
+    assert recovery.errors == {}
+    run = recovery.runs["one"]
+    assert (run.text, run.session) == ("done", "alice")
+    assert [message.text for message in run.messages if message.role == "user"] == ["hello", "go here"]
+    turn = await later.run("and now?", session="alice")
+    assert [message.text for message in turn.messages if message.role == "user"][-3:] == [
+        "hello",
+        "go here",
+        "and now?",
+    ]
 
 
-@pytest.mark.parametrize("kind", sample(STORES, 2))
-def test_interrupted_runs_of_the_agent_go_on_and_no_others(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        store = new_store()
-        agent = _agent(store)
-        assert (await agent.recover()).runs == {}
-        await _begin(agent, "go here", "first")
-        await _begin(agent, "go there", "second", session="alice")
-        await _begin(_agent(store, "other"), "go here", "of-another-agent")
-        assert (await agent.run("go away", run_id="ended")).stop == stops.Completed()
-        handle = agent.start("go here", run_id="cancelled")
-        handle.cancel()
-        assert (await handle.result()).stop == stops.Cancelled()
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_interrupted_runs_of_the_agent_go_on_and_no_others(new_store: Place) -> None:
+    store = new_store()
+    agent = _agent(store)
+    assert (await agent.recover()).runs == {}
+    await _begin(agent, "go here", "first")
+    await _begin(agent, "go there", "second", session="alice")
+    await _begin(_agent(store, "other"), "go here", "of-another-agent")
+    assert (await agent.run("go away", run_id="ended")).stop == stops.Completed()
+    handle = agent.start("go here", run_id="cancelled")
+    handle.cancel()
+    assert (await handle.result()).stop == stops.Cancelled()
 
-        later = _agent(new_store())
-        recovery = await later.recover()
-        assert list(recovery.runs) == ["first", "second"], "the one that has waited longest is the first"
-        assert [run.text for run in recovery.runs.values()] == ["done", "done"]
-        assert recovery.runs["second"].session == "alice"
-        assert recovery.errors == {}
-        assert (await later.recover()).runs == {}
-        assert [info.id for info in await store.logs("run:", status="running")] == ["of-another-agent"]
-
-    with opening(kind, tmp_path) as new_store:
-        asyncio.run(go(new_store))
+    later = _agent(new_store())
+    recovery = await later.recover()
+    assert list(recovery.runs) == ["first", "second"], "the one that has waited longest is the first"
+    assert [run.text for run in recovery.runs.values()] == ["done", "done"]
+    assert recovery.runs["second"].session == "alice"
+    assert recovery.errors == {}
+    assert (await later.recover()).runs == {}
+    assert [info.id for info in await store.logs("run:", status="running")] == ["of-another-agent"]
 
 
-@pytest.mark.parametrize("kind", sample(STORES, 2))
-def test_what_is_wrong_with_one_run_does_not_stop_the_others(
-    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_what_is_wrong_with_one_run_does_not_stop_the_others(
+    new_store: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        store = new_store()
-        agent = _agent(store)
-        await _begin(agent, "go database", "lacks")
-        await _begin(agent, "go here", "damaged")
-        await _begin(agent, "go there", "whole")
-        await store.quarantine("run:damaged", "a test")
-        recovery = await _agent(new_store()).recover(concurrency=1)
-        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"whole": "done"}
-        assert {run_id: isinstance(error, ConfigurationError) for run_id, error in recovery.errors.items()} == {
-            "lacks": True
-        }
-        assert "the run lacks could not go on" in caplog.text
-        recovery = await _agent(new_store()).recover(deps={DB: "x"})
-        assert list(recovery.runs) == ["lacks"], "a mistake of the program can be mended, and the run goes on"
-        assert recovery.runs["lacks"].observations == ("database in x",)
-
-    with opening(kind, tmp_path) as new_store:
-        asyncio.run(go(new_store))
+    store = new_store()
+    agent = _agent(store)
+    await _begin(agent, "go database", "lacks")
+    await _begin(agent, "go here", "damaged")
+    await _begin(agent, "go there", "whole")
+    await store.quarantine("run:damaged", "a test")
+    recovery = await _agent(new_store()).recover(concurrency=1)
+    assert {run_id: run.text for run_id, run in recovery.runs.items()} == {"whole": "done"}
+    assert {run_id: isinstance(error, ConfigurationError) for run_id, error in recovery.errors.items()} == {
+        "lacks": True
+    }
+    assert "the run lacks could not go on" in caplog.text
+    recovery = await _agent(new_store()).recover(deps={DB: "x"})
+    assert list(recovery.runs) == ["lacks"], "a mistake of the program can be mended, and the run goes on"
+    assert recovery.runs["lacks"].observations == ("database in x",)
 
 
-def test_runs_in_progress_are_left_alone_here_and_in_another_process(tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        store = new_store()
-        goes_on, agents = asyncio.Event(), []
-        for where in (store, new_store()):  # of this process, and of what is like another one
+@pytest.mark.parametrize("new_store", ["sqlite"], indirect=True)
+async def test_runs_in_progress_are_left_alone_here_and_in_another_process(new_store: Place) -> None:
+    store = new_store()
+    goes_on, agents = asyncio.Event(), []
+    for where in (store, new_store()):  # of this process, and of what is like another one
 
-            async def reply(messages: Sequence[Message]) -> str:
-                await goes_on.wait()
-                return "done"
+        async def reply(messages: Sequence[Message]) -> str:
+            await goes_on.wait()
+            return "done"
 
-            agents.append(Agent(FunctionModel(reply), store=where, name="agent"))
-        run = asyncio.create_task(agents[0].run("go", run_id="r"))
-        while await store.find("run:r") is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        for agent in agents:
-            recovery = await agent.recover()
-            assert (recovery.runs, recovery.errors) == ({}, {})
-        goes_on.set()
-        assert (await run).text == "done"
-
-    with opening("sqlite", tmp_path) as new_store:
-        asyncio.run(go(new_store))
+        agents.append(Agent(FunctionModel(reply), store=where, name="agent"))
+    run = asyncio.create_task(agents[0].run("go", run_id="r"))
+    while await store.find("run:r") is None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for agent in agents:
+        recovery = await agent.recover()
+        assert (recovery.runs, recovery.errors) == ({}, {})
+    goes_on.set()
+    assert (await run).text == "done"
 
 
 async def test_concurrency_is_bounded() -> None:

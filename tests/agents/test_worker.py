@@ -1,7 +1,6 @@
 """Submitted runs wait in the store until a worker drives them; a worker that is drained gives back what it has."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 
 from tests.agents.working import Storm, address, storm_acts, with_lease
 from tests.samples import amount, sample
-from tests.stores.places import opening
+from tests.stores.places import Place
 from tests.stores.server import schema
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
@@ -49,28 +48,24 @@ async def _all_end(agent: Agent, worker: "Worker[Any]", *run_ids: str) -> list[A
         return list(await asyncio.gather(*(agent.attach(run_id).result() for run_id in run_ids)))
 
 
-@pytest.mark.parametrize("kind", sample(STORES, 2))
-def test_a_submitted_run_is_driven_by_a_worker_elsewhere(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        agent = _agent(new_store())
-        submitted = await agent.submit("go here", run_id="r", labels={"team": "blue"})
-        assert submitted.id == "r"
-        status = await submitted.status()
-        assert (status.status, status.driven, status.labels, status.entries) == ("running", False, {"team": "blue"}, 1)
-        assert (await agent.submit("go here", run_id="r")).id == "r", "to submit it again has no effect"
-        with pytest.raises(RunExists, match="another request"):
-            await agent.submit("go there", run_id="r")
-        with pytest.raises(RunExists, match="another agent"):
-            await _agent(agent.store, "other").submit("go here", run_id="r")
-        fresh = await agent.submit("go away")
-        elsewhere = _agent(new_store())
-        first, second = await _all_end(elsewhere, elsewhere.worker(), "r", fresh.id)
-        assert (first.text, first.observations, second.text) == ("done", ("here",), "done")
-        assert (await agent.run("go here", run_id="r")).replayed
-        assert (await submitted.result()).text == "done"
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(go(place))
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_a_submitted_run_is_driven_by_a_worker_elsewhere(new_store: Place) -> None:
+    agent = _agent(new_store())
+    submitted = await agent.submit("go here", run_id="r", labels={"team": "blue"})
+    assert submitted.id == "r"
+    status = await submitted.status()
+    assert (status.status, status.driven, status.labels, status.entries) == ("running", False, {"team": "blue"}, 1)
+    assert (await agent.submit("go here", run_id="r")).id == "r", "to submit it again has no effect"
+    with pytest.raises(RunExists, match="another request"):
+        await agent.submit("go there", run_id="r")
+    with pytest.raises(RunExists, match="another agent"):
+        await _agent(agent.store, "other").submit("go here", run_id="r")
+    fresh = await agent.submit("go away")
+    elsewhere = _agent(new_store())
+    first, second = await _all_end(elsewhere, elsewhere.worker(), "r", fresh.id)
+    assert (first.text, first.observations, second.text) == ("done", ("here",), "done")
+    assert (await agent.run("go here", run_id="r")).replayed
+    assert (await submitted.result()).text == "done"
 
 
 async def test_runs_are_taken_by_priority_and_not_before_their_time() -> None:
@@ -153,39 +148,35 @@ async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first
     assert run.output == "agreed: True"
 
 
-@pytest.mark.parametrize("kind", sample(STORES, 2))
-def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        goes_on, started = asyncio.Event(), asyncio.Semaphore(0)
+@pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
+async def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(new_store: Place) -> None:
+    goes_on, started = asyncio.Event(), asyncio.Semaphore(0)
 
-        def waiting_agent(store: Store) -> Agent:
-            @tool(effect="none")
-            async def wait() -> str:
-                started.release()
-                await goes_on.wait()
-                return "waited"
+    def waiting_agent(store: Store) -> Agent:
+        @tool(effect="none")
+        async def wait() -> str:
+            started.release()
+            await goes_on.wait()
+            return "waited"
 
-            rules = [("go", tool_call("wait"))]
-            return Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=store, name="agent")
+        rules = [("go", tool_call("wait"))]
+        return Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=store, name="agent")
 
-        agent = waiting_agent(new_store())
-        for number in range(3):
-            await agent.submit("go", run_id=f"r-{number}")
-        worker = agent.worker(concurrency=2, grace=0.0)
-        working = asyncio.create_task(worker.run())
-        for _ in range(2):
-            await started.acquire()
-        assert worker.running == 2
-        worker.drain()
-        await working
-        infos = [await agent.store.find(f"run:r-{number}") for number in range(3)]
-        assert [(info.status, info.owner) for info in infos if info is not None] == [("running", "")] * 3
-        goes_on.set()
-        recovery = await waiting_agent(new_store()).recover(attempts=1)
-        assert {run_id: run.text for run_id, run in recovery.runs.items()} == {f"r-{at}": "done" for at in range(3)}
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(go(place))
+    agent = waiting_agent(new_store())
+    for number in range(3):
+        await agent.submit("go", run_id=f"r-{number}")
+    worker = agent.worker(concurrency=2, grace=0.0)
+    working = asyncio.create_task(worker.run())
+    for _ in range(2):
+        await started.acquire()
+    assert worker.running == 2
+    worker.drain()
+    await working
+    infos = [await agent.store.find(f"run:r-{number}") for number in range(3)]
+    assert [(info.status, info.owner) for info in infos if info is not None] == [("running", "")] * 3
+    goes_on.set()
+    recovery = await waiting_agent(new_store()).recover(attempts=1)
+    assert {run_id: run.text for run_id, run in recovery.runs.items()} == {f"r-{at}": "done" for at in range(3)}
 
 
 async def test_a_drained_worker_waits_for_its_runs() -> None:

@@ -1,7 +1,5 @@
 """The labels of a run are checked where they are passed, before anything is written or leased."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.samples import sample
-from tests.stores.places import PLACES, opening
+from tests.stores.places import PLACES, Place
 from tests.stores.records import ids_of
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import JournalEntry, Opened
@@ -87,8 +85,8 @@ async def test_a_listing_shows_labels_as_the_record_has_them() -> None:
     assert info.labels == (await agent.attach("r").status()).labels == {"mail": "(hidden)"}
 
 
-@pytest.mark.parametrize("kind", sample(["by reference", "memory", "sqlite", "file"], 2))
-def test_labels_belong_to_a_turn_and_not_to_its_session(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("new_store", sample(["by reference", "memory", "sqlite", "file"], 2), indirect=True)
+async def test_labels_belong_to_a_turn_and_not_to_its_session(new_store: Place) -> None:
     @tool(approval=True)
     async def pay() -> str:
         return "paid"
@@ -96,17 +94,13 @@ def test_labels_belong_to_a_turn_and_not_to_its_session(kind: str, tmp_path: Pat
     def agent(store: Store) -> Agent:
         return Agent(ScriptedModel(rules=[("pay", tool_call("pay"))], always="done"), tools=[pay], store=store)
 
-    async def go(new_store: Callable[[], Store]) -> None:
-        first = await agent(new_store()).run("hello", run_id="one", session="alice", labels={"turn": 1})
-        await agent(new_store()).run("hello again", run_id="two", session="alice")
-        third = await agent(new_store()).run("pay", run_id="three", session="alice", labels={"turn": 3})
-        assert first.session == third.session == "alice"
-        decisions = {item.id: Approve() for item in third.pending}
-        assert (await agent(new_store()).resume("three", decisions)).observations == ("paid",)
-        for run_id, labels in (("one", {"turn": 1}), ("two", None), ("three", {"turn": 3})):
-            rows = [msgspec.json.decode(row.data) for row in await new_store().read(run_log(run_id))]
-            opened = [row for row in rows if row["entry"] == "Opened"]
-            assert [row["labels"] for row in opened] == [labels] + [None] * (len(opened) - 1)
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(go(place))
+    first = await agent(new_store()).run("hello", run_id="one", session="alice", labels={"turn": 1})
+    await agent(new_store()).run("hello again", run_id="two", session="alice")
+    third = await agent(new_store()).run("pay", run_id="three", session="alice", labels={"turn": 3})
+    assert first.session == third.session == "alice"
+    decisions = {item.id: Approve() for item in third.pending}
+    assert (await agent(new_store()).resume("three", decisions)).observations == ("paid",)
+    for run_id, labels in (("one", {"turn": 1}), ("two", None), ("three", {"turn": 3})):
+        rows = [msgspec.json.decode(row.data) for row in await new_store().read(run_log(run_id))]
+        opened = [row for row in rows if row["entry"] == "Opened"]
+        assert [row["labels"] for row in opened] == [labels] + [None] * (len(opened) - 1)

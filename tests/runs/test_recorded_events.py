@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import flow
 from ziggurat.calls.step import step
@@ -153,66 +153,59 @@ async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_p
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_reader_of_a_run_that_waits_gets_the_request_and_the_decision(kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
-    model = ScriptedModel(tool_call("pay", amount=1), always="done")
-    one = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=here)
-    other = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=elsewhere)
-    run = await one.run("Go", run_id="r")
-    (item,) = run.pending
-    asked = [each.what for each in await read(other) if isinstance(each.what, ApprovalRequested)]
-    assert [event.item for event in asked] == [item]
-    count = (await read(other))[-1].number
-    await one.resume("r", {item.id: Approve()})
-    later = [each.what for each in await read(other, after=count)]
-    (decided,) = [event for event in later if isinstance(event, ApprovalDecided)]
-    assert (decided.call, decided.decision) == (item.call, Approve())
-    (tool_ended,) = [event for event in later if isinstance(event, ToolEnded)]
-    assert tool_ended.result.text == "paid 1"
-    assert tool_ended.call == item.call, "of a call that was asked for before the place where the reader began"
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        model = ScriptedModel(tool_call("pay", amount=1), always="done")
+        one = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=here)
+        other = Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=elsewhere)
+        run = await one.run("Go", run_id="r")
+        (item,) = run.pending
+        asked = [each.what for each in await read(other) if isinstance(each.what, ApprovalRequested)]
+        assert [event.item for event in asked] == [item]
+        count = (await read(other))[-1].number
+        await one.resume("r", {item.id: Approve()})
+        later = [each.what for each in await read(other, after=count)]
+        (decided,) = [event for event in later if isinstance(event, ApprovalDecided)]
+        assert (decided.call, decided.decision) == (item.call, Approve())
+        (tool_ended,) = [event for event in later if isinstance(event, ToolEnded)]
+        assert tool_ended.result.text == "paid 1"
+        assert tool_ended.call == item.call, "of a call that was asked for before the place where the reader began"
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_reader_gets_the_steps_that_act_once_only(kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
+    async with stores(kind, tmp_path) as (here, elsewhere):
 
-    @step(effect="once")
-    async def charge(amount: int) -> str:
-        return f"charged {amount}"
+        @step(effect="once")
+        async def charge(amount: int) -> str:
+            return f"charged {amount}"
 
-    async def order(amount: int) -> str:
-        return await charge(amount)
+        async def order(amount: int) -> str:
+            return await charge(amount)
 
-    assert (await flow(store=here)(order).run(5, run_id="r")).output == "charged 5"
-    items = [item.what async for item in flow(store=elsewhere)(order).subscribe("r")]
-    (intent,) = [each for each in items if isinstance(each, Intent)]
-    assert (intent.name, intent.request) == ("charge", intent.digest)
-    assert "charged 5" in [each.value for each in items if isinstance(each, Result)]
-    for store in (here, elsewhere):
-        await store.close()
+        assert (await flow(store=here)(order).run(5, run_id="r")).output == "charged 5"
+        items = [item.what async for item in flow(store=elsewhere)(order).subscribe("r")]
+        (intent,) = [each for each in items if isinstance(each, Intent)]
+        assert (intent.name, intent.request) == ("charge", intent.digest)
+        assert "charged 5" in [each.value for each in items if isinstance(each, Result)]
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_when_the_last_item_has_come_the_run_can_be_continued(kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
-    model = ScriptedModel(*[tool_call("pay", amount=1)] * 3, always="done")
-    agents = [Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=store) for store in (here, elsewhere)]
-    ended: list[AgentRun] = []
-    runs = [asyncio.create_task(agents[0].run("Go", run_id="r", session="s"))]
-    while await here.find("run:r") is None:  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    for number in range(3):
-        reader, driver = agents[number % 2], agents[(number + 1) % 2]
-        items = [item async for item in reader.subscribe("r")]
-        assert isinstance(items[-1].what, Ended)
-        (waiting,) = (await reader.pending())["r"]
-        runs.append(asyncio.create_task(driver.resume("r", {waiting.id: Approve()})))
-        ended.append(await runs[-1])
-    assert [run.stop for run in ended[:2]] == [(await runs[0]).stop] * 2
-    assert ended[2].text == "done"
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        model = ScriptedModel(*[tool_call("pay", amount=1)] * 3, always="done")
+        agents = [
+            Agent(model, tools=[pay], approvals=Approvals(Rule("pay")), store=store) for store in (here, elsewhere)
+        ]
+        ended: list[AgentRun] = []
+        runs = [asyncio.create_task(agents[0].run("Go", run_id="r", session="s"))]
+        while await here.find("run:r") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for number in range(3):
+            reader, driver = agents[number % 2], agents[(number + 1) % 2]
+            items = [item async for item in reader.subscribe("r")]
+            assert isinstance(items[-1].what, Ended)
+            (waiting,) = (await reader.pending())["r"]
+            runs.append(asyncio.create_task(driver.resume("r", {waiting.id: Approve()})))
+            ended.append(await runs[-1])
+        assert [run.stop for run in ended[:2]] == [(await runs[0]).stop] * 2
+        assert ended[2].text == "done"

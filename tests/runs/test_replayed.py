@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES
+from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.messages.agent import AgentRun, Approve
 from ziggurat.messages.parts import tool_call
@@ -39,22 +39,19 @@ WAYS: dict[str, Callable[[Agent[Any], str], Awaitable[AgentRun]]] = {
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_only_a_run_that_had_ended_before_is_replayed(kind: str, tmp_path: Path) -> None:
-    place = PLACES[kind](tmp_path)
-    here, elsewhere = place(), place()
-    calls: list[str] = []
-    model = ScriptedModel(rules=[("go", tool_call("pay"))], always="done")
-    one, other = (Agent(model, tools=[pay], store=store) for store in (here, elsewhere))
-    first = await one.run("go", run_id="r")
-    assert not first.replayed
-    again = await other.run("go", run_id="r")
-    assert not again.replayed, "a run that waits is continued"
-    resumed = await one.resume("r", {item.id: Approve() for item in first.pending})
-    assert (resumed.text, resumed.replayed) == ("done", False)
-    calls.append(str(model.calls))
-    for way, answer in WAYS.items():
-        for agent in (one, other):
-            run = await answer(agent, "r")
-            assert (run.text, run.replayed, run.usage) == ("done", True, resumed.usage), way
-    assert [str(model.calls)] == calls
-    for store in (here, elsewhere):
-        await store.close()
+    async with stores(kind, tmp_path) as (here, elsewhere):
+        calls: list[str] = []
+        model = ScriptedModel(rules=[("go", tool_call("pay"))], always="done")
+        one, other = (Agent(model, tools=[pay], store=store) for store in (here, elsewhere))
+        first = await one.run("go", run_id="r")
+        assert not first.replayed
+        again = await other.run("go", run_id="r")
+        assert not again.replayed, "a run that waits is continued"
+        resumed = await one.resume("r", {item.id: Approve() for item in first.pending})
+        assert (resumed.text, resumed.replayed) == ("done", False)
+        calls.append(str(model.calls))
+        for way, answer in WAYS.items():
+            for agent in (one, other):
+                run = await answer(agent, "r")
+                assert (run.text, run.replayed, run.usage) == ("done", True, resumed.usage), way
+        assert [str(model.calls)] == calls

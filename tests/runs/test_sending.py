@@ -1,14 +1,13 @@
 """Sending to a run costs the same however long the run is, and a run that is not driven stays due for what was sent."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES, opening
+from tests.stores.places import PLACES, Place, opening
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, flow
 from ziggurat.calls.event import event
@@ -65,29 +64,25 @@ def test_to_send_reads_as_much_of_a_long_run_as_of_a_short_one() -> None:
     assert asyncio.run(rows_read(2)) == asyncio.run(rows_read(500))
 
 
-@pytest.mark.parametrize("kind", sample(PLACES_AND_HERE, 2))
-def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(kind: str, tmp_path: Path) -> None:
-    async def go(new_store: Callable[[], Store]) -> None:
-        def order() -> Flow[None, str]:
-            @flow(name="order", store=new_store())
-            async def order() -> str:
-                agreed, signed, total = await gather(ask("Agreed?", bool), ask("Signed?", bool), event("paid", int))
-                return f"{agreed} {signed} {total}"
+@pytest.mark.parametrize("new_store", sample(PLACES_AND_HERE, 2), indirect=True)
+async def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(new_store: Place) -> None:
+    def order() -> Flow[None, str]:
+        @flow(name="order", store=new_store())
+        async def order() -> str:
+            agreed, signed, total = await gather(ask("Agreed?", bool), ask("Signed?", bool), event("paid", int))
+            return f"{agreed} {signed} {total}"
 
-            return order
+        return order
 
-        run = await order().run(run_id="r")
-        agreed, signed = (item for item in run.pending if item.stage == "question")
-        await order().send("r", "paid", 30)
-        await order().decide("r", {agreed.id: Answer(True)})
-        recovered = (await order().recover()).runs
-        assert [item.id for item in recovered["r"].pending] == [signed.id], "the event was taken"
-        assert not (await order().recover()).runs
-        await order().decide("r", {signed.id: Answer(False)})
-        assert (await order().recover()).runs["r"].output == "True False 30"
-
-    with opening(kind, tmp_path) as place:
-        asyncio.run(go(place))
+    run = await order().run(run_id="r")
+    agreed, signed = (item for item in run.pending if item.stage == "question")
+    await order().send("r", "paid", 30)
+    await order().decide("r", {agreed.id: Answer(True)})
+    recovered = (await order().recover()).runs
+    assert [item.id for item in recovered["r"].pending] == [signed.id], "the event was taken"
+    assert not (await order().recover()).runs
+    await order().decide("r", {signed.id: Answer(False)})
+    assert (await order().recover()).runs["r"].output == "True False 30"
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -1,0 +1,5 @@
+"""Fixtures of the tests of runs."""
+
+from tests.agents.conftest import new_store
+
+__all__ = ["new_store"]
