@@ -79,18 +79,18 @@ def test_instructions_may_be_a_function_of_the_context(kind: str) -> None:
     assert [request.instructions for request in model.calls] == ["in agent", "in agent"]
 
 
-@pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("value", [3, b"text", ["text"], None])
-def test_a_function_returns_instructions_as_text(value: object, waits: bool) -> None:
+def test_a_function_returns_instructions_as_text(value: object) -> None:
     async def later(ctx: Context) -> object:
         return value
 
-    agent = Agent(ScriptedModel(always="done"), instructions=wrong(later if waits else lambda ctx: value))
-    if value is None:
-        assert agent.run_sync("go").text == "done"
-        return
-    with pytest.raises(ConfigurationError, match="instructions"):
-        agent.run_sync("go")
+    for given in (later, lambda ctx: value):
+        agent = Agent(ScriptedModel(always="done"), instructions=wrong(given))
+        if value is None:
+            assert agent.run_sync("go").text == "done"
+            continue
+        with pytest.raises(ConfigurationError, match="instructions"):
+            agent.run_sync("go")
 
 
 def test_instructions_that_fail_fail_the_run() -> None:
@@ -137,11 +137,10 @@ def test_a_failing_model_leaves_what_is_complete() -> None:
         run.raise_for_stop()
 
 
-@pytest.mark.parametrize("listening", [False, True])
 @pytest.mark.parametrize(
     "ids", [("x", "x"), ("", ""), ("x", "", "x", "x-1"), ("call-1", "", ""), ("",)], ids=lambda ids: "|".join(ids)
 )
-async def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...], listening: bool) -> None:
+async def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ...]) -> None:
     calls = [ToolCall(each, "echo", f'{{"text": "{number}"}}') for number, each in enumerate(ids)]
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
@@ -150,15 +149,14 @@ async def test_calls_without_an_id_of_their_own_are_given_one(ids: tuple[str, ..
         return ModelResponse(Message("assistant", tuple(calls)))
 
     agent = Agent(model, tools=[echo])
-    if listening:
-        run, heard = await streamed(agent, "go")
-        assert heard.own("agent/") == said(run)
-    else:
-        run = await agent.run("go")
-    assert_sendable(run.messages)
-    assert run.observations == tuple(str(number) for number in range(len(ids)))
-    assert run.messages[1].tool_calls[0].id == (ids[0] or run.messages[1].tool_calls[0].id)
-    assert all(call.id for call in run.messages[1].tool_calls)
+    plain = await agent.run("go")
+    heard_run, heard = await streamed(agent, "go")
+    assert heard.own("agent/") == said(heard_run)
+    for run in (plain, heard_run):
+        assert_sendable(run.messages)
+        assert run.observations == tuple(str(number) for number in range(len(ids)))
+        assert run.messages[1].tool_calls[0].id == (ids[0] or run.messages[1].tool_calls[0].id)
+        assert all(call.id for call in run.messages[1].tool_calls)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from ziggurat.messages.message import assistant, user
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import Image, Text, tool_call
 from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.runs.options import RunArguments
 from ziggurat.stores.local import LocalLogs
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools.approval import Approvals
@@ -56,75 +55,41 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
     assert list(hello().run_sync(prompt).messages[:-1]) == expected
 
 
-@pytest.mark.parametrize(
-    ("prompt", "told"),
-    [
-        ("", "the prompt is empty"),
-        ("  \n", "the prompt is empty"),
-        ([], "the prompt is empty"),
-        (None, "there is nothing to answer"),
-        (3, "prompt=...\\) is a text, a message, or a list of parts and messages, or None; got"),
-        (b"bytes", "prompt=...\\) is a text, a message"),
-        ([3], "prompt=...\\) is a text, a message, .*; got 3 among them"),
-        ([user("a"), None], "prompt=...\\) is a text, a message, .*; got None among them"),
-        ({"role": "user"}, "prompt=...\\) is a text, a message, or a list of parts and messages, or None; got"),
-        ([""], "empty"),
-        ([Text("  ")], "empty"),
-        (user(), "empty"),
-        ([user("a"), user()], "empty"),
-    ],
-    ids=repr,
-)
-async def test_bad_prompts_raise_in_every_method_and_nothing_is_written(prompt: Any, told: str) -> None:
+async def _refused(told: str, prompt: Any, **options: Any) -> None:
+    """Check that every verb refuses the arguments and that nothing is written."""
     store = LocalLogs()
     agent = hello(store=store)
-    named: RunArguments = {} if prompt is None else {"run_id": "r"}  # an id without a prompt continues that run
+    for verb in (agent.run_sync, agent.start):
+        with pytest.raises(ConfigurationError, match=told):
+            verb(prompt, **options)
     with pytest.raises(ConfigurationError, match=told):
-        agent.run_sync(prompt, **named)
-
+        await agent.run(prompt, **options)
     with pytest.raises(ConfigurationError, match=told):
-        await agent.run(prompt, **named)
-    with pytest.raises(ConfigurationError, match=told):
-        async with agent.stream(prompt, **named):
-            pass
-    with pytest.raises(ConfigurationError, match=told):
-        agent.start(prompt, **named)
-    assert ids_of(store) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"run_id": ""}, "run_id"),
-        ({"run_id": 7}, r"run_id=...\) is a text or None; got 7"),
-        ({"run_id": "r" * 501}, "run_id must be a non-empty string, of 500 characters at most, without NUL"),
-        ({"run_id": "a\0b"}, r"without NUL .*, got 'a\\x00b'"),
-        ({"run_id": "\ud800"}, "without NUL and lone surrogates"),
-        ({"listeners": None}, r"listeners=...\) is a list, each item a function; got None"),
-        ({"deps": {"db": 1}}, "make one with"),
-        ({"deps": [1]}, r"deps=...\) is a mapping from keys to values, as .*; got \[1\]"),
-        ({"listeners": print}, "listeners"),
-        ({"listeners": ["x"]}, "listeners"),
-        ({"history": "before"}, "history"),
-        ({"history": [3]}, "history"),
-        (
-            {"history": [user(Image(data=wrong("x")))]},
-            r"message 0 of the history cannot be sent: Image\(data=...\) takes bytes",
-        ),
-        ({"history": [assistant(tool_call("x", id="1"))]}, "history"),
-    ],
-    ids=repr,
-)
-async def test_bad_options_raise_in_every_method_and_nothing_is_written(options: dict[str, Any], told: str) -> None:
-    store = LocalLogs()
-    agent = hello(store=store)
-    with pytest.raises(ConfigurationError, match=told):
-        agent.run_sync("go", **options)
-
-    with pytest.raises(ConfigurationError, match=told):
-        async with agent.stream("go", **options):
+        async with agent.stream(prompt, **options):
             pass
     assert ids_of(store) == []
+
+
+async def test_wrong_prompts_are_refused_by_every_verb() -> None:
+    empty: list[Any] = ["", "  \n", [], [""], [Text("  ")], user(), [user("a"), user()]]
+    for prompt in empty:
+        await _refused("empty", prompt, run_id="r")
+    mistakes: list[Any] = [3, b"bytes", [3], [user("a"), None], {"role": "user"}]
+    for prompt in mistakes:
+        await _refused("prompt", prompt, run_id="r")
+    await _refused("nothing to answer", None)  # an id without a prompt continues that run
+
+
+async def test_wrong_options_are_refused_by_every_verb() -> None:
+    mistakes: dict[str, list[object]] = {
+        "run_id": ["", 7, "r" * 501, "a\0b", "\ud800"],
+        "listeners": [None, print, ["x"]],
+        "deps": [{"db": 1}, [1]],
+        "history": ["before", [3], [user(Image(data=wrong("x")))], [assistant(tool_call("x", id="1"))]],
+    }
+    for option, values in mistakes.items():
+        for value in values:
+            await _refused("(?i)key" if value == {"db": 1} else option, "go", **{option: value})
 
 
 def test_a_misspelt_option_is_named() -> None:

@@ -101,7 +101,7 @@ async def test_steered_at_any_turn_the_run_is_valid_and_resume_and_replay_agree(
 
 
 @pytest.mark.parametrize("verbs", [("inject", "cancel after step"), ("redirect", "inject"), ("inject", "redirect")])
-@pytest.mark.parametrize("after", sample(range(0, 60, 4), 5))
+@pytest.mark.parametrize("after", sample(range(0, 60, 4), 4))
 async def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str], after: int) -> None:
     work, again = Work(), Work()
 

@@ -1,9 +1,11 @@
 """Tests of readers who subscribe in the middle of a reply: they hear all of it."""
 
 import asyncio
+from itertools import product
 
 import pytest
 
+from tests.samples import sample
 from ziggurat.agents.agent import Agent
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.messages.delta import TextDelta
@@ -30,8 +32,7 @@ def text_of(items: list[SubscribedItem]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-@pytest.mark.parametrize("kind", ["memory", "none"])
-@pytest.mark.parametrize("after", [0, 1, 17, 39])
+@pytest.mark.parametrize(("kind", "after"), sample(product(["memory", "none"], [0, 1, 17, 39]), 4))
 async def test_who_joins_in_the_middle_of_a_reply_hears_all_of_it(kind: str, after: int) -> None:
     paced = Paced()
     store = LocalLogs() if kind == "memory" else None

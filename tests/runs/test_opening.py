@@ -1,6 +1,7 @@
 """Opening a run ends with a run or an error, also on a store that contradicts itself, or after a mistake."""
 
 import asyncio
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,7 @@ class Mistaken(Middleware):
         raise ConfigurationError("wrong")
 
 
-@pytest.mark.parametrize("within", ["model", "agent"])
-@pytest.mark.parametrize("kind", sample([None, *PLACES], 3))
+@pytest.mark.parametrize(("kind", "within"), sample(product([None, *PLACES], ["model", "agent"]), 4))
 async def test_what_a_lost_call_has_cost_is_on_record_in_every_store_or_in_none(
     kind: str | None, within: str, tmp_path: Path
 ) -> None:
