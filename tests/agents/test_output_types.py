@@ -111,7 +111,7 @@ def _table() -> Iterator[Any]:
                 yield pytest.param(made, *values, id=f"{constraint} in {container}")
 
 
-TABLE = sample(_table(), 24)
+TABLE = sample(_table(), 30)
 MODES: list[OutputMode] = ["native", "tool", "prompted"]
 
 

@@ -1,7 +1,6 @@
 """Resuming a run, and replaying it."""
 
 import asyncio
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -212,9 +211,8 @@ async def test_a_failed_run_goes_on_where_it_failed() -> None:
     assert len(model.calls) == 3
 
 
-@pytest.mark.parametrize(
-    ("failing", "kind"), sample(product(["model", "policy", "tool"], ["memory", "sqlite", "file"]), 4)
-)
+@pytest.mark.parametrize("kind", sample(["sqlite", "memory", "file"], 1))
+@pytest.mark.parametrize("failing", ["model", "policy", "tool"])
 async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
     failing: str, kind: str, tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ def _run(kind: Any, arguments: str, box: str = "list", **settings: Any) -> tuple
     return run, seen, model
 
 
-@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 8))
+@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 11))
 def test_the_value_is_in_the_prompt_and_in_the_context(example: tuple[Any, Any], box: str) -> None:
     kind, value = example
     run, seen, model = _run(kind, '{"amount": 2, "item": "tea"}', box)
@@ -139,7 +139,7 @@ def test_a_type_without_named_fields_is_refused(kind: Any) -> None:
         Agent(ScriptedModel("x"), name="helper").as_tool(input_type=kind)
 
 
-@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 8))
+@pytest.mark.parametrize(("example", "box"), sample(product(INPUTS, BOXES), 11))
 async def test_the_value_is_there_again_after_an_approval_in_another_process(
     example: tuple[Any, Any], box: str
 ) -> None:
