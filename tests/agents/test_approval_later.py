@@ -181,30 +181,26 @@ def fetcher(store: Any) -> Agent:
 
 
 @pytest.mark.parametrize("given", [None, ["network", "file_read"]])
-def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, given: Any) -> None:
+async def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place, given: Any) -> None:
     async def went(store: Any, again: Any, grants: Any) -> list[str | None]:
         run = await fetcher(store).run("Go", run_id="r", grants=grants)
         run = await fetcher(again).resume("r", {run.pending[0].id: Approve()}, grants=given)
         return [each.error for each in results(run)]
 
-    async def main() -> None:
-        here = LocalLogs()
-        for store, again in ((place(), place()), (here, here)):
-            assert await went(store, again, []) == [None, "denied", "denied"]
-        other = LocalLogs()
-        assert await went(other, other, ["network"]) == [None, None, "denied"]
-        free = LocalLogs()
-        assert await went(free, free, None) == [None, None, "denied" if given else None]
-
-    asyncio.run(main())
+    here = LocalLogs()
+    for store, again in ((place(), place()), (here, here)):
+        assert await went(store, again, []) == [None, "denied", "denied"]
+    other = LocalLogs()
+    assert await went(other, other, ["network"]) == [None, None, "denied"]
+    free = LocalLogs()
+    assert await went(free, free, None) == [None, None, "denied" if given else None]
 
 
-def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
-    async def main() -> AgentRun:
-        run = await fetcher(place()).run("Go", run_id="r", grants=["network"])
-        return await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, grants=[])
-
-    assert [each.error for each in results(asyncio.run(main()))] == [None, "denied", "denied"]
+async def test_a_resumed_run_may_be_granted_less(place: Place) -> None:
+    run = await fetcher(place()).run("Go", run_id="r", grants=["network"])
+    assert [
+        each.error for each in results(await fetcher(place()).resume("r", {run.pending[0].id: Approve()}, grants=[]))
+    ] == [None, "denied", "denied"]
 
 
 # -- while an approver in another process is asked -------------------------------------------------------------------

@@ -67,33 +67,27 @@ def assert_valid(run: AgentRun) -> None:
 
 @settings(max_examples=amount(40, 200))
 @given(replies, policies, st.booleans())
-def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        agent = agent_of(script, policy, shorter, store)
-        run = await agent.run("go", run_id="r")
-        assert_valid(run)
-        assert_valid(await agent.resume("r"))
-        assert_valid(await agent.run("on", history=run.messages))
-
-    asyncio.run(main())
+async def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
+    store = LocalLogs()
+    agent = agent_of(script, policy, shorter, store)
+    run = await agent.run("go", run_id="r")
+    assert_valid(run)
+    assert_valid(await agent.resume("r"))
+    assert_valid(await agent.run("on", history=run.messages))
 
 
 @settings(max_examples=amount(15, 100))
 @given(replies, st.integers(0, 40), st.booleans())
-def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
-    async def main() -> None:
-        store = LocalLogs()
-        slow = [slowly(reply) if isinstance(reply, Message) and reply.parts else reply for reply in script]
-        agent = agent_of(slow, None, shorter, store)
-        handle = agent.start("go", run_id="r")
-        await turns(turn)
-        handle.cancel()
-        assert_valid(await handle.result())
-        if "r" in ids_of(store):  # it had begun
-            assert_valid(await agent.resume("r"))
-
-    asyncio.run(main())
+async def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
+    store = LocalLogs()
+    slow = [slowly(reply) if isinstance(reply, Message) and reply.parts else reply for reply in script]
+    agent = agent_of(slow, None, shorter, store)
+    handle = agent.start("go", run_id="r")
+    await turns(turn)
+    handle.cancel()
+    assert_valid(await handle.result())
+    if "r" in ids_of(store):  # it had begun
+        assert_valid(await agent.resume("r"))
 
 
 def test_a_thought_that_nothing_came_of_is_kept_as_text() -> None:

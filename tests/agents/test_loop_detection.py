@@ -149,15 +149,13 @@ def test_tools_that_may_be_repeated_are_left_out() -> None:
     assert went(loop_detection(exempt=["poll"]), a(1), a(2), poll_call(1), a(3))[1] == []
 
 
-def test_no_state_outlives_a_run_also_when_runs_share_the_policy_at_once() -> None:
+async def test_no_state_outlives_a_run_also_when_runs_share_the_policy_at_once() -> None:
     policy = loop_detection(action="stop")
 
-    async def main() -> list[AgentRun]:
-        agents = [Agent(ScriptedModel(a(1), a(2), "done"), tools=[look], stop=policy) for _ in range(5)]
-        first = [await agent.run("go") for agent in agents[:2]]
-        return first + list(await asyncio.gather(*[agent.run("go") for agent in agents[2:]]))
-
-    assert [run.stop for run in asyncio.run(main())] == [stops.Completed()] * 5
+    agents = [Agent(ScriptedModel(a(1), a(2), "done"), tools=[look], stop=policy) for _ in range(5)]
+    runs = [await agent.run("go") for agent in agents[:2]]
+    runs += await asyncio.gather(*[agent.run("go") for agent in agents[2:]])
+    assert [run.stop for run in runs] == [stops.Completed()] * 5
 
 
 def test_it_can_be_one_of_several_conditions() -> None:

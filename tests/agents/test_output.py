@@ -296,17 +296,16 @@ def test_a_typed_answer_survives_the_journal_and_nests() -> None:
     ],
     ids=str,
 )
-def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, Any], expected: Any) -> None:
+async def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, Any], expected: Any) -> None:
     def agent(store: LocalLogs) -> Agent:
         return Agent(ScriptedModel(tool_call(FINAL_ANSWER, **values)), output=kind, store=store)
 
-    async def run() -> list[AgentRun]:
-        store = LocalLogs()
-        first = await agent(store).run("go", run_id="r")
-        again = await agent(elsewhere(store, "r")).resume("r")
-        return [first, again, await agent(store).resume("r"), await agent(store).replay("r")]
-
-    assert [each.output for each in asyncio.run(run())] == [expected] * 4
+    store = LocalLogs()
+    first = await agent(store).run("go", run_id="r")
+    again = await agent(elsewhere(store, "r")).resume("r")
+    assert [each.output for each in [first, again, await agent(store).resume("r"), await agent(store).replay("r")]] == [
+        expected
+    ] * 4
 
 
 async def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() -> None:

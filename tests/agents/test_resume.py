@@ -325,13 +325,10 @@ async def test_replay_shows_the_first_difference() -> None:
         await other.replay("r")
 
 
-def test_listeners_hear_a_replayed_answer_on_resume() -> None:
-    async def run() -> list[Event]:
-        heard: list[Event] = []
-        agent = _sender()
-        suspended = await agent.run("go")
-        await agent.resume(suspended.id, {suspended.pending[0].id: Approve()}, listeners=[heard.append])
-        return heard
-
-    replayed = [event.replayed for event in asyncio.run(run()) if isinstance(event, ModelEnded)]
+async def test_listeners_hear_a_replayed_answer_on_resume() -> None:
+    heard: list[Event] = []
+    agent = _sender()
+    suspended = await agent.run("go")
+    await agent.resume(suspended.id, {suspended.pending[0].id: Approve()}, listeners=[heard.append])
+    replayed = [event.replayed for event in heard if isinstance(event, ModelEnded)]
     assert replayed == [True, False]

@@ -14,7 +14,6 @@ from ziggurat.core.errors import ModelError
 from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest
@@ -123,16 +122,12 @@ def _agent(script: Script, store: LocalLogs | None = None) -> Agent:
 
 @settings(max_examples=amount(50, 300))
 @given(scripts(), st.integers(1, 4))
-def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: Script, buffer: int) -> None:
-    async def both() -> tuple[AgentRun, AgentRun, Folded, Folded]:
-        plain = await _agent(script).run("go")
-        heard = Folded()
-        await _agent(script).run("go", listeners=[heard])
-        async with assert_no_leaks():
-            run, read = await streamed(_agent(script), "go", buffer=buffer)
-        return plain, run, read, heard
-
-    plain, run, read, heard = asyncio.run(both())
+async def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: Script, buffer: int) -> None:
+    plain = await _agent(script).run("go")
+    heard = Folded()
+    await _agent(script).run("go", listeners=[heard])
+    async with assert_no_leaks():
+        run, read = await streamed(_agent(script), "go", buffer=buffer)
     assert timeless(plain) == timeless(run)
     assert isinstance(run.stop, (stops.Completed, stops.Failed))
     assert_sendable(run.messages)
@@ -145,7 +140,7 @@ def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(script: S
 
 @settings(max_examples=amount(8, 50))
 @given(scripts(), st.integers(1, 3))
-def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: Script, buffer: int) -> None:
+async def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: Script, buffer: int) -> None:
     async def left(after: int) -> LocalLogs:
         store = LocalLogs()
         async with assert_no_leaks():
@@ -155,14 +150,11 @@ def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: 
             assert asyncio.all_tasks() == {asyncio.current_task()}
         return store
 
-    async def every() -> None:
-        plain, heard = await streamed(_agent(script), "go")
-        for after in sample(range(1, len(heard.events)), 4):
-            store = elsewhere(await left(after), "r")
-            again = Folded()
-            run = await _agent(script, store).resume("r", listeners=[again])
-            assert_sendable(run.messages)
-            assert again.own("agent/") == said(run)
-            assert (run.messages, run.stop, run.output) == (plain.messages, plain.stop, plain.output)
-
-    asyncio.run(every())
+    plain, heard = await streamed(_agent(script), "go")
+    for after in sample(range(1, len(heard.events)), 4):
+        store = elsewhere(await left(after), "r")
+        again = Folded()
+        run = await _agent(script, store).resume("r", listeners=[again])
+        assert_sendable(run.messages)
+        assert again.own("agent/") == said(run)
+        assert (run.messages, run.stop, run.output) == (plain.messages, plain.stop, plain.output)

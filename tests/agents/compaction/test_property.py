@@ -1,6 +1,5 @@
 """For any settings, a compacted conversation can be sent to a model, and the history keeps every message."""
 
-import asyncio
 from typing import Any
 
 from hypothesis import given, settings
@@ -85,31 +84,28 @@ def search(text: str) -> str:
 
 @settings(max_examples=amount(25, 200))
 @given(conversations, selectors, reducers, st.integers(0, 3), st.integers(0, 2))
-def test_every_selector_and_reducer_leaves_a_valid_conversation(
+async def test_every_selector_and_reducer_leaves_a_valid_conversation(
     history: list[Message], keep: Selector, reduce: list[Reducer], calls: int, overflows: int
 ) -> None:
-    async def main() -> None:
-        script: list[Any] = [
-            [ToolCall(f"c{number}-{each}", "search", '{"text": "x"}') for each in range(1 + number % 2)]
-            for number in range(calls)
-        ]
-        script += [ContextOverflow("too long")] * overflows
-        model = ScriptedModel(*script, "done", window=400)
-        compaction = Compaction(over_messages(4) | over_tokens(200), keep=keep, reduce=reduce)
-        run = await Agent(model, tools=[search], middleware=[compaction]).run("go on", history=history)
-        assert_sendable(run.messages)
-        assert_sendable(run.history)
-        assert validate_rewrite(list(run.history), list(run.messages)) == []
-        assert list(run.history)[: run.start] == [*history, user("go on")]
-        for request in model.calls:
-            assert validate(request.messages, SENDABLE) is None
-            assert any(message.text == "go on" for message in request.messages)
-            assert [m for m in request.messages if m.role == "system"] == [m for m in history if m.role == "system"]
-        if run.has_final_answer:
-            said = [message for message in run.history[run.start :] if message.role == "assistant"]
-            assert len(said) == calls + 1
-
-    asyncio.run(main())
+    script: list[Any] = [
+        [ToolCall(f"c{number}-{each}", "search", '{"text": "x"}') for each in range(1 + number % 2)]
+        for number in range(calls)
+    ]
+    script += [ContextOverflow("too long")] * overflows
+    model = ScriptedModel(*script, "done", window=400)
+    compaction = Compaction(over_messages(4) | over_tokens(200), keep=keep, reduce=reduce)
+    run = await Agent(model, tools=[search], middleware=[compaction]).run("go on", history=history)
+    assert_sendable(run.messages)
+    assert_sendable(run.history)
+    assert validate_rewrite(list(run.history), list(run.messages)) == []
+    assert list(run.history)[: run.start] == [*history, user("go on")]
+    for request in model.calls:
+        assert validate(request.messages, SENDABLE) is None
+        assert any(message.text == "go on" for message in request.messages)
+        assert [m for m in request.messages if m.role == "system"] == [m for m in history if m.role == "system"]
+    if run.has_final_answer:
+        said = [message for message in run.history[run.start :] if message.role == "assistant"]
+        assert len(said) == calls + 1
 
 
 @settings(max_examples=amount(40, 200))
