@@ -183,7 +183,7 @@ async def test_decisions_are_for_a_run_that_is_continued() -> None:
     for arguments in ({"decisions": {"x": Approve()}}, {"strict": True}):
         with pytest.raises(ConfigurationError, match="prompt"):
             await agent.run("go", run_id="r", **arguments)
-        with pytest.raises(ConfigurationError, match=r"there is nothing to answer|neither prompt nor history"):
+        with pytest.raises(ConfigurationError, match=r"answer|prompt"):
             await agent.run(**arguments)
     for verb in VERBS:
         with pytest.raises(RunNotFound, match="'nobody'"):

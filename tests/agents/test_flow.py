@@ -64,10 +64,7 @@ def test_it_takes_its_input_as_a_value_as_json_and_as_a_message() -> None:
 
 @pytest.mark.parametrize("given", [3, "{", '{"customer": "Ada"}', Receipt("a", 3), None])
 def test_an_input_that_does_not_fit_is_refused_at_the_door(given: object) -> None:
-    with pytest.raises(
-        ConfigurationError,
-        match=r"input of the flow does not fit: .*; pass order as a value of its type, or as JSON text",
-    ):
+    with pytest.raises(ConfigurationError, match="order"):
         order.run_sync(wrong(given))
 
 
@@ -78,7 +75,7 @@ def test_a_flow_without_input_says_so() -> None:
 
     assert nothing.run_sync().output == nothing.run_sync(wrong("null")).output == "done"
     for given in ("go", 5):
-        with pytest.raises(ConfigurationError, match=r"input of the flow does not fit: .*; it takes no input$"):
+        with pytest.raises(ConfigurationError, match="no input"):
             nothing.run_sync(wrong(given))
 
 

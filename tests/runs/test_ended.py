@@ -278,7 +278,7 @@ async def test_a_run_whose_input_has_another_type_by_now_waits_as_before(place: 
     changed = flow(name="f", store=place())(day)
     before = await changed.store.read(run_log("r"))
     for decisions in ({}, {item.id: Answer(True)}):
-        with pytest.raises(JournalMismatch, match="the recorded input of f is not of the flow's type: begin: "):
+        with pytest.raises(JournalMismatch, match="begin"):
             await changed.resume("r", decisions)
         assert await changed.store.read(run_log("r")) == before
     run = await flow(name="f", store=place())(number).resume("r", {item.id: Answer(True)})

@@ -88,7 +88,7 @@ async def test_an_id_that_is_there_is_refused_by_name(place: Place) -> None:
     world = World()
     agent = world.agent(place())
     await agent.run("Send it", run_id="r")
-    with pytest.raises(RunExists, match=r"^the run 'r' exists; choose another id$"):
+    with pytest.raises(RunExists, match="'r'"):
         await agent.fork("r", at=2, new_id="r")
 
 

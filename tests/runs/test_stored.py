@@ -91,7 +91,7 @@ async def test_the_same_id_and_request_is_the_same_run(place: Place) -> None:
         await silent.run("Bye", run_id="r")
     with pytest.raises(RunNotFound, match="clerk"):
         await World().agent(store, "x", name="clerk").resume("r")
-    with pytest.raises(RunNotFound, match=r"there is no run 's' in this store$"):
+    with pytest.raises(RunNotFound, match="'s'"):
         await silent.resume("s")
 
 
