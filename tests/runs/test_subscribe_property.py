@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat.agents.agent import Agent
 from ziggurat.core.entries import Ended, JournalEntry
@@ -53,7 +52,7 @@ async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEn
     return heard
 
 
-@pytest.mark.parametrize(("kind", "seed"), sample(product(PLACES, range(5)), 6))
+@pytest.mark.parametrize(("kind", "seed"), list(product(PLACES, range(5))))
 async def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         await check(here, elsewhere, random.Random(seed))
