@@ -5,7 +5,6 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.hard_cases.killed import Deeds
 from tests.hard_cases.support import ByTurn, Said, results_in
 from ziggurat import Agent, tool
 from ziggurat.messages.model import Interrupted, ModelRequest
@@ -20,12 +19,12 @@ def _reply(request: ModelRequest) -> Said:
 
 def payer(url: str, interrupted: Interrupted | None, deeds: Path, *, dies: bool = False) -> Agent:
     """Make the agent as each process makes it."""
-    done = Deeds(deeds)
 
     @tool(effect="once", interrupted=interrupted)
     def pay(to: str) -> str:
         """Pay."""
-        done.append(f"paid {to}")
+        with deeds.open("a") as file:
+            file.write(f"paid {to}\n")
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         return f"paid {to}"

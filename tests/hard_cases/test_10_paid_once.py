@@ -4,15 +4,22 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.hard_cases.paying import payer
-from tests.hard_cases.test_01_killed import URLS
+from tests.stores.server import schema
 from ziggurat.messages import stops
 from ziggurat.messages.agent import Decision, DidNotHappen, Happened
 from ziggurat.messages.model import Interrupted
+
+URLS: dict[str, Callable[[Path], str]] = {
+    "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",
+    "file": lambda folder: f"file://{folder}/runs",
+    "postgres": lambda folder: schema(),
+}
 
 
 @pytest.fixture(autouse=True)
