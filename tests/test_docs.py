@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from tests.test_house import FLOORS
 from ziggurat.cli.app import execute
-from ziggurat.models.resolving import PROVIDERS
+from ziggurat.models import PROVIDERS
 from ziggurat.testing import allow_real_calls
 
 ROOT = Path(__file__).parents[1]

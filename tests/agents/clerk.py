@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.hard_cases.support import ByTurn, results
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ZigguratError
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import status_of
-from ziggurat.stores.addresses import connect
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Approve, Deny, Modify, ZigguratError, tool
+from ziggurat.agents import Decision
+from ziggurat.stops import status_of
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 
 def clerk(store: Any, ledger: Path, **settings: Any) -> Agent:

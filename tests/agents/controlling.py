@@ -15,16 +15,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.stores.server import PostgresServer
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.event import Event, Skipped
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.events import Steered, ToolDelta
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Context, Event, ModelRequest, tool
+from ziggurat.events import Skipped, Steered, ToolDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 
 def agent_of(url: str) -> Agent[Any]:

@@ -6,12 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.gather import first, gather, quorum, settled
-from ziggurat.calls.step import step
+from ziggurat.agents import runs_of
 from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.errors import NotRepeatable
-from ziggurat.runs.local import runs_of
+from ziggurat.errors import NotRepeatable
+from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
 
 GROUPS: dict[str, Any] = {"gather": gather, "first": first, "quorum": partial(quorum, 1), "settled": settled}
 

@@ -5,12 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Context, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 RUNS = 10
 

@@ -8,16 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.stores.places import reopened
-from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.event import Dropped, Event
+from ziggurat import Agent, AgentRun, Event, Message
+from ziggurat.core import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import is_beneath
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat.events import Delta, Dropped, Fold
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 from ziggurat.testing.clock import disk
 
 

@@ -6,27 +6,34 @@ from typing import Any
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, NAME, fact
-from ziggurat.core.layer import stack
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Deny,
+    Middleware,
+    ModelResponse,
+    ModelSettings,
+    Toolbox,
+    ToolCall,
+    ToolResult,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.agents import Step
+from ziggurat.core import COMPOSITE, NAME, fact
+from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Deny
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import ThinkingDelta
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelResponse, ModelSettings
-from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
-from ziggurat.messages.step import Step
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_message
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 MODEL = ScriptedModel(always="hello")
 

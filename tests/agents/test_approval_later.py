@@ -16,17 +16,14 @@ from tests.samples import pairs, sample
 from tests.stores import places
 from tests.stores.places import PLACES, Place, new_store, opening
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Row, chained, run_log
+from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Deny, Modify, tool
+from ziggurat.agents import Decision, Environment, PendingItem
+from ziggurat.core import Row
+from ziggurat.core.store import chained, run_log
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify, PendingItem
-from ziggurat.messages.parts import tool_call
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 ROOT = Path(__file__).parents[2]
 

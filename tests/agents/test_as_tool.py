@@ -5,25 +5,29 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, streamed
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import stop_when, until_tool_called
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    ConfigurationError,
+    Context,
+    Middleware,
+    ModelRequest,
+    stack,
+    stop_when,
+    tool,
+    until_tool_called,
+    user,
+)
+from ziggurat.agents import Environment
 from ziggurat.calls.enter import MAX_DEPTH
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.layer import stack
+from ziggurat.errors import ModelError
+from ziggurat.events import AgentEnded, AgentStarted
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.events import AgentEnded, AgentStarted
-from ziggurat.messages.message import user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 
 def _outer(inner: Any, call: ScriptedReply | None = None, **options: Any) -> AgentRun:

@@ -9,19 +9,14 @@ import pytest
 from tests.agents.support import turns
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.attached import AttachedRun
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Rule, Usage, tool
+from ziggurat.agents import AttachedRun, Environment
+from ziggurat.core import Store
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
-from ziggurat.core.store import Store
+from ziggurat.errors import RunExists, RunNotFound
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 class Gates:

@@ -10,18 +10,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.steering import Steerable
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, Denied, RunNotFound
-from ziggurat.core.store import Store
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Denied, Deny, ModelRequest, tool
+from ziggurat.agents import Steerable
+from ziggurat.core import Store
+from ziggurat.errors import AlreadyDecided, RunNotFound
+from ziggurat.flows import flow
+from ziggurat.messages import assistant, stops
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 class Desk:

@@ -8,15 +8,11 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.core.context import Context
-from ziggurat.core.event import Skipped
-from ziggurat.core.store import Store
-from ziggurat.messages.events import ToolDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Context, tool
+from ziggurat.core import Store
+from ziggurat.events import Skipped, SubscribedItem, ToolDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 class Audience:

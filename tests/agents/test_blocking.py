@@ -9,18 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.event import Event
-from ziggurat.core.store import Store
+from ziggurat import Agent, Event, Message, ModelRequest, tool
+from ziggurat.core import Store
 from ziggurat.messages import stops
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import tool_call
 
 
 def _said(messages: Sequence[Message]) -> list[str]:

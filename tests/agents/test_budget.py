@@ -8,20 +8,26 @@ from typing import Any
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, MissingExtra
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import ToolResult, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Toolbox,
+    ToolResult,
+    Usage,
+    tool,
+)
+from ziggurat.errors import LimitExceeded, MissingExtra
+from ziggurat.messages import assistant, stops
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 COST = Usage(400, 10, requests=1)
 CHILDREN = 50

@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.callbacks import Callbacks
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.core.layer import stack
+from ziggurat import Agent, Callbacks, ConfigurationError, Event, ToolCall, stack
+from ziggurat.events import AgentEnded, TextDelta, ThinkingDelta
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.events import AgentEnded
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import PAUSE, Piece, ScriptedModel
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.models.scripted import Piece
+from ziggurat.tools import tool_call
 
 
 async def echo(text: str) -> str:

@@ -9,24 +9,34 @@ from tests.agents.support import Folded, texts
 from tests.samples import sample
 from tests.stores.places import Place
 from tests.wrong import wrong
-from ziggurat import Agent, Approve, Budget, ConfigurationError, Key, Runnable, open_stream, stack, tool, user
-from ziggurat.agents.as_tool import AgentTool
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ModelError, Timeout
-from ziggurat.core.scope import Scope
-from ziggurat.core.service import Service
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Key,
+    Runnable,
+    Service,
+    Timeout,
+    ToolCall,
+    open_stream,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.agents import AgentTool
+from ziggurat.core import CLOCK, Scope, root
 from ziggurat.core.store import run_log
-from ziggurat.layers import cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout
-from ziggurat.layers.cache import CacheStore
-from ziggurat.layers.dedupe import DedupeStore
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.stops import BudgetExceeded, Completed, Failed, Suspended
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.errors import ModelError
+from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout
+from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.stops import BudgetExceeded, Completed, Failed, Suspended
+from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.tools import tool_call
 
 ASKED = AgentRequest((user("go"),))
 BROKEN: Any = ["part", ConnectionError("gone")]

@@ -7,13 +7,12 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.checkpoints import Checkpoint, Checkpoints
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.store import Store
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, ConfigurationError, tool
+from ziggurat.agents import Checkpoint, Checkpoints
+from ziggurat.core import Store
+from ziggurat.errors import RunNotFound
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 @tool(effect="none")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ziggurat.agents.concurrent import ConcurrentAgents
-from ziggurat.core.errors import Suspend
+from ziggurat.errors import Suspend
 
 
 async def _waits(what: str) -> str:

@@ -9,17 +9,14 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import Place
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.event import Event
-from ziggurat.core.store import Store
+from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Deny, Event, tool
+from ziggurat.agents import Decision, RunArguments
+from ziggurat.core import Store
+from ziggurat.errors import RunNotFound
+from ziggurat.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny
-from ziggurat.messages.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.runs.options import RunArguments
-from ziggurat.tools.function import tool
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.tools import tool_call
 
 STORES = ["by reference", "sqlite", "file"]
 

@@ -10,22 +10,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.event import event
-from ziggurat.calls.gather import gather
-from ziggurat.calls.step import step
-from ziggurat.calls.timer import sleep
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Store
+from ziggurat import Agent, ConfigurationError, ModelRequest, Runnable, tool
+from ziggurat.core import Store
+from ziggurat.flows import event, flow, gather, sleep, step
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.teams.voting import majority
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.teams import majority
+from ziggurat.tools import tool_call
 
 
 class Gate:

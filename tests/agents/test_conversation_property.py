@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 from tests.agents.support import turns
 from tests.samples import amount
 from tests.stores.records import ids_of
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import Compaction, Recent, over_messages
-from ziggurat.agents.stop import stop_when, until_tool_called
-from ziggurat.core.errors import ContextOverflow, ModelError
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat import Agent, AgentRun, Message, Text, ToolCall, ToolResult, stop_when, until_tool_called
+from ziggurat.compaction import Compaction, Recent, over_messages
+from ziggurat.errors import ContextOverflow, ModelError
+from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.stores import LocalLogs
 
 SENDABLE = ValidationPolicy.sendable()
 

@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, ConfigurationError, Context, Key, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 class Database:

@@ -2,14 +2,10 @@
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode
+from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, tool
+from ziggurat.core import DIAGRAM, Diagram, DiagramEdge, DiagramNode
 from ziggurat.layers.retry import retry
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
 
 MODEL = ScriptedModel(always="x")
 

@@ -9,25 +9,15 @@ from msgspec import Struct
 
 from tests.hard_cases.support import ByTurn, through_json
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
+from ziggurat import Agent, Approve, Budget, ConfigurationError, Context, Event, Key, ToolCall, tool, user
 from ziggurat.cli.main import main
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, RunExists
-from ziggurat.core.event import Event
-from ziggurat.core.scope import Key
+from ziggurat.errors import JournalMismatch, RunExists
+from ziggurat.events import AgentEnded, Delta
+from ziggurat.flows import Flow, ask, flow, step
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.events import AgentEnded, Delta
-from ziggurat.messages.message import user
-from ziggurat.messages.parts import ToolCall
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 
 
 class Order(Struct):

@@ -10,12 +10,12 @@ import pytest
 from tests.agents.flow_trees import Trial, plant, tree
 from tests.samples import sample
 from tests.stores.places import new_store, reopened, used
+from ziggurat import AgentRun
+from ziggurat.agents import runs_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Failure, Intent, JournalEntry, Result
 from ziggurat.core.json_lines import as_error
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.runs.local import runs_of
 
 
 def recorded_in(entries: list[JournalEntry]) -> set[object]:

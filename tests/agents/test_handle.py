@@ -9,17 +9,12 @@ import pytest
 from tests.agents.support import assert_sendable, turns
 from tests.samples import sample
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.handle import RunHandle
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat.agents import RunHandle
+from ziggurat.messages import assistant, stops
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import tool_call
 
 
 async def test_it_goes_on_beside_and_has_a_result() -> None:

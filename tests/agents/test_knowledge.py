@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.knowledge import graph_tools
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.store import GraphStore
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, ConfigurationError, ToolCall, tool
+from ziggurat.knowledge import Entity, GraphStore, KnowledgeGraph, Relation, graph_tools
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 @tool(permissions=[])

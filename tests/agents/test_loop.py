@@ -7,17 +7,26 @@ import pytest
 
 from tests.agents.support import assert_sendable, said, streamed, texts, timeless
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
+from ziggurat import (
+    Agent,
+    ConfigurationError,
+    Context,
+    Image,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Text,
+    ToolCall,
+    Usage,
+    user,
+)
 from ziggurat.agents.loop import PAUSES, REPAIRS
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages import stops
-from ziggurat.messages.events import AgentEnded, AgentStarted, ModelEnded, ModelStarted, StepEnded, StepStarted
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.errors import ModelError
+from ziggurat.events import AgentEnded, AgentStarted, ModelEnded, ModelStarted, StepEnded, StepStarted
+from ziggurat.messages import Thinking, assistant, stops
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 async def echo(text: str) -> str:

@@ -7,19 +7,13 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.loop_detection import loop_detection
-from ziggurat.agents.stop import Policy, all_of, max_steps
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.events import LoopWarning
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Event, Message, ToolCall, loop_detection, tool
+from ziggurat.agents import Policy, all_of, max_steps
+from ziggurat.events import LoopWarning
+from ziggurat.messages import assistant, stops
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 Warnings = list[tuple[str, str, int]]
 

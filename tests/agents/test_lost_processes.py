@@ -10,18 +10,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Key, tool
+from ziggurat.core import Store
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key
-from ziggurat.core.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs, connect
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 DB: Key[str] = Key("db")
 

@@ -11,20 +11,17 @@ from pydantic import BaseModel, field_validator
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import AnswerReader, Output
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry, RunExists
-from ziggurat.core.facts import fact
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelResponse, ToolCall
+from ziggurat.agents import Output
+from ziggurat.agents.output import AnswerReader
+from ziggurat.core import fact
+from ziggurat.errors import InvalidArguments, ModelRetry, RunExists
+from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.messages.tool import FINAL_ANSWER
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 class City(Struct):

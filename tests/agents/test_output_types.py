@@ -27,17 +27,16 @@ from pydantic import (
 
 from tests.agents.support import assert_sendable, elsewhere, streamed, timeless
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import AnswerReader, Output
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat import Agent, AgentRun, ConfigurationError, tool
+from ziggurat.agents import Output
+from ziggurat.agents.output import AnswerReader
+from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.parts import tool_call
 from ziggurat.messages.tool import FINAL_ANSWER
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 def even(value: int) -> int:

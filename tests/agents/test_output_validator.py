@@ -6,20 +6,13 @@ import pytest
 from msgspec import Struct
 
 from tests.agents.support import assert_sendable, elsewhere, said, streamed, timeless
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelRetry
-from ziggurat.core.scope import Key
-from ziggurat.messages import stops
+from ziggurat import Agent, ConfigurationError, Context, Key, ModelResponse, Toolbox, raw_tool, tool
+from ziggurat.errors import ModelRetry
+from ziggurat.messages import assistant, stops
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import raw_tool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 class City(Struct):

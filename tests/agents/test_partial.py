@@ -13,18 +13,15 @@ from pydantic import BaseModel, Field
 
 from tests.messages.test_partial_json import grows_into
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, stack, tool
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.partial import partial_values
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
+from ziggurat.events import TextDelta, ToolCallDelta, partial_values
 from ziggurat.layers.retry import retry
-from ziggurat.messages.delta import TextDelta, ToolCallDelta
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import Piece, ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.models.scripted import Piece
+from ziggurat.tools import tool_call
 
 
 class City(Struct):

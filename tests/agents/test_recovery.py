@@ -15,18 +15,13 @@ from tests.agents.recovering import RUNS
 from tests.samples import sample
 from tests.stores.places import Place
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.core.scope import Key
-from ziggurat.core.store import Store
+from ziggurat import Agent, ConfigurationError, Context, Key, Message, tool
+from ziggurat.agents import Environment
+from ziggurat.core import Store
+from ziggurat.errors import StoreError
 from ziggurat.messages import stops
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.tools.function import tool
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.tools import tool_call
 
 STORES = ["by reference", "sqlite", "file"]
 DB: Key[str] = Key("db")

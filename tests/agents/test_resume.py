@@ -11,24 +11,31 @@ from tests.samples import sample
 from tests.stores.places import stores
 from tests.stores.records import dump_of, plant
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import Progress, stop_when
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    ConfigurationError,
+    Deny,
+    Event,
+    Modify,
+    Runnable,
+    Toolbox,
+    stop_when,
+    tool,
+)
+from ziggurat.agents import Decision, Progress
+from ziggurat.core import LocalJournal, Store
 from ziggurat.core.entries import Failure
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, JournalMismatch, ModelError, RunNotFound
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_model_call
-from ziggurat.core.store import Store, run_log
+from ziggurat.core.store import run_log
+from ziggurat.errors import AlreadyDecided, JournalMismatch, ModelError, RunNotFound
+from ziggurat.events import ModelEnded
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, Modify
-from ziggurat.messages.events import ModelEnded
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 @tool(approval=True)

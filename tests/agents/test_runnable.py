@@ -10,29 +10,36 @@ from msgspec.structs import replace
 from tests.agents.support import hello
 from tests.stores.records import ids_of
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, EmptyPrompt, RunExists
-from ziggurat.core.event import Event
-from ziggurat.core.layer import stack
-from ziggurat.core.scope import Key
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Event,
+    Image,
+    Key,
+    ModelRequest,
+    Runnable,
+    Text,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.agents import PendingItem
+from ziggurat.errors import EmptyPrompt, RunExists
+from ziggurat.events import AgentEnded, Warned
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, PendingItem
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import AgentEnded, Warned
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Image, Text, tool_call
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.messages import Transcript, assistant, stops
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import tool_call
 
 DB: Key[str] = Key("db")
 

@@ -7,27 +7,31 @@ import pytest
 
 from tests.samples import pairs
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.memory.middleware import Remembering
-from ziggurat.agents.memory.working import HEADING, WorkingValues
-from ziggurat.agents.runtime import Runtime
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.layers.backpressure import Gate
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.working import WorkingMemory
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.message import MEMORY, assistant
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import status_of
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.metrics import Metrics
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Approve,
+    ConfigurationError,
+    Context,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    tool,
+)
+from ziggurat.agents.memory.working import HEADING
+from ziggurat.errors import RunNotFound
+from ziggurat.knowledge import KnowledgeGraph
+from ziggurat.layers import Gate
+from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, WorkingValues, open_memory
+from ziggurat.messages import assistant
+from ziggurat.messages.message import MEMORY
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import Metrics
+from ziggurat.runtime import Runtime
+from ziggurat.stops import status_of
+from ziggurat.tools import tool_call
 
 
 @tool

@@ -9,16 +9,13 @@ from typing import Any, cast
 import pytest
 
 from tests.stores.places import new_store, reopened, used
-from ziggurat.agents.flow import flow
-from ziggurat.agents.schedule import schedule
-from ziggurat.agents.worker import Worker
-from ziggurat.calls.step import step
-from ziggurat.core.errors import ConfigurationError, StoreUnavailable
-from ziggurat.core.store import LogInfo, Row
-from ziggurat.core.ticks import every
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat import ConfigurationError
+from ziggurat.agents import Environment, Worker
+from ziggurat.core import LogInfo, Row
+from ziggurat.errors import StoreUnavailable
+from ziggurat.flows import every, flow, schedule, step
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock, settle
 
 START = 1_000_000_800.0
 """A full hour."""

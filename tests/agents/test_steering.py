@@ -9,28 +9,30 @@ from msgspec.structs import replace
 
 from tests.agents.support import assert_sendable, elsewhere, texts, turns
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.handle import RunHandle
-from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.steering import Steerable
-from ziggurat.agents.stop import stop_when
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.event import Event
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    ConfigurationError,
+    Context,
+    Denied,
+    Event,
+    ModelRequest,
+    Runnable,
+    Usage,
+    stop_when,
+    user,
+)
+from ziggurat.agents import RunHandle, Steerable
+from ziggurat.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.messages import ValidationPolicy, assistant, stops, validate
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import tool_call
 
 COST = Usage(10, 1, requests=1)
 

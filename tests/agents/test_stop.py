@@ -9,11 +9,32 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.samples import pairs, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.output import Output
-from ziggurat.agents.stop import (
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approvals,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Denied,
+    Deny,
+    Message,
+    ModelResponse,
+    Rule,
+    Timeout,
+    ToolCall,
+    ToolError,
+    Usage,
+    stop_when,
+    tool,
+    until_tool_called,
+)
+from ziggurat.agents import (
     Advice,
     BasePolicy,
+    Environment,
+    Output,
     Policy,
     Progress,
     all_of,
@@ -21,35 +42,15 @@ from ziggurat.agents.stop import (
     max_steps,
     max_tool_calls,
     not_,
-    stop_when,
     until_no_tool_calls,
-    until_tool_called,
 )
-from ziggurat.core.context import Context
-from ziggurat.core.errors import (
-    ConfigurationError,
-    Denied,
-    LimitExceeded,
-    ModelError,
-    ServiceError,
-    Timeout,
-    ToolError,
-)
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
-from ziggurat.messages.budget import Budget
+from ziggurat.errors import LimitExceeded, ModelError, ServiceError
+from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.stores.addresses import connect
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
+from ziggurat.stores import connect
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 CALLS: list[ScriptedReply] = [
     tool_call("echo", text="a"),

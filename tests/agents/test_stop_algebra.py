@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import Advice, BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
+from ziggurat import Agent, tool
+from ziggurat.agents import Advice, BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
 from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 STEPS = 8
 

@@ -9,19 +9,15 @@ from hypothesis import strategies as st
 
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless, turns
 from tests.samples import amount, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
+from ziggurat import Agent, Image, ModelRequest, Usage, stack
+from ziggurat.errors import ModelError
+from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.delta import ThinkingDelta
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Image, Thinking, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.messages import Thinking, assistant, stops
+from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import tool_call
 
 Script = list[list[ScriptedReply]]
 """The replies to the tries of each step; the last one also answers all further tries."""

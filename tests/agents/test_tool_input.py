@@ -11,18 +11,11 @@ from pydantic import BaseModel, Field
 
 from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.tool_input import AGENT_INPUT
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Toolbox, ToolCall, stack
+from ziggurat.agents import AGENT_INPUT
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import ToolCall
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 
 
 class Order(Struct):

@@ -16,21 +16,18 @@ from tests.messages.strategies import usages
 from tests.samples import amount as examples
 from tests.samples import sample
 from tests.stores.places import PLACES, opening
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
-from ziggurat.core.store import Store
+from ziggurat import Agent, AgentRun, Approve, ModelRequest, ModelResponse, Usage, stack, tool
+from ziggurat.core import Store
+from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
-from ziggurat.messages.agent import AgentRun, Approve, empty_run
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages import assistant
+from ziggurat.messages.agent import empty_run
 from ziggurat.messages.price import cost_text, price_of_calls
-from ziggurat.messages.stops import Completed
-from ziggurat.messages.usage import Tally, Usage
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.messages.usage import Tally
+from ziggurat.models import ScriptedModel
 from ziggurat.runs.prompt import request_of
-from ziggurat.tools.function import tool
+from ziggurat.stops import Completed
+from ziggurat.tools import tool_call
 
 NAMES = ("openai:gpt-4o", "anthropic:claude-sonnet-4-5", "scripted")
 STAGES = st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), min_size=1, max_size=3)

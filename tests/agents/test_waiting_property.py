@@ -13,12 +13,11 @@ from tests.agents.flow_trees import plant
 from tests.agents.waiting_trees import WaitingTrial, World, waiting_tree
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened, used
+from ziggurat.agents import runs_of
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.messages import stops
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.stores import LocalLogs, SqliteStore
+from ziggurat.testing import HandClock
 
 _EVERYWHERE = [*product(PLACES, range(3)), *(("by reference", seed) for seed in range(3, 12))]
 

@@ -11,24 +11,16 @@ from tests.agents.working import Storm, address, storm_acts, with_lease
 from tests.samples import amount, sample
 from tests.stores.places import Place
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.worker import Worker
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.timer import sleep
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, RunExists
-from ziggurat.core.scope import Key
-from ziggurat.core.store import Store
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, tool
+from ziggurat.agents import Answer, Environment, Worker
+from ziggurat.core import Store
+from ziggurat.errors import RunExists
+from ziggurat.flows import ask, flow, gather, sleep
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 STORES = ["by reference", "sqlite", "file", "postgres"]
 DB: Key[str] = Key("db")

@@ -7,16 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.agents.flow_trees import Tree, Trial
-from ziggurat.agents.flow import Flow
-from ziggurat.calls.event import event
-from ziggurat.calls.question import ask
-from ziggurat.calls.timer import sleep
+from ziggurat import AgentRun
+from ziggurat.agents import Answer, Environment, runs_of
 from ziggurat.core.entries import Decided, Pending
+from ziggurat.flows import Flow, ask, event, sleep
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer, stage_of
-from ziggurat.runs.local import runs_of
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat.messages.agent import stage_of
+from ziggurat.testing import HandClock
 
 KINDS = ("step", "once", "question", "timer", "timeout", "event", "sequence", "sequence", "gather", "gather", "settled")
 LEAVES = KINDS[:6]

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from tests.agents.recovering import agent_of
 from tests.stores.server import PostgresServer
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Deny
+from ziggurat.agents import Decision, Happened
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
-from ziggurat.core.journal import LocalJournal
-from ziggurat.messages.agent import Decision, Deny, Happened
+from ziggurat.errors import AlreadyDecided, LeaseHeld
 
 LEASE = 1.0
 """Seconds after which the run of a paused process may be taken; short, so that a pause need not be long."""

@@ -12,7 +12,21 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
-from ziggurat import Approve, Context, Deny, Middleware, Toolbox, ToolCall, ToolResult, layer, raw_tool, stack, tool
+from ziggurat import (
+    Approvals,
+    Approve,
+    Context,
+    Deny,
+    Middleware,
+    Rule,
+    Toolbox,
+    ToolCall,
+    ToolResult,
+    layer,
+    raw_tool,
+    stack,
+    tool,
+)
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.hooks import given
@@ -22,7 +36,7 @@ from ziggurat.errors import JournalError
 from ziggurat.messages import ToolSpec, tool_call
 from ziggurat.messages.tool import SPEC
 from ziggurat.tools import Tool
-from ziggurat.tools.approval import APPROVALS, Approvals, Rule
+from ziggurat.tools.approval import APPROVALS
 
 Tools = Service[ToolCall, ToolResult]
 

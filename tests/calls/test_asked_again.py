@@ -12,22 +12,30 @@ import pytest
 from tests.agents.support import turns
 from tests.stores import places
 from tests.stores.places import new_store, reopened
-from ziggurat import Agent, Service, layer, stack, tool
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ToolError
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Context,
+    Deny,
+    Middleware,
+    Runnable,
+    Service,
+    Toolbox,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    layer,
+    stack,
+    tool,
+)
+from ziggurat.agents import Decision, DidNotHappen, Environment, Happened
+from ziggurat.flows import flow
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Decision, Deny, DidNotHappen, Happened
-from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Interrupted
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.teams.desk import handoffs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import FunctionTool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import ScriptedModel
+from ziggurat.teams import handoffs
+from ziggurat.testing import HandClock
+from ziggurat.tools import FunctionTool, tool_call
 
 PAY = tool_call("pay", to="Ada", amount=5)
 AGAIN = tool_call("pay", amount=5, to="Ada")

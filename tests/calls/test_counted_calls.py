@@ -9,12 +9,12 @@ from tests.hard_cases.support import ByTurn
 from tests.samples import rows, sample
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, tool
-from ziggurat.agents import Answer, Approve, Deny, Happened, PendingItem, runs_of
+from ziggurat.agents import Answer, Approve, Deny, Environment, Happened, PendingItem, runs_of
 from ziggurat.core import Store
 from ziggurat.errors import ServiceError, ToolErrorKind
 from ziggurat.flows import ask
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
-from ziggurat.runs.options import Environment, Live
+from ziggurat.runs.options import Live
 from ziggurat.stores import LocalLogs
 from ziggurat.teams import TeamResult, parallel
 from ziggurat.testing import HandClock, ScriptedModel

@@ -10,7 +10,20 @@ import pytest
 from tests.hard_cases.support import ByTurn
 from tests.samples import pairs, rows, sample
 from tests.stores.places import STORES, new_store
-from ziggurat import Agent, Approve, ConfigurationError, Context, Deny, Modify, Runnable, Toolbox, stack, tool, user
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    ConfigurationError,
+    Context,
+    Deny,
+    Modify,
+    Runnable,
+    Toolbox,
+    stack,
+    tool,
+    user,
+)
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
 from ziggurat.calls.call_decision import recorded_form
 from ziggurat.calls.decisions import misfit_of
@@ -23,11 +36,11 @@ from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import ask
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import ModelRequest, ToolCall, Transcript, stops, tool_call
-from ziggurat.messages.agent import AgentRun, Stage, decision_of
-from ziggurat.messages.stops import Suspended
+from ziggurat.messages.agent import Stage, decision_of
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.stored import StoredRuns
+from ziggurat.stops import Suspended
 from ziggurat.stores import LocalLogs
 from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS

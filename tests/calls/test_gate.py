@@ -22,7 +22,7 @@ from ziggurat.core.entries import Decided, JournalEntry, Pending
 from ziggurat.errors import ConfigurationError, Denied, JournalCorrupt, Suspend
 from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages import ToolSpec
-from ziggurat.messages.stops import Suspended
+from ziggurat.stops import Suspended
 from ziggurat.testing import HandClock, ScriptedModel
 from ziggurat.tools import FunctionTool, ToolResult, tool_call
 from ziggurat.tools.approval import APPROVALS

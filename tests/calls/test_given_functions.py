@@ -13,7 +13,6 @@ from tests.calls.slips import HERE, Slip
 from tests.samples import rows
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Budget, Context, Message, ModelRequest, ModelResponse, Runnable, stack, tool
-from ziggurat.agents.memory import Remembering, memory_tools
 from ziggurat.errors import ConfigurationError, Denied, ServiceError, ToolError
 from ziggurat.flows import flow, step
 from ziggurat.layers import (
@@ -30,6 +29,7 @@ from ziggurat.layers import (
     retry,
     steer,
 )
+from ziggurat.memory import Remembering, memory_tools
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.middleware import everywhere
 from ziggurat.models import ScriptedModel

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.core.hand import run
-from ziggurat import ConfigurationError, Event, Middleware, ModelRequest, ModelResponse, Service, layer
+from ziggurat import ConfigurationError, Context, Event, Middleware, ModelRequest, ModelResponse, Service, layer
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import HOOKS, HookChain, given, hooked, tell
-from ziggurat.core.context import AMBIENT, Context, root
+from ziggurat.core import root
+from ziggurat.core.context import AMBIENT
 from ziggurat.events import MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages import assistant
 

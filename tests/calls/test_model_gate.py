@@ -11,8 +11,8 @@ from ziggurat.agents import Approve, Decision, Deny, Environment, Modify, Pendin
 from ziggurat.core.codec import encode
 from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages import tool_call
-from ziggurat.messages.stops import Completed, ModelCallDenied, Suspended
 from ziggurat.models import FunctionModel
+from ziggurat.stops import Completed, ModelCallDenied, Suspended
 from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock, ScriptedModel
 

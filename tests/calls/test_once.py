@@ -7,21 +7,26 @@ import pytest
 
 from tests.samples import rows
 from tests.stores.places import STORES, new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approve,
+    Context,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    Runnable,
+    stack,
+    tool,
+)
+from ziggurat.errors import ModelError
+from ziggurat.flows import flow
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -8,7 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from tests.samples import pairs
-from ziggurat import Approve, Context, Event, Middleware, Service, Toolbox, ToolCall, ToolResult, layer, stack, tool
+from ziggurat import (
+    Approvals,
+    Approve,
+    Context,
+    Event,
+    Middleware,
+    Service,
+    Toolbox,
+    ToolCall,
+    ToolResult,
+    layer,
+    stack,
+    tool,
+)
 from ziggurat.agents import PendingItem
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
@@ -19,7 +32,7 @@ from ziggurat.events import Diverged, ToolEnded, ToolStarted
 from ziggurat.layers import retry
 from ziggurat.messages import tool_call
 from ziggurat.testing import settle
-from ziggurat.tools.approval import APPROVALS, Approvals
+from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 
 

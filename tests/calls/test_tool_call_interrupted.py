@@ -8,16 +8,12 @@ import pytest
 from tests.agents.support import turns
 from tests.hard_cases.support import ByTurn, results
 from tests.stores.places import new_store, reopened
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Context, Deny, Modify, raw_tool, tool
+from ziggurat.agents import Decision, DidNotHappen, Happened
+from ziggurat.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify
-from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
 from ziggurat.messages.model import Interrupted
-from ziggurat.messages.parts import tool_call
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import FunctionTool, raw_tool, tool
+from ziggurat.tools import FunctionTool, tool_call
 
 pytestmark = pytest.mark.usefixtures("place")
 

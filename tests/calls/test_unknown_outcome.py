@@ -12,27 +12,32 @@ from msgspec import Struct
 from tests.hard_cases.support import results
 from tests.samples import pairs, rows, sample
 from tests.stores.places import STORES, new_store
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import InvalidArguments, ModelError, NotRepeatable, Timeout, ToolError
-from ziggurat.core.layer import stack
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Context,
+    Deny,
+    Middleware,
+    Runnable,
+    Timeout,
+    Toolbox,
+    ToolError,
+    stack,
+    tool,
+)
+from ziggurat.agents import DidNotHappen, Environment, Happened
+from ziggurat.errors import InvalidArguments, ModelError, NotRepeatable
+from ziggurat.flows import flow, step
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Deny, DidNotHappen, Happened
-from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Interrupted
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock
+from ziggurat.tools import FunctionTool, tool_call
 from ziggurat.tools.outcome import is_lost
-from ziggurat.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -8,22 +8,12 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.calls.question import ask
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.reducers import append
-from ziggurat.plans.state_graph import StateGraph
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.builtin import calculator
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Approvals, Context, Message, ModelRequest, ModelResponse, ToolCall, Usage, tool
+from ziggurat.errors import ModelError
+from ziggurat.flows import ask
+from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.plans import Graph, StateGraph, append
+from ziggurat.tools import calculator, tool_call
 
 print("printed while loading")
 

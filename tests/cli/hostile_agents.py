@@ -1,12 +1,9 @@
 """An agent that says, does and fails with texts that would control a terminal."""
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Approvals, tool
+from ziggurat.errors import ModelError
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.tools import tool_call
 
 HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b1m\u202edrawkcab\u2066\u200b\u2028\r\x7f\u2800\u3164\u0301\u00ad\ufeff\U000e0041 end"
 

@@ -12,16 +12,14 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command, Typed
 from tests.cli.test_chat import Person
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Deny, Modify, ToolCall
+from ziggurat.agents import Decision, DidNotHappen, Happened, PendingItem
 from ziggurat.cli.approve import approving, ask_decisions, ask_person
 from ziggurat.cli.main import main
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.stops import Suspended
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals
+from ziggurat.messages import Transcript
+from ziggurat.models import ScriptedModel
+from ziggurat.stops import Suspended
+from ziggurat.tools import tool_call
 
 SHOWN = 'calculator needs approval:\n  {"expression":"12 * (7 + 5)"}\n'
 

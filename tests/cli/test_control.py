@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import Command
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.event import event
-from ziggurat.calls.timer import sleep
+from ziggurat import Agent, AgentRun, tool
+from ziggurat.flows import event, flow, sleep
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import FileStore, SqliteStore, connect
+from ziggurat.tools import tool_call
 
 
 @tool(approval=True)

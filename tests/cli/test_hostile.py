@@ -13,17 +13,14 @@ import pytest
 from tests.cli.conftest import Command, Ended, Typed
 from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
 from tests.samples import sample
-from ziggurat.agents.runnable import Runnable
+from ziggurat import ConfigurationError, Runnable
 from ziggurat.cli.pytest_file import as_test
-from ziggurat.core.clock import new_id
+from ziggurat.core import LocalJournal, LogInfo, Row, new_id
 from ziggurat.core.codec import digest
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo, Row, chained, run_log, session_log
+from ziggurat.core.store import chained, run_log, session_log
 from ziggurat.core.visible import is_hidden
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.stores.addresses import connect
+from ziggurat.memory import MemoryRecord, open_memory
+from ziggurat.stores import connect
 
 AGENTS = str(Path(__file__).parent / "hostile_agents.py")
 QUOTED = 'x"""\nraise SystemExit("code from a run ran")\n"""'

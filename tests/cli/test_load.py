@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import AGENTS, Command
+from ziggurat import ConfigurationError
 from ziggurat.cli.load import load_agent, load_tool
-from ziggurat.core.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,12 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.cli.test_runs import outcome_of
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Context
 from ziggurat.cli.agent_options import AgentOptions
 from ziggurat.cli.build import agent_of
-from ziggurat.core.context import Context
-from ziggurat.memory import AgentMemory, open_memory
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.resolving import PROVIDERS
+from ziggurat.memory import AgentMemory, MemoryRecord, open_memory
+from ziggurat.memory.record import pack
+from ziggurat.models import PROVIDERS, Embeddings, EmbedRequest, FunctionModel
 
 
 @pytest.fixture

@@ -9,17 +9,14 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Runnable, stack
 from ziggurat.cli.check_model import spec_of
-from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.http.providers import azure, openai
-from ziggurat.models.resolving import PROVIDERS
+from ziggurat.models import PROVIDERS
+from ziggurat.providers import DIALECTS, azure, openai
 from ziggurat.testing.server import FakeProvider, Quirk, html, status
+from ziggurat.tools import tool_call
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 one_wire = pytest.mark.parametrize("wire", sample(WIRES, 1))

@@ -9,10 +9,9 @@ import pytest
 from tests.cli.conftest import AGENTS, Command, Typed
 from ziggurat.cli.main import main
 from ziggurat.core.codec import decode
-from ziggurat.messages.events import AgentEnded, AnyEvent
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.resolving import PROVIDERS
+from ziggurat.events import AgentEnded, AnyEvent
+from ziggurat.models import PROVIDERS, FunctionModel
+from ziggurat.providers import DIALECTS
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:

@@ -13,16 +13,13 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.stores.cut import cut
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError
 from ziggurat.cli.records import seconds_of
 from ziggurat.cli.store import default_store
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.store import run_log
-from ziggurat.messages.stops import Stop
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.resolving import PROVIDERS
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
+from ziggurat.models import PROVIDERS, FunctionModel, ScriptedModel
+from ziggurat.stops import Stop
+from ziggurat.stores import connect
 
 
 @pytest.fixture

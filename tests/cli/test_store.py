@@ -9,10 +9,9 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import where_kept
-from ziggurat.core.store import LogInfo, session_log
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.core import LogInfo
+from ziggurat.core.store import session_log
+from ziggurat.stores import LocalLogs, SqliteStore, connect
 
 
 def how_to_go_on(ended: Ended) -> list[str]:

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import StoreError
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.addresses import connect
-from ziggurat.tools.function import tool
+from ziggurat import Agent, tool
+from ziggurat.agents import Environment
+from ziggurat.errors import StoreError
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 DESK = '''
 from ziggurat import Agent, tool

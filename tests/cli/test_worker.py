@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.stores.addresses import connect
+from ziggurat.stores import connect
 
 DESK = """
 from ziggurat import Agent

@@ -19,13 +19,15 @@ from ziggurat import (
     ModelResponse,
     Rule,
     Runnable,
+    loop_detection,
     stack,
+    stop_when,
     tool,
+    until_tool_called,
 )
-from ziggurat.agents.flow import flow
-from ziggurat.agents.loop_detection import loop_detection
-from ziggurat.agents.stop import max_steps, max_tool_calls, stop_when, until_tool_called
-from ziggurat.core.errors import ModelError
+from ziggurat.agents import Decision, PendingItem, max_steps, max_tool_calls
+from ziggurat.errors import ModelError
+from ziggurat.flows import flow
 from ziggurat.layers import (
     Bulkhead,
     CacheStore,
@@ -49,9 +51,8 @@ from ziggurat.layers import (
     timeout,
 )
 from ziggurat.messages import Message, ToolCall, Usage, assistant
-from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.middleware import Accounts, Redaction, Trim, UsageAccounting
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 from ziggurat.teams import majority
 
 LAYERS: dict[str, Callable[[], Any] | None] = {

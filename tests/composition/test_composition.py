@@ -21,9 +21,9 @@ from tests.composition.parts import DIMENSIONS, Combination, Tower
 from tests.samples import LONG
 from tests.stores.mortal import MortalStore
 from ziggurat import AgentRun, Approve, ConfigurationError
-from ziggurat.core.errors import StoreError
-from ziggurat.messages.agent import Decision, DidNotHappen, Happened, PendingItem
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.agents import Decision, DidNotHappen, Happened, PendingItem
+from ziggurat.errors import StoreError
+from ziggurat.messages import ValidationPolicy, validate
 from ziggurat.stores import FileStore, LocalLogs, SqliteStore
 from ziggurat.testing import assert_no_leaks
 

@@ -13,13 +13,11 @@ from typing import Any
 
 from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.traffic import ENDPOINTS
-from ziggurat.core.context import root
-from ziggurat.core.errors import ModelError
-from ziggurat.core.event import Event
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.providers import provider
+from ziggurat import Event, ModelRequest, ModelResponse, user
+from ziggurat.core import root
+from ziggurat.errors import ModelError
+from ziggurat.messages import Transcript
+from ziggurat.providers import provider
 
 STREAMS = 5
 LONGEST = 6_000  # bytes; every one of them is a cut

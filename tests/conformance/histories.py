@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.requests import meaning, read, write
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Part, Thinking, ToolCall
+from ziggurat import Message, ToolCall
+from ziggurat.messages import Part, Thinking, ValidationPolicy, Violation, validate
 from ziggurat.messages.reasoning import is_proven
-from ziggurat.messages.validation import ValidationPolicy, Violation, validate, validate_rewrite
+from ziggurat.messages.validation import validate_rewrite
 
 SENDABLE = ValidationPolicy.sendable()
 NO_CALL = ("ToolBeforeAssistant", "UnknownToolResponse")

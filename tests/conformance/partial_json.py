@@ -9,7 +9,7 @@ from typing import Any
 import jiter
 
 from tests.conformance.corpora import TRAFFIC, needed, recordings
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.errors import InvalidArguments
 from ziggurat.messages.partial_json import partial
 
 LONGEST = 200

@@ -6,11 +6,9 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import File, Image, Part, Text, ToolResult
-from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat import Image, Message, ModelRequest, Text, ToolResult, user
+from ziggurat.messages import File, Part, Transcript, assistant, system, tool_message
+from ziggurat.providers import DIALECTS, Dialect
 
 Json = dict[str, Any]
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from tests.conformance.corpora import JSON, SCHEMAS, needed
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat import ConfigurationError
+from ziggurat.errors import InvalidArguments
+from ziggurat.tools import SchemaValidator
 from ziggurat.tools.arguments import read
-from ziggurat.tools.validator import SchemaValidator
 
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",

@@ -20,7 +20,7 @@ import openai
 
 from tests.conformance.corpora import ROOT, TRAFFIC, needed, recordings
 from tests.conformance.traffic import run
-from ziggurat.core.errors import ModelError
+from ziggurat.errors import ModelError
 
 Reading = dict[str, Any]
 SIZES = (1, 2, 3, 5, 8, 13, 64, 512, 4096)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.http.limits import Limits
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import Completed, Failed, Incomplete
+from ziggurat import Agent, AgentRun
+from ziggurat.models import ScriptedReply
 from ziggurat.models.http import providers
-from ziggurat.models.scripted import ScriptedReply
+from ziggurat.providers import Limits
+from ziggurat.stops import Completed, Failed, Incomplete
 from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, bad_arguments, cut, parsed, quirks
 from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS
+from ziggurat.tools import tool_call
 
 Done = tuple[str, int, int] | tuple[str, int, int, str]
 

@@ -8,18 +8,14 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ziggurat.core.context import root
-from ziggurat.core.errors import ModelError, StreamInterrupted
-from ziggurat.core.event import Event
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Thinking
-from ziggurat.models.http.providers import provider
+from ziggurat import Event, Message, ModelRequest, ModelResponse, user
+from ziggurat.core import root
+from ziggurat.errors import ModelError, StreamInterrupted
+from ziggurat.events import Delta, Fold
+from ziggurat.messages import Thinking, Transcript
 from ziggurat.models.http.service import HttpModel
 from ziggurat.models.openai_responses.items import item_and_place
+from ziggurat.providers import provider
 
 Reading = dict[str, Any]
 

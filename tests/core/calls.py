@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
+from ziggurat import Context, Event
+from ziggurat.core import JOURNAL, LocalJournal, root
 
 
 class Answer(Struct, frozen=True):

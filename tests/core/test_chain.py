@@ -15,16 +15,14 @@ from tests.faults.world import Turns
 from tests.samples import LONG
 from tests.stores.server import schema
 from tests.wrong import wrong
-from ziggurat import Agent, Approve, Deny, tool
+from ziggurat import Agent, Approve, ConfigurationError, Deny, ZigguratError, tool, user
+from ziggurat.core import Row, Store
 from ziggurat.core.chain import KEY, DigestChain, Key, chain_of
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ZigguratError
-from ziggurat.core.store import Row, Store, chained, run_log, session_log
+from ziggurat.core.store import chained, run_log, session_log
 from ziggurat.core.stored_rows import read_rows
-from ziggurat.messages.message import user
-from ziggurat.messages.parts import tool_call
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.session import Session
+from ziggurat.errors import JournalCorrupt
+from ziggurat.stores import LocalLogs, Session, connect
+from ziggurat.tools import tool_call
 
 OLD, NEW, OTHER = "old-0123456789abcdef", "new-0123456789abcdef", "bad-0123456789abcdef"
 RUN = run_log("r")

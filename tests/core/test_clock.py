@@ -2,8 +2,7 @@ import asyncio
 import re
 import time
 
-from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, SystemClock, new_id
-from ziggurat.core.context import root
+from ziggurat.core import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, SystemClock, new_id, root
 
 from .hand import HandClock
 

@@ -11,7 +11,8 @@ from weakref import ref
 import pytest
 
 from tests.samples import amount
-from ziggurat.core.clock import SYSTEM_CLOCK, QueuedTimer, Timers
+from ziggurat.core import SYSTEM_CLOCK
+from ziggurat.core.clock import QueuedTimer, Timers
 
 NUMBER = ContextVar("NUMBER", default=0)
 

@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import Timeout
 from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json
-from ziggurat.core.errors import (
-    ForeignError,
-    InvalidArguments,
-    JournalCorrupt,
-    LimitExceeded,
-    Timeout,
-    described,
-    text_of,
-)
+from ziggurat.core.errors import described, text_of
+from ziggurat.errors import ForeignError, InvalidArguments, JournalCorrupt, LimitExceeded
 
 from .calls import Answer
 

@@ -11,34 +11,30 @@ import pytest
 
 from tests.agents.support import assert_sendable
 from tests.samples import LONG, pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import stop_when
-from ziggurat.core.containment import StopSignal, as_failure, contained
-from ziggurat.core.errors import (
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approvals,
     Denied,
-    InvalidArguments,
-    LimitExceeded,
-    ModelError,
-    ServiceError,
-    Suspend,
+    Middleware,
+    ModelRequest,
+    Rule,
     Timeout,
     ToolError,
+    layer,
+    stack,
+    stop_when,
+    tool,
 )
-from ziggurat.core.layer import layer, stack
+from ziggurat.core.containment import StopSignal, as_failure, contained
+from ziggurat.errors import InvalidArguments, LimitExceeded, ModelError, ServiceError, Suspend
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.middleware import Redaction
-from ziggurat.middleware.usage import Accounts, UsageAccounting
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.middleware import Accounts, Redaction, UsageAccounting
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.tools import tool_call
 
 KINDS: list[Callable[[], BaseException]] = [
     asyncio.CancelledError,

@@ -5,12 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, Timeout
-from ziggurat.core.event import Dropped, Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Key
+from ziggurat import ConfigurationError, Context, Event, Key, Timeout
+from ziggurat.core import CLOCK, JOURNAL, RUN_ID, LocalJournal, root
+from ziggurat.events import Dropped
 
 from .hand import HandClock, run, settle
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Generic, Literal, NewType, Protocol, TypedDic
 import pytest
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key
+from ziggurat import ConfigurationError, Key
 
 T = TypeVar("T")
 

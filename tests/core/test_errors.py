@@ -1,4 +1,5 @@
-from ziggurat.core.errors import ConfigurationError, RunExists
+from ziggurat import ConfigurationError
+from ziggurat.errors import RunExists
 
 
 def test_of_a_long_value_in_a_message_the_middle_is_left_out() -> None:

@@ -4,8 +4,10 @@ import logging
 
 import pytest
 
-from ziggurat.core.context import root
-from ziggurat.core.event import SILENCE, Diverged, Dropped, Event, Retrying, listening_to
+from ziggurat import Event
+from ziggurat.core import root
+from ziggurat.core.event import SILENCE, listening_to
+from ziggurat.events import Diverged, Dropped, Retrying
 
 from .hand import run
 

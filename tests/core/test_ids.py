@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.core.ids import check_new_id, check_new_name
 from ziggurat.core.store import LONGEST
 from ziggurat.core.visible import JOINERS, visible_line

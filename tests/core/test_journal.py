@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.context import Context
+from ziggurat import Context, Event, Timeout
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Ended, Failure, Opened, RedactEntry, Result
-from ziggurat.core.errors import JournalCorrupt, JournalMismatch, LimitExceeded, Timeout
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import LocalJournal
+from ziggurat.errors import JournalCorrupt, JournalMismatch, LimitExceeded
+from ziggurat.events import Diverged
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle

@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from ziggurat import Context, Event
+from ziggurat.core import LocalJournal, journal_of
 from ziggurat.core.broadcast import subscribe
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import METER
 from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
-from ziggurat.core.errors import ForeignError
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.recorder import Mode
+from ziggurat.errors import ForeignError
+from ziggurat.events import Diverged
 
 from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from .hand import HandClock, settle

@@ -8,10 +8,9 @@ from typing import TypeVar
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import Layered, layer, stack
-from ziggurat.core.service import Service
+from ziggurat import ConfigurationError, Context, Service, layer, stack
+from ziggurat.core import root
+from ziggurat.core.layer import Layered
 
 Q = TypeVar("Q")
 R = TypeVar("R")

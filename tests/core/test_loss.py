@@ -10,13 +10,12 @@ from tests.samples import sample
 from tests.stores.cut import cut
 from tests.stores.server import asked, schema
 from ziggurat import Agent, tool
-from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.core.loss import accept_loss
-from ziggurat.core.store import Store, run_log
-from ziggurat.messages.parts import tool_call
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
+from ziggurat.core import Store, accept_loss
+from ziggurat.core.store import run_log
+from ziggurat.errors import JournalCorrupt, RunNotFound
+from ziggurat.stores import LocalLogs, connect
 from ziggurat.testing import ScriptedModel
+from ziggurat.tools import tool_call
 
 KINDS = ("sqlite", "file", "postgres")
 RUN = run_log("r")

@@ -7,16 +7,13 @@ import pytest
 import ziggurat
 from tests.stores.mortal import MortalStore
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import BasePolicy, Policy, Progress, any_of, max_steps, not_
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError
+from ziggurat.agents import BasePolicy, Policy, Progress, any_of, max_steps, not_
+from ziggurat.core import Store, SupportsChangeSignal, SupportsLogMarks
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import Store, SupportsChangeSignal, SupportsLogMarks
-from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.memory import LocalMemoryStore, MemoryStore
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import SqliteStore, connect
 
 
 class Delegating:

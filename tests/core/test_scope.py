@@ -1,7 +1,7 @@
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key, Scope
+from ziggurat import ConfigurationError, Key
+from ziggurat.core import Scope
 
 DATABASE = Key[str]("database")
 COUNT = Key[int]("count")

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import (
-    SHARED,
-    CheckedStruct,
+from ziggurat import ConfigurationError
+from ziggurat.core import (
     Fraction,
     NonEmptyText,
     NonNegativeInt,
@@ -28,11 +26,9 @@ from ziggurat.core.settings import (
     PositiveInt,
     Seconds,
     SecondsOrForever,
-    SecretText,
-    Settings,
-    Share,
     checked,
 )
+from ziggurat.core.settings import SHARED, CheckedStruct, SecretText, Settings, Share
 
 T = TypeVar("T")
 NAN, INF = math.nan, math.inf

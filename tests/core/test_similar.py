@@ -5,11 +5,10 @@ import string
 import time
 from typing import Any
 
-from ziggurat import Agent, Toolbox, tool
+from ziggurat import Agent, Toolbox, ToolCall, tool
 from ziggurat.core.similar import similar
-from ziggurat.messages.parts import ToolCall
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools.function import FunctionTool
+from ziggurat.tools import FunctionTool
 
 WORDS = ["city", "days", "amount", "search", "look_up", "delete_file", "read_file", "maximum_size", "name"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.hand import HandClock
 from tests.samples import amount
-from ziggurat.core.context import Context
+from ziggurat import Context
 from ziggurat.core.stopwatch import Stopwatch
 
 

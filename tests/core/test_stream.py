@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, Suspend, Timeout
-from ziggurat.core.event import Dropped, Event, Retrying
-from ziggurat.core.stream import open_stream
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import user
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRequest, ConfigurationError, Context, Event, Timeout, open_stream, tool, user
+from ziggurat.core import CLOCK, root
+from ziggurat.errors import Suspend
+from ziggurat.events import Dropped, Retrying
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 from .hand import HandClock, HandTimer, settle
 

@@ -10,18 +10,13 @@ import pytest
 
 from tests.core.hand import HandClock
 from tests.samples import pairs, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.core.context import Context
-from ziggurat.core.layer import stack
+from ziggurat import Agent, Context, Middleware, ModelRequest, ModelResponse, stack, tool
+from ziggurat.agents import Environment
+from ziggurat.flows import flow
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 async def _fails() -> None:

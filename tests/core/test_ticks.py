@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.ticks import Recurrence, cron, due_ticks, every
+from ziggurat import ConfigurationError
+from ziggurat.flows import Recurrence, cron, due_ticks, every
 
 RECURRENCES: st.SearchStrategy[Recurrence] = st.one_of(
     st.builds(every, seconds=st.integers(60, 10_000)),

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.knowledge.store import GraphStore
+from ziggurat import ConfigurationError
+from ziggurat.knowledge import GraphStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, PostgresStore, SqliteStore
 
 Made = Callable[..., object]
 AT_A_PATH: tuple[Made, ...] = (SqliteStore, FileStore, SqliteMemoryStore, GraphStore)

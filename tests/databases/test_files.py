@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.core.errors import StoreError
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import create_private, make_private_folder, open_private, read_private, refuse_irregular
 from ziggurat.databases.lock_file import LockFile
 from ziggurat.databases.owner import new_owner
+from ziggurat.errors import StoreError
 
 UMASKS = (0, 0o022, 0o077, 0o177, 0o277, 0o777)
 

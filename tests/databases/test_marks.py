@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.core.store import LogMark, Row
+from ziggurat.core import LogMark, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.marks import SLOT, Marks, mark_in, slot_of
 

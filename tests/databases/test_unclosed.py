@@ -17,18 +17,14 @@ import pytest
 
 from tests.stores.server import schema
 from ziggurat import Agent
-from ziggurat.agents.memory import Remembering
-from ziggurat.core.store import LogInfo
+from ziggurat.core import LogInfo
 from ziggurat.databases.jobs import one_by_one
 from ziggurat.databases.writer import Writer
-from ziggurat.knowledge.store import GraphStore
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.knowledge import GraphStore
+from ziggurat.memory import MemoryRecord, Remembering
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, PostgresStore, SqliteStore, connect
 from ziggurat.testing import ScriptedModel
 
 

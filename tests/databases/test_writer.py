@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.samples import amount
-from ziggurat.core.errors import StoreError
 from ziggurat.databases.jobs import Job
 from ziggurat.databases.writer import Writer, is_busy
+from ziggurat.errors import StoreError
 
 
 class Written:

@@ -4,7 +4,7 @@ from examples.apps.research import AgentTree
 from rich.text import Text
 
 from tests.examples.programs import output_of
-from ziggurat.messages.events import AgentStarted
+from ziggurat.events import AgentStarted
 
 
 def test_the_lead_asks_two_researchers_then_a_writer() -> None:

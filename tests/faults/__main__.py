@@ -27,7 +27,7 @@ from tests.faults.power import examine as after_losses
 from tests.faults.storm import WORLDS, Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema
-from ziggurat.core.store import Row, Store
+from ziggurat.core import Row, Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.stores import FileStore, connect
 

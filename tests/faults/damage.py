@@ -19,11 +19,12 @@ from pathlib import Path
 from tests.faults.storm import forked, said_in
 from tests.faults.world import QUICK, DieAt, Ledger, Reached, Verdict, World, finish, judge, nowhere
 from tests.stores.server import asked, schema
-from ziggurat.core.errors import JournalCorrupt, ZigguratError
-from ziggurat.core.loss import accept_loss
-from ziggurat.core.store import Store, run_log
+from ziggurat import ZigguratError
+from ziggurat.agents import Environment
+from ziggurat.core import Store, accept_loss
+from ziggurat.core.store import run_log
+from ziggurat.errors import JournalCorrupt
 from ziggurat.messages import stops, user
-from ziggurat.runs.options import Environment
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores import Session, connect
 

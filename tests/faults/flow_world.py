@@ -9,19 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from tests.faults.world import POINTS, STEPS, Ledger, Reached, Verdict, World, nowhere
-from ziggurat import Context, Runnable
-from ziggurat.agents.flow import flow
-from ziggurat.calls.event import event
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.calls.timer import sleep
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat import AgentRun, Context, Runnable
+from ziggurat.agents import Decision
+from ziggurat.core import SYSTEM_CLOCK, Clock, Store
 from ziggurat.core.entries import Decided, JournalEntry, Pending
-from ziggurat.core.errors import NotRepeatable, RunNotFound
-from ziggurat.core.store import Store, run_log
-from ziggurat.messages.agent import AgentRun, Decision
-from ziggurat.testing.clock import HandClock
+from ziggurat.core.store import run_log
+from ziggurat.errors import NotRepeatable, RunNotFound
+from ziggurat.flows import ask, event, flow, gather, sleep, step
+from ziggurat.testing import HandClock
 
 _EVENTS = {2: 1, 11: 2, 18: 1}
 """How many events the flow waits for, by turn; the last is sent when it waits for it, the others at any time."""

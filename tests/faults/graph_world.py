@@ -9,12 +9,10 @@ from msgspec import Struct
 
 from tests.faults.world import STEPS, World
 from ziggurat import Context, Event, Runnable
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import Step, step
-from ziggurat.core.errors import NotRepeatable
-from ziggurat.core.store import Store
-from ziggurat.messages.events import NodeChanged
+from ziggurat.core import Store
+from ziggurat.errors import NotRepeatable
+from ziggurat.events import NodeChanged
+from ziggurat.flows import Step, ask, flow, step
 from ziggurat.plans import Graph, StateGraph, append
 
 

@@ -15,10 +15,11 @@ from typing import Any, NoReturn
 
 from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK
-from ziggurat.core.errors import JournalError, RunNotFound
-from ziggurat.core.store import LogInfo, Row, chained
-from ziggurat.stores.file import FileStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.core import LogInfo, Row
+from ziggurat.core.store import chained
+from ziggurat.errors import JournalError, RunNotFound
+from ziggurat.stores import FileStore
+from ziggurat.testing import HandClock
 
 LOG, OTHER = "run:r", "run:other"
 TIMEOUT = 0.05

@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.faults.world import STEPS, World
 from ziggurat import Context, Runnable
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.core.errors import NotRepeatable
-from ziggurat.core.store import Store
+from ziggurat.core import Store
+from ziggurat.errors import NotRepeatable
+from ziggurat.flows import ask, step
 from ziggurat.plans import Branch, Loop, Map, Node, Parallel, Sequence, Task, workflow
 
 

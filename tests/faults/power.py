@@ -15,13 +15,13 @@ from typing import Any, Literal, Protocol
 
 from tests.faults.apsw_files import Files, connector
 from tests.faults.world import QUICK, Ledger, World, finish
-from ziggurat.core.loss import accept_loss
-from ziggurat.core.store import LogInfo, Row, Store, chained, run_log
+from ziggurat.core import LogInfo, Row, Store, accept_loss
+from ziggurat.core.store import chained, run_log
 from ziggurat.core.stored_rows import lines_of, read_rows
 from ziggurat.databases.disk import Disk
 from ziggurat.messages import stops
 from ziggurat.stores import FileStore, SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 SECTOR = 512
 LOG = run_log("r")

@@ -9,10 +9,10 @@ from tests.faults.world import STEPS, World
 from tests.teams.models import Answering, Reply
 from tests.teams.patterns import EVERY, built, member
 from ziggurat import Agent, Context, ModelRequest, Runnable, tool
-from ziggurat.calls.question import ask
-from ziggurat.core.store import Store
-from ziggurat.messages.parts import tool_call
+from ziggurat.core import Store
+from ziggurat.flows import ask
 from ziggurat.teams import handoffs, sequential_handoff
+from ziggurat.tools import tool_call
 
 
 class TeamWorld(World):

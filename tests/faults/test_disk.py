@@ -15,9 +15,9 @@ from tests.faults.graph_world import GraphWorld
 from tests.faults.plan_world import PlanWorld
 from tests.faults.world import World
 from tests.samples import amount, sample
-from ziggurat.core.errors import StoreError
-from ziggurat.core.store import Row
-from ziggurat.stores.file import FileStore
+from ziggurat.core import Row
+from ziggurat.errors import StoreError
+from ziggurat.stores import FileStore
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from tests.faults.flow_world import FlowWorld
 from tests.faults.world import QUICK, Ledger, Verdict, judge
 from tests.samples import amount, sample
 from tests.stores.server import PASSWORD, schema
+from ziggurat.agents import Answer
 from ziggurat.core.entries import Decided, Pending
-from ziggurat.messages.agent import Answer
 
 
 def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:

@@ -12,13 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat import Agent, Context, Event, ModelRequest, ModelResponse, Runnable, Usage, tool
+from ziggurat import Agent, AgentRun, Approve, Context, Event, ModelRequest, ModelResponse, Runnable, Usage, tool
+from ziggurat.agents import Answer, Decision, DidNotHappen, Environment, Happened, PendingItem
 from ziggurat.core import SYSTEM_CLOCK, Clock, Store
 from ziggurat.core.entries import JournalEntry
+from ziggurat.events import ModelEnded, ToolEnded
 from ziggurat.messages import ToolCall, assistant, tool_call
-from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision, DidNotHappen, Happened, PendingItem
-from ziggurat.messages.events import ModelEnded, ToolEnded
-from ziggurat.runs.options import Environment
 
 STEPS = 20
 PROMPT = "Do all of it."

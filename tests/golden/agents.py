@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from tests.hard_cases.support import ByTurn, results_in
 from ziggurat import Agent, Context, ModelRequest, ModelResponse, Runnable, tool
-from ziggurat.core.errors import ModelError
+from ziggurat.errors import ModelError
 from ziggurat.layers import fallback, retry
 from ziggurat.messages import Text, assistant, tool_call
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.middleware import Redaction
+from ziggurat.models import ScriptedModel
 
 
 @tool

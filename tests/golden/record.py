@@ -9,12 +9,13 @@ from pathlib import Path
 from tests.golden.agents import GOLDEN, Golden
 from tests.hard_cases.support import ByTurn
 from tests.stores.records import dump_of
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent
+from ziggurat.agents import Environment
+from ziggurat.core import Store
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.store import Store, session_log
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
+from ziggurat.core.store import session_log
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
 
 FOLDER = Path(__file__).parent
 PROMPT = "Do what you do."

@@ -16,12 +16,12 @@ from msgspec import Struct
 from tests.hard_cases.support import ByTurn, results, results_in
 from tests.samples import sample
 from tests.stores.places import PLACES
-from ziggurat import Agent, AgentRun, Approve, Context, Middleware, ModelRequest, tool
-from ziggurat.core.errors import JournalMismatch, RunNotFound
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.store import Store
+from ziggurat import Agent, AgentRun, Approve, Context, Event, Middleware, ModelRequest, tool
+from ziggurat.core import Store
+from ziggurat.errors import JournalMismatch, RunNotFound
+from ziggurat.events import Diverged
 from ziggurat.messages import stops, tool_call
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 DONE: list[str] = []
 

@@ -12,11 +12,11 @@ from tests.golden.record import PROMPT, recorded
 from tests.golden.stores import RECORDINGS, lines, misses, put
 from tests.samples import sample
 from tests.stores.places import PLACES
+from ziggurat import AgentRun, Approve, Deny
+from ziggurat.core import Store
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.errors import RunExists
-from ziggurat.core.store import Store
+from ziggurat.errors import RunExists
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Approve, Deny
 
 EACH = pytest.mark.parametrize(
     ("recording", "kind"),

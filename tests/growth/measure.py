@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from tests.samples import LONG
-from ziggurat.core.errors import ZigguratError
+from ziggurat import ZigguratError
 
 FACTOR = 5.0 if LONG else 8.0
 """Times as long as at n that a function may take at 4n.

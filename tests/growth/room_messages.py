@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
+from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core import InboxItem, LocalJournal
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
@@ -14,27 +15,28 @@ from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.json_lines import as_error, read_entry
 from ziggurat.core.visible import escaped_json, visible, visible_line
-from ziggurat.messages import Conversation, Message, Transcript, estimate_tokens, user
-from ziggurat.messages.canonical import canonical as canonical_arguments
-from ziggurat.messages.delta import (
-    Fold,
-    PartDelta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    WholePart,
-    deltas_of,
-    fit,
-    refolded,
-    without_repeats,
+from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
+from ziggurat.messages import (
+    Conversation,
+    Message,
+    Part,
+    Thinking,
+    Transcript,
+    ValidationPolicy,
+    estimate_tokens,
+    items_to_messages,
+    messages_to_items,
+    user,
+    validate,
+    validate_all,
 )
-from ziggurat.messages.item_codec import items_to_messages, messages_to_items
+from ziggurat.messages.canonical import canonical as canonical_arguments
+from ziggurat.messages.delta import deltas_of, fit, refolded, without_repeats
 from ziggurat.messages.limits import check_depth, check_size, unique_object
 from ziggurat.messages.partial_json import partial as partial_json
-from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
-from ziggurat.messages.validation import ValidationPolicy, validate, validate_all, validate_rewrite
+from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl
 from ziggurat.stores.session.log import latest, latest_from_question, read_session_entry, whole
 

@@ -12,24 +12,25 @@ from tests.growth.measure import Case, Make
 from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, over
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces
 from ziggurat import Message, ToolResult, user
-from ziggurat.core.context import root
+from ziggurat.core import root
+from ziggurat.events import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
+from ziggurat.memory import MemoryRecord, TfIdf, find_same
 from ziggurat.memory.contradiction import contradict, contradictions
 from ziggurat.memory.finding import pieces as query_pieces
 from ziggurat.memory.junk import junk_in
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.similar import find_same, term_cosine, wording
-from ziggurat.memory.tfidf import TfIdf, tfidf
+from ziggurat.memory.record import pack
+from ziggurat.memory.similar import term_cosine, wording
+from ziggurat.memory.tfidf import tfidf
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
-from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
+from ziggurat.models import ReactParser
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
 from ziggurat.models.anthropic.messages import encode_message as to_anthropic
 from ziggurat.models.anthropic.stream import Reader as AnthropicReader
 from ziggurat.models.brackets import Brackets
-from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
 from ziggurat.models.http.headers import duration, retry_after
 from ziggurat.models.local.answers import answer, rendered
@@ -44,8 +45,8 @@ from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.messages import encode_message as to_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
-from ziggurat.models.react_protocol.parser import ReactParser
 from ziggurat.models.react_protocol.prompt import observation, prompt_of
+from ziggurat.providers import DIALECTS
 
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from tests.growth.measure import Case
 from tests.growth.room_messages import CONVERSATIONS, given, over
 from tests.growth.shapes import JSON, TEXT
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.errors import InvalidArguments
 from ziggurat.teams.chatting import name_in
 from ziggurat.teams.planning import progress_in
 from ziggurat.teams.swarming import converge, listed_in, split_task

@@ -11,8 +11,8 @@ from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
 from ziggurat.calls.batch import not_executed
-from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.similar import similar
+from ziggurat.errors import InvalidArguments
 from ziggurat.messages.caller import answer_in_text
 from ziggurat.messages.formatting import call_text, result_text, shortened
 from ziggurat.observe.line_wrapper import LineWrapper

@@ -10,15 +10,26 @@ from typing import Any, TypeVar
 import msgspec
 
 from tests.hard_cases.support import ByTurn, results_in
-from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, Service, Usage, tool
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    Service,
+    ToolCall,
+    ToolResult,
+    Usage,
+    tool,
+)
+from ziggurat.agents import Environment
 from ziggurat.core import Context, name_of, root
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
-from ziggurat.core.errors import ModelError
 from ziggurat.core.json_lines import as_error
+from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import settle
+from ziggurat.testing import settle
+from ziggurat.tools import tool_call
 
 R = TypeVar("R")
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from tests.hard_cases.support import ByTurn, Said, results_in
-from ziggurat import Agent, tool
-from ziggurat.messages.model import Interrupted, ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.stores.addresses import connect
+from ziggurat import Agent, ModelRequest, tool
+from ziggurat.messages.model import Interrupted
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 
 def _reply(request: ModelRequest) -> Said:

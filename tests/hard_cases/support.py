@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.agents.support import elsewhere
-from ziggurat import AgentRun, Context, ModelRequest, ModelResponse, ToolCall, ToolResult, Usage
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat import AgentRun, Context, Message, ModelRequest, ModelResponse, ToolCall, ToolResult, Usage
+from ziggurat.agents import Environment, runs_of
+from ziggurat.core import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import JournalEntry
-from ziggurat.messages.message import Message, assistant
-from ziggurat.runs.local import runs_of
-from ziggurat.runs.options import Environment
+from ziggurat.messages import assistant
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]
 

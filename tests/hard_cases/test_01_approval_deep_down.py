@@ -10,14 +10,28 @@ from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn, entries_of, record, results_in, through_json
 from tests.stores.places import new_store
 from tests.wrong import wrong
-from ziggurat import Agent, Approvals, Budget, Context, Middleware, Runnable, Usage, stack, tool
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approvals,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Deny,
+    Middleware,
+    Modify,
+    Runnable,
+    Usage,
+    stack,
+    tool,
+)
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Decided, Intent
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError
+from ziggurat.errors import AlreadyDecided
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, timeout
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
-from ziggurat.messages.agent import AgentRun, Approve, Deny, Modify
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 BYTES = '{ "amount":  "5",\n "to": "b\\u00f6b" }'
 """The arguments as the model writes them."""

@@ -12,14 +12,28 @@ from msgspec.structs import asdict, replace
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, run_heard, through_json, written
 from tests.stores.places import new_store
-from ziggurat import Agent, Approvals, Context, Message, Middleware, Service, Usage, layer, stack
-from ziggurat.core.event import Diverged, Event
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Approve,
+    Context,
+    Event,
+    Message,
+    Middleware,
+    Service,
+    Usage,
+    layer,
+    stack,
+    tool,
+)
+from ziggurat.events import Diverged
 from ziggurat.messages import Effect, ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import settle
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import settle
+from ziggurat.tools import FunctionTool
 
 SECRET = "hunter2"
 

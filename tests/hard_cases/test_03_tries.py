@@ -8,18 +8,16 @@ import pytest
 from tests.agents.support import Folded, assert_sendable, said
 from tests.hard_cases.support import ByTurn, results, results_in, run_heard, through_json
 from tests.stores.places import new_store
-from ziggurat import Agent, Approve, Context, Runnable, Usage, stack
-from ziggurat.core.errors import ModelError, Timeout
-from ziggurat.core.event import Dropped, Event, Retrying
+from ziggurat import Agent, Approve, Context, Event, Runnable, Timeout, Usage, stack, tool
+from ziggurat.agents import Environment
+from ziggurat.errors import ModelError
+from ziggurat.events import Delta, Dropped, Retrying, TextDelta
 from ziggurat.layers import fallback, hedge, retry, timeout
 from ziggurat.messages import Effect, ModelRequest, ModelResponse, assistant, stops, tool_call
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
-from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.models import Pause, ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
+from ziggurat.tools import FunctionTool
 
 LOST = ModelError("lost", transient=True)
 EACH = Usage(10, 1, requests=1)

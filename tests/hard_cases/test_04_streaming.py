@@ -13,14 +13,12 @@ from tests.hard_cases.support import written
 from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Context, Middleware, ModelRequest, ModelResponse, stack, tool
-from ziggurat.core.event import Dropped
+from ziggurat.agents import Environment
 from ziggurat.core.path import is_beneath
+from ziggurat.events import AgentEnded, Delta, Dropped, ModelEnded, PartDelta, TextDelta, ToolDelta, ToolEnded
 from ziggurat.layers import fallback, hedge, retry
 from ziggurat.messages import assistant, stops, tool_call
-from ziggurat.messages.delta import PartDelta, TextDelta
-from ziggurat.messages.events import AgentEnded, Delta, ModelEnded, ToolDelta, ToolEnded
-from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
+from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock, assert_no_leaks
 
 SECRET = "sk-12345"

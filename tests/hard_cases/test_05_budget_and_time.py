@@ -9,13 +9,13 @@ from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat import Agent, AgentRun, Approve, Budget, Context, Usage, stack, tool
-from ziggurat.core.errors import ModelError
+from ziggurat.agents import Environment
+from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ModelRequest, ModelResponse, ModelSettings, assistant, stops, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
 
 COST = 100
 """Tokens that each model call costs."""

@@ -13,12 +13,12 @@ from tests.samples import pairs, sample
 from tests.stores.places import close_opened, new_store
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Middleware, ModelRequest, ModelResponse, stack, tool
-from ziggurat.core.errors import RunNotFound
+from ziggurat.errors import RunNotFound
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops, tool_call
-from ziggurat.models.scripted import PAUSE, ScriptedModel
+from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 class World:

@@ -11,16 +11,28 @@ from tests.hard_cases.support import ByTurn, entries_of, ids_in, results, result
 from tests.stores.places import new_store
 from tests.stores.records import ids_of, journal_of
 from tests.turns import until
-from ziggurat import Agent, Approvals, Approve, Budget, Context, Deny, Event, Middleware, Usage
+from ziggurat import (
+    Agent,
+    Approvals,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Deny,
+    Event,
+    Middleware,
+    Usage,
+    tool,
+)
+from ziggurat.agents import Environment
 from ziggurat.core.entries import Entered
-from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.errors import ModelError
+from ziggurat.events import ToolStarted, Warned
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, assistant, stops, tool_call
-from ziggurat.messages.events import ToolStarted, Warned
-from ziggurat.models.scripted import Pause, ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
+from ziggurat.models import Pause, ScriptedModel
+from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat.tools import FunctionTool
 
 
 def _awaited(helper: Agent) -> FunctionTool:

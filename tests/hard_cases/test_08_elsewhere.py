@@ -12,10 +12,10 @@ from tests.agents.support import timeless
 from tests.hard_cases.elsewhere import SHAKY, Watch, Worker, composite, played
 from tests.stores.records import dump_of
 from ziggurat import Middleware, ToolCall, ToolResult
+from ziggurat.agents import Environment
 from ziggurat.messages import stops
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
 
 
 @pytest.fixture(autouse=True)

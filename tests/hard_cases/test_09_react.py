@@ -13,12 +13,11 @@ from tests.samples import sample
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Budget, Callbacks, Message, ModelRequest, stack, tool, until_tool_called
 from ziggurat.agents.loop import REPAIRS
+from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCallDelta, ToolEnded, ToolStarted
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
-from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.events import Delta, ModelEnded, ToolEnded, ToolStarted
 from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply, react
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
 DONE = "Thought: That is it.\nAction: FINAL_ANSWER It is 3."

@@ -11,8 +11,8 @@ import pytest
 
 from tests.hard_cases.paying import payer
 from tests.stores.server import schema
+from ziggurat.agents import Decision, DidNotHappen, Happened
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Decision, DidNotHappen, Happened
 from ziggurat.messages.model import Interrupted
 
 URLS: dict[str, Callable[[Path], str]] = {

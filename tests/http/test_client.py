@@ -11,11 +11,11 @@ import pytest
 from tests.models.http.support import Asked, echo, error_of, fetch, post, serving
 from tests.samples import amount
 from tests.turns import until
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat import ConfigurationError, Context
+from ziggurat.core import CLOCK, root
+from ziggurat.errors import ModelError
 from ziggurat.http.client import Client
-from ziggurat.http.limits import Limits
+from ziggurat.providers import Limits
 from ziggurat.testing import HandClock, assert_no_leaks
 
 

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 
 from tests.models.http.support import Asked, serving
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, Denied, ServiceError, Timeout
-from ziggurat.core.layer import stack
-from ziggurat.http.fetcher import Fetcher
-from ziggurat.http.limits import Limits
+from ziggurat import Agent, ConfigurationError, Context, Denied, Timeout, stack, tool
+from ziggurat.core import root
+from ziggurat.errors import ServiceError
+from ziggurat.http import Fetcher
 from ziggurat.layers.retry import retry
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.providers import Limits
+from ziggurat.tools import tool_call
 
 HERE = ("127.0.0.0/8", "::1/128")
 

@@ -8,9 +8,9 @@ import zlib
 import pytest
 
 from tests.models.http.support import Asked, error_of, fetch, post, serving
-from ziggurat.core.errors import ModelError
+from ziggurat.errors import ModelError
 from ziggurat.http.client import Client
-from ziggurat.http.limits import Limits
+from ziggurat.providers import Limits
 
 MEBIBYTE = 1 << 20
 

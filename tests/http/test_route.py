@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.http.support import Asked, echo, error_of, fetch, serving
-from ziggurat.core.errors import ModelError
+from ziggurat.errors import ModelError
 from ziggurat.http.client import Client
 from ziggurat.http.route import proxy_for
 

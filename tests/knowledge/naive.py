@@ -5,8 +5,7 @@ from itertools import pairwise, permutations
 
 from hypothesis import strategies as st
 
-from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.knowledge import Entity, KnowledgeGraph, Relation
 
 
 class Naive:

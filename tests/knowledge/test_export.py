@@ -3,8 +3,7 @@
 import pytest
 
 from tests.knowledge.test_graph import people
-from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat.knowledge import Entity, KnowledgeGraph, Relation
 
 
 def test_dot_is_what_graphviz_reads() -> None:

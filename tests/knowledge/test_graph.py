@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.knowledge.naive import Naive, graphs
 from tests.samples import amount
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.graph import KnowledgeGraph
+from ziggurat import ConfigurationError
+from ziggurat.knowledge import Entity, KnowledgeGraph, Relation
 
 
 def people() -> KnowledgeGraph:

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.graph import KnowledgeGraph
-from ziggurat.knowledge.store import GraphStore
-from ziggurat.memory.record import MemoryRecord
+from ziggurat import ConfigurationError
+from ziggurat.errors import StoreError
+from ziggurat.knowledge import Entity, GraphStore, KnowledgeGraph, Relation
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 WRITER = """

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import CircuitOpen
-from ziggurat.core.event import CircuitChanged, Event
-from ziggurat.core.layer import stack
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.testing.clock import HandClock
+from ziggurat import Context, Event, stack
+from ziggurat.core import CLOCK, root
+from ziggurat.errors import CircuitOpen
+from ziggurat.events import CircuitChanged
+from ziggurat.layers import CircuitBreaker
+from ziggurat.layers.circuit_breaker import circuit_breaker
+from ziggurat.testing import HandClock
 
 
 class Thing:

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 
 from tests.samples import amount
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
-from ziggurat.core.event import Event, UnderPressure
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.testing.clock import settle
+from ziggurat import ConfigurationError, Context, Event, stack
+from ziggurat.core import JOURNAL, LocalJournal, root
+from ziggurat.errors import LimitExceeded, Suspend
+from ziggurat.events import UnderPressure
+from ziggurat.layers import Gate
+from ziggurat.layers.backpressure import backpressure
+from ziggurat.testing import settle
 from ziggurat.testing.expect import expect
 
 

@@ -7,26 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.core.event import CacheHit, Event
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
-from ziggurat.layers.cache import CACHE_POLICY, Cached, CachePolicy, CacheStore, cache
-from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat import (
+    Agent,
+    ConfigurationError,
+    Context,
+    Event,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Service,
+    Usage,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.core import CLOCK, root
+from ziggurat.errors import Suspend
+from ziggurat.events import CacheHit
+from ziggurat.layers import CACHE_POLICY, CacheStore, DedupeStore
+from ziggurat.layers.cache import Cached, CachePolicy, cache
+from ziggurat.layers.dedupe import dedupe
 from ziggurat.layers.retry import retry
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import Completed
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.faults import fail_on
-from ziggurat.tools.function import tool
+from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant
+from ziggurat.models import Model, ScriptedModel
+from ziggurat.stops import Completed
+from ziggurat.testing import HandClock, fail_on
+from ziggurat.tools import tool_call
 
 Q = TypeVar("Q")
 R = TypeVar("R")

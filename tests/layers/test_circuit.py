@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from tests.layers.guarded import GONE, Guarded
 from tests.samples import sample
-from ziggurat.core.clock import CLOCK, Clock
-from ziggurat.core.context import Context, root
-from ziggurat.core.layer import stack
-from ziggurat.layers.circuit import FAILED, Circuit, LocalBackend
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat import Context, stack
+from ziggurat.core import CLOCK, Clock, root
+from ziggurat.layers import CircuitBreaker, LocalBackend
+from ziggurat.layers.circuit import FAILED, Circuit
+from ziggurat.layers.circuit_breaker import circuit_breaker
+from ziggurat.testing import HandClock, assert_no_leaks
 
 T = TypeVar("T")
 A = TypeVarTuple("A")

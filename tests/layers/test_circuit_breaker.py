@@ -8,28 +8,15 @@ from hypothesis import strategies as st
 
 from tests.layers.guarded import GONE, Guarded, Thing
 from tests.samples import amount
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import (
-    CircuitOpen,
-    ConfigurationError,
-    Denied,
-    InvalidArguments,
-    LimitExceeded,
-    ModelError,
-    Suspend,
-    Timeout,
-    ToolError,
-)
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
+from ziggurat import ConfigurationError, Context, Denied, Event, Timeout, ToolError, stack
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
+from ziggurat.errors import CircuitOpen, InvalidArguments, LimitExceeded, ModelError, Suspend
+from ziggurat.layers import CircuitBreaker
+from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing import HandClock, assert_no_leaks, settle
 from ziggurat.testing.expect import expect
-from ziggurat.testing.leaks import assert_no_leaks
 
 
 async def test_it_opens_after_failures_in_a_row_and_calls_no_more() -> None:

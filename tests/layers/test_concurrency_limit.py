@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, Suspend
-from ziggurat.core.event import Event, Queued
+from ziggurat import ConfigurationError, Context, Event, stack
+from ziggurat.core import JOURNAL, LocalJournal, root
 from ziggurat.core.fan_out import FanOut
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
 from ziggurat.core.stopwatch import Stopwatch, take_back
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.testing.clock import settle
+from ziggurat.errors import LimitExceeded, Suspend
+from ziggurat.events import Queued
+from ziggurat.layers import Bulkhead
+from ziggurat.layers.concurrency_limit import concurrency_limit
+from ziggurat.testing import assert_no_leaks, settle
 from ziggurat.testing.expect import expect
-from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.tools import guarded_call
 
 

@@ -5,20 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, Denied, ModelError, Suspend, Timeout
-from ziggurat.core.event import CacheHit, Event, Joined
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
-from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat import ConfigurationError, Context, Denied, Event, ModelResponse, Service, Timeout, Usage, stack
+from ziggurat.core import CLOCK, RUN_ID, root
+from ziggurat.errors import ModelError, Suspend
+from ziggurat.events import CacheHit, Joined
+from ziggurat.layers import DedupeStore
+from ziggurat.layers.dedupe import dedupe
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.testing.clock import HandClock, settle
-from ziggurat.testing.expect import Responder, expect
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.messages import assistant
+from ziggurat.testing import HandClock, Responder, assert_no_leaks, settle
+from ziggurat.testing.expect import expect
 
 R = TypeVar("R")
 

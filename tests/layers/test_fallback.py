@@ -4,26 +4,15 @@ from typing import Any, ClassVar
 import pytest
 from msgspec import Struct
 
-from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat import ConfigurationError, Context, Denied, Event, Service, Timeout, stack
+from ziggurat.core import COMPOSITE, JOURNAL, NAME, Fact, LocalJournal, fact, name_of, root
 from ziggurat.core.entries import Ended
-from ziggurat.core.errors import (
-    ConfigurationError,
-    Denied,
-    InvalidArguments,
-    JournalMismatch,
-    ModelError,
-    Suspend,
-    Timeout,
-)
-from ziggurat.core.event import Dropped, Event
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
 from ziggurat.core.recorder import Mode
-from ziggurat.core.service import Service
+from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspend
+from ziggurat.events import Dropped
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
-from ziggurat.testing.faults import fail_on
+from ziggurat.testing import fail_on
 
 WINDOW: Fact[int] = Fact("window", 0)
 COLOUR: Fact[str] = Fact("colour", "none")

@@ -6,21 +6,15 @@ import pytest
 from msgspec import Struct
 
 from tests.samples import pairs
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
-from ziggurat.core.event import Dropped, Event
-from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat import ConfigurationError, Context, Event, Service, stack, tool
+from ziggurat.core import CLOCK, COMPOSITE, JOURNAL, NAME, Effect, LocalJournal, fact, name_of, root
+from ziggurat.errors import ModelError, Suspend
+from ziggurat.events import Dropped
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing import HandClock, assert_no_leaks, settle
 from ziggurat.testing.expect import expect
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
 
 R = TypeVar("R")
 

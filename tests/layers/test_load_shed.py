@@ -5,18 +5,14 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.clock import CLOCK, RANDOM
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, Timeout
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
-from ziggurat.layers.backpressure import Gate
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.load_shed import LatencyGradient, load_shed
-from ziggurat.layers.rate_limit import RateLimiter
+from ziggurat import ConfigurationError, Context, Service, Timeout, stack
+from ziggurat.core import CLOCK, JOURNAL, RANDOM, LocalJournal, root
+from ziggurat.errors import LimitExceeded
+from ziggurat.layers import Bulkhead, Gate, LatencyGradient, RateLimiter
+from ziggurat.layers.concurrency_limit import concurrency_limit
+from ziggurat.layers.load_shed import load_shed
 from ziggurat.layers.retry import retry
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing import HandClock, settle
 from ziggurat.testing.expect import expect
 
 WRONG: Any = 2.0

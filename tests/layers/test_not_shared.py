@@ -6,22 +6,31 @@ from typing import Any, get_args
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import root
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Budget,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Rule,
+    Runnable,
+    Service,
+    ToolCall,
+    ToolResult,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.core import root
+from ziggurat.layers import CacheStore, DedupeStore
+from ziggurat.layers.cache import cache
+from ziggurat.layers.dedupe import dedupe
+from ziggurat.messages import FinishReason, Transcript, assistant
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 Layers = Callable[[Any], Any]
 LAYERS: dict[str, Callable[[], Layers]] = {

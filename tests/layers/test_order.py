@@ -4,27 +4,23 @@ import asyncio
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context, root
+from ziggurat import Agent, Context, Timeout, stack, tool
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
 from ziggurat.core.entries import Failure
-from ziggurat.core.errors import CircuitOpen, LimitExceeded, Timeout
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
+from ziggurat.errors import CircuitOpen, LimitExceeded
+from ziggurat.layers import Bulkhead, CircuitBreaker, Gate, RateLimiter, RetryBudget
+from ziggurat.layers.backpressure import backpressure
+from ziggurat.layers.circuit_breaker import circuit_breaker
+from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.fallback import fallback
-from ziggurat.layers.rate_limit import RateLimiter, rate_limit
-from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat.layers.rate_limit import rate_limit
+from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock, assert_no_leaks, settle
 from ziggurat.testing.expect import expect
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 
 class Upstream:

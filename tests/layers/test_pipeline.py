@@ -4,22 +4,15 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse, Service, Usage, stack, tool, user
+from ziggurat.core import COMPOSITE, EFFECT, JOURNAL, RUN_ID, LocalJournal, fact, name_of, root
+from ziggurat.core.facts import RETURNS
+from ziggurat.errors import ModelError
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.faults import fail_on
-from ziggurat.tools.function import tool
+from ziggurat.messages import Transcript, assistant
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import fail_on
 
 R = TypeVar("R")
 

@@ -5,17 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, ModelError
-from ziggurat.core.event import Event, Queued
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.layers.rate_limit import RateLimiter, rate_limit
+from ziggurat import ConfigurationError, Context, Event, stack
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
+from ziggurat.errors import LimitExceeded, ModelError
+from ziggurat.events import Queued
+from ziggurat.layers import RateLimiter
+from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.testing.clock import HandClock, settle
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing import HandClock, assert_no_leaks, settle
 
 
 class Passing:

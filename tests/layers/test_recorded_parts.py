@@ -7,25 +7,30 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Context,
+    Middleware,
+    Runnable,
+    ToolCall,
+    ToolResult,
+    stack,
+    tool,
+    user,
+)
+from ziggurat.agents import runs_of
+from ziggurat.core import LocalJournal
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.message import user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 class City(Struct):

@@ -7,21 +7,19 @@ from typing import Any
 import pytest
 
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import JournalMismatch
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.dedupe import DedupeStore, dedupe
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, Runnable
+from ziggurat.agents import Environment
+from ziggurat.errors import JournalMismatch
+from ziggurat.flows import flow
+from ziggurat.layers import CacheStore, DedupeStore
+from ziggurat.layers.cache import cache
+from ziggurat.layers.dedupe import dedupe
 from ziggurat.layers.retry import retry
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.voting import majority
-from ziggurat.testing.clock import HandClock
+from ziggurat.messages import assistant
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import majority
+from ziggurat.testing import HandClock
 
 LAYERS: dict[str, Callable[[], Any]] = {
     "cache": lambda: cache(store=CacheStore()),

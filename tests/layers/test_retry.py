@@ -9,21 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.clock import CLOCK, RANDOM
-from ziggurat.core.context import JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, Timeout, is_transient
-from ziggurat.core.event import Dropped, Event, Retrying
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.service import Service
-from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat import Agent, ConfigurationError, Context, Event, Service, Timeout, layer, stack
+from ziggurat.agents import Environment
+from ziggurat.core import CLOCK, JOURNAL, RANDOM, LocalJournal, root
+from ziggurat.errors import ServiceError, Suspend, is_transient
+from ziggurat.events import Dropped, Retrying
+from ziggurat.layers import RetryBudget
+from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock, fail_on
 from ziggurat.testing.expect import expect
-from ziggurat.testing.faults import fail_on
 
 
 class Spent(Struct, frozen=True):

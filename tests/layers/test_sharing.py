@@ -10,24 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import RUN_ID, Context, root
-from ziggurat.core.errors import LimitExceeded, ModelError
-from ziggurat.core.layer import stack
-from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.layers.cache import CacheStore, cache
-from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
-from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
-from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.rate_limit import RateLimiter, rate_limit
-from ziggurat.layers.retry import RetryBudget, retry
+from ziggurat import Agent, AgentRequest, AgentRun, Context, stack, tool, user
+from ziggurat.core import RUN_ID, root
+from ziggurat.errors import LimitExceeded, ModelError
+from ziggurat.layers import Bulkhead, CacheStore, CircuitBreaker, DedupeStore, Gate, RateLimiter, RetryBudget
+from ziggurat.layers.backpressure import backpressure
+from ziggurat.layers.cache import cache
+from ziggurat.layers.circuit_breaker import circuit_breaker
+from ziggurat.layers.concurrency_limit import concurrency_limit
+from ziggurat.layers.dedupe import dedupe
+from ziggurat.layers.rate_limit import rate_limit
+from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.message import user
-from ziggurat.messages.parts import tool_call
-from ziggurat.middleware.around import everywhere
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.middleware import everywhere
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -4,19 +4,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError, Suspend
-from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
+from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, ModelRequest, Service, stack
+from ziggurat.core import COMPOSITE, JOURNAL, NAME, RUN_ID, LocalJournal, fact, name_of, root
 from ziggurat.core.recorder import Mode
-from ziggurat.core.service import Service
+from ziggurat.errors import ModelError, Suspend
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import Pick, steer
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.model import ModelRequest
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
+from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.runs.prompt import request_of
 
 WRONG: Any = 3

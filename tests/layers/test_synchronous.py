@@ -6,23 +6,18 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import Compaction, Recent, Summary, over_messages
-from ziggurat.agents.flow import flow
-from ziggurat.agents.memory import FactsBy, Remembering, everything_said
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.stream import open_stream
+from ziggurat import Agent, ConfigurationError, Context, Middleware, Runnable, layer, open_stream, stack
+from ziggurat.compaction import Compaction, Recent, Summary, over_messages
+from ziggurat.core import root
+from ziggurat.flows import flow
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
-from ziggurat.messages.middleware import Middleware
+from ziggurat.memory import FactsBy, Remembering, everything_said
 from ziggurat.middleware import everywhere
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 
 
 async def echo(request: Any, ctx: Context) -> Any:

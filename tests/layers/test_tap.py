@@ -5,14 +5,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat import ConfigurationError, Context, Service, stack
+from ziggurat.core import root
+from ziggurat.errors import Suspend
 from ziggurat.layers.retry import retry
 from ziggurat.layers.tap import tap
-from ziggurat.testing.faults import fail_on
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing import assert_no_leaks, fail_on
 
 R = TypeVar("R")
 Seen = tuple[str, object, str]

@@ -3,14 +3,11 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, Timeout
-from ziggurat.core.layer import stack
+from ziggurat import ConfigurationError, Context, Timeout, stack
+from ziggurat.core import CLOCK, root
 from ziggurat.layers.timeout import timeout
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.expect import expect
-from ziggurat.testing.leaks import assert_no_leaks
 
 
 async def test_an_answer_in_time_passes() -> None:

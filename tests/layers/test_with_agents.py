@@ -5,27 +5,19 @@ from collections.abc import Callable
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, RUN_ID, Context, root
+from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, Service, Timeout, Usage, stack
+from ziggurat.agents import Environment
+from ziggurat.core import CLOCK, JOURNAL, RUN_ID, LocalJournal, root
 from ziggurat.core.entries import Failure
-from ziggurat.core.errors import ModelError, Timeout
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat.errors import ModelError
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.model import Model
-from ziggurat.messages.usage import Tally, Usage
-from ziggurat.models.scripted import Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
+from ziggurat.messages.usage import Tally
+from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.prompt import request_of
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing import HandClock, assert_no_leaks
 
 
 def opened(journal: LocalJournal, clock: HandClock | None = None) -> Context:

@@ -15,16 +15,16 @@ from typing import Any
 from tests.life.specification import ASKED, Life
 from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
-from ziggurat import AgentRun, Approve, ConfigurationError
+from ziggurat import AgentRun, Approve, ConfigurationError, Usage
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import Failure, Unanswered
-from ziggurat.core.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import run_log
-from ziggurat.messages.stops import status_of
-from ziggurat.messages.usage import Usage, as_usage
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
+from ziggurat.messages import ValidationPolicy, validate
+from ziggurat.messages.usage import as_usage
+from ziggurat.stops import status_of
 from ziggurat.stores import FileStore, LocalLogs, SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 PLACES = ("rows", "sqlite", "file")
 LEASE = 30.0

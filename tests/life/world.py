@@ -7,10 +7,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat import Agent, Approve, Budget, Context, Deny, ModelRequest, ModelResponse, ModelSettings, Modify, tool
-from ziggurat.core.errors import ModelError, ToolError
+from ziggurat import (
+    Agent,
+    Approve,
+    Budget,
+    Context,
+    Deny,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Modify,
+    ToolError,
+    tool,
+)
+from ziggurat.agents import DidNotHappen, Happened, PendingItem
+from ziggurat.errors import ModelError
 from ziggurat.messages import Message, ToolCall, Usage, assistant
-from ziggurat.messages.agent import DidNotHappen, Happened, PendingItem
 
 PER_CALL = 11
 """Tokens of one model call."""

@@ -21,17 +21,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ziggurat import Agent
-from ziggurat.agents.memory import FactsBy, Remembering, memory_tools
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.store import MemoryStore
+from ziggurat import Agent, ModelRequest, ToolCall
+from ziggurat.memory import FactsBy, MemoryStore, Remembering, SemanticMemory, memory_tools, open_memory
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.embed.resolve import resolve_embedder
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel, resolve_embedder
+from ziggurat.tools import tool_call
 
 JUDGES = ("key", "model", "tool", "none")
 """Who says that a fact replaces another one: a key, a model that is shown both, or nobody."""

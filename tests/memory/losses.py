@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tests.faults.apsw_files import connector
 from tests.faults.power import Machine, Recording, RecordingFiles
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.store import MemoryStore, Query
+from ziggurat.memory import MemoryRecord, MemoryStore, Query
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
 GROUP = 10

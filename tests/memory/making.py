@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from ziggurat.core.clock import CLOCK, IDS
-from ziggurat.core.context import Context, root
-from ziggurat.testing.clock import HandClock
+from ziggurat import Context
+from ziggurat.core import CLOCK, IDS, root
+from ziggurat.testing import HandClock
 
 HOUR, DAY = 3600.0, 86400.0
 

@@ -17,13 +17,10 @@ from pathlib import Path
 import msgspec
 
 from ziggurat.agents.memory.showing import doubtful
-from ziggurat.core.context import root
-from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.core import root
+from ziggurat.memory import AgentMemory, Query, open_memory
 from ziggurat.memory.calibrating import BOUNDS
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.store import Query
-from ziggurat.messages.embedding import EmbedRequest
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat.models import EmbedRequest, resolve_embedder
 
 
 class Row(msgspec.Struct):

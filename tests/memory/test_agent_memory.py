@@ -3,12 +3,9 @@
 import pytest
 
 from tests.memory.making import DAY, context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.scoring import decayed, half_life
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError
+from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, decayed, half_life
+from ziggurat.testing import HandClock
 
 
 async def test_one_question_asks_all_kinds() -> None:

@@ -1,12 +1,9 @@
 """Tests of the audit: it finds the planted problems, and nothing else."""
 
 from tests.memory.making import DAY, context
-from ziggurat.memory.auditing import audit
-from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory import EpisodicMemory, LocalMemoryStore, SemanticMemory, audit
 from ziggurat.memory.lease import leased
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 SOUND = [
     "Ann prefers trains to planes.",

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.core.context import Context
-from ziggurat.memory.calibrating import BOUNDS, PAIRS, calibrate
+from ziggurat import Context
+from ziggurat.memory import calibrate
+from ziggurat.memory.calibrating import BOUNDS, PAIRS
 from ziggurat.memory.record import pack
-from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat.messages.embedding import Embedder
+from ziggurat.models import Embeddings, EmbedRequest, resolve_embedder
 
 
 @pytest.mark.local

@@ -7,13 +7,11 @@ import pytest
 
 from tests.memory.making import context
 from tests.samples import amount
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.agent_memory import AgentMemory, Kind
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.record import MemoryRecord, predecessors
-from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError
+from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord, MemoryStore, Query, open_memory
+from ziggurat.memory.agent_memory import Kind
+from ziggurat.memory.record import predecessors
+from ziggurat.testing import HandClock
 
 CAPACITY = 4
 KINDS: tuple[Kind, ...] = ("episodic", "semantic", "semantic", "longterm")

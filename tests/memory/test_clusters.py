@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.clusters import cluster
-from ziggurat.memory.record import MemoryRecord, pack
+from ziggurat.memory.record import pack
 
 pytest.importorskip("sklearn")
 

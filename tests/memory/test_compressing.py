@@ -9,18 +9,23 @@ from hypothesis import strategies as st
 from tests.memory.making import DAY, context
 from tests.memory.test_transfer import PLACES, opened
 from tests.samples import amount
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
-from ziggurat.memory import AgentMemory, CompressionPolicy, MemoryRecord, MergeReport, MergeRequest
-from ziggurat.memory.auditing import audit
-from ziggurat.memory.compressing import compression
+from ziggurat import ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat.errors import LeaseHeld, ModelError
+from ziggurat.memory import (
+    AgentMemory,
+    CompressionPolicy,
+    LocalMemoryStore,
+    MemoryRecord,
+    MergeReport,
+    MergeRequest,
+    audit,
+    compression,
+)
 from ziggurat.memory.lease import leased
 from ziggurat.memory.merging import LEASE
 from ziggurat.memory.record import predecessors
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.testing.clock import HandClock
+from ziggurat.messages import assistant
+from ziggurat.testing import HandClock
 
 POLICY = CompressionPolicy(max_memories=5, keep_recent=2, min_age=DAY, threshold=0.3, window=4)
 

@@ -2,13 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.local import LocalMemoryStore
+from ziggurat import ConfigurationError
+from ziggurat.memory import LocalMemoryStore, MemoryRecord, open_memory
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs, connect
 
 
 def test_addresses() -> None:

@@ -8,20 +8,22 @@ from hypothesis import strategies as st
 
 from tests.memory.making import HOUR, context
 from tests.samples import amount
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError
-from ziggurat.core.event import Event
-from ziggurat.memory.consolidating import ConsolidationPolicy, consolidation
-from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat import ConfigurationError, Context, Event, ModelRequest, ModelResponse, Usage
+from ziggurat.errors import LeaseHeld, ModelError
+from ziggurat.events import MemoriesMerged
+from ziggurat.memory import (
+    ConsolidationPolicy,
+    EpisodicMemory,
+    LocalMemoryStore,
+    MemoryRecord,
+    MergeReport,
+    MergeRequest,
+    SemanticMemory,
+    consolidation,
+)
 from ziggurat.memory.lease import leased
-from ziggurat.memory.merging import MemoriesMerged, MergeReport, MergeRequest
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.testing.clock import HandClock
+from ziggurat.messages import assistant
+from ziggurat.testing import HandClock
 
 pytest.importorskip("sklearn")
 

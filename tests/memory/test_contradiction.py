@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.contradiction import contradict, contradictions
-from ziggurat.memory.record import MemoryRecord
 
 
 def fact(text: str, key: str | None = None) -> MemoryRecord:

@@ -8,9 +8,8 @@ import pytest
 
 from tests.memory.dialogues import dialogue, measure
 from tests.samples import amount, sample
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.connect import open_memory
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat.memory import AgentMemory, open_memory
+from ziggurat.models import resolve_embedder
 
 
 @pytest.mark.local

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from tests.memory.making import DAY, HOUR, context
 from tests.samples import amount
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.eviction import Eviction, lowest, oldest
-from ziggurat.memory.finding import Recalled
-from ziggurat.memory.scoring import decayed, half_life, hybrid
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError
+from ziggurat.memory import EpisodicMemory, LocalMemoryStore, Recalled, decayed, half_life, hybrid, lowest, oldest
+from ziggurat.memory.eviction import Eviction
+from ziggurat.testing import HandClock
 
 
 def contents(recalled: Sequence[Recalled]) -> list[str]:

@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from tests.memory.making import HOUR, context
-from ziggurat.core.errors import LeaseHeld
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.auditing import audit
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.consolidating import consolidation
-from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.errors import LeaseHeld
+from ziggurat.memory import (
+    AgentMemory,
+    EpisodicMemory,
+    MemoryRecord,
+    MergeRequest,
+    WorkingMemory,
+    audit,
+    consolidation,
+    open_memory,
+)
 from ziggurat.memory.lease import leased
-from ziggurat.memory.merging import MergeRequest
-from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.memory.working import WorkingMemory
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 
 async def test_all_kinds_work_on_a_file_and_are_there_when_it_is_opened_again(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.junk import junk_in
-from ziggurat.memory.record import MemoryRecord
 
 
 def record(text: str, **facts: object) -> MemoryRecord:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.memory.making import context
-from ziggurat.core.errors import LeaseHeld, LeaseLost
+from ziggurat.errors import LeaseHeld, LeaseLost
+from ziggurat.memory import LocalMemoryStore, MemoryRecord
 from ziggurat.memory.lease import leased
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 
 async def test_it_is_held_by_one_until_it_is_given_back() -> None:

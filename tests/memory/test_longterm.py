@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 
 from tests.memory.making import DAY, context
 from tests.samples import amount
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.auditing import audit
-from ziggurat.memory.longterm import LongTermMemory
+from ziggurat import ConfigurationError
+from ziggurat.memory import LocalMemoryStore, LongTermMemory, SemanticMemory, audit
 from ziggurat.memory.record import pack
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 
 async def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:

@@ -11,19 +11,21 @@ from tests.memory.making import DAY, context
 from tests.memory.test_transfer import PLACES, opened
 from tests.samples import sample
 from tests.wrong import wrong
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, ModelError, StoreError
-from ziggurat.memory import CompressionPolicy, ConsolidationPolicy, Maintenance, MemoryRecord
+from ziggurat import Budget, ConfigurationError, Context, ModelRequest, ModelResponse, Usage
+from ziggurat.errors import LeaseHeld, ModelError, StoreError
+from ziggurat.memory import (
+    CompressionPolicy,
+    ConsolidationPolicy,
+    LocalMemoryStore,
+    Maintenance,
+    MemoryRecord,
+    MemoryStore,
+)
 from ziggurat.memory.lease import leased
 from ziggurat.memory.maintenance import Counters
 from ziggurat.memory.merging import LEASE
-from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.messages import assistant
+from ziggurat.testing import HandClock, settle
 
 NOW = 30.0 * DAY
 COMPRESS = CompressionPolicy(max_memories=4, keep_recent=1, window=4)

@@ -6,9 +6,8 @@ import pytest
 
 from tests.memory.recall import measure, rows_of
 from tests.samples import LONG
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.connect import open_memory
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat.memory import AgentMemory, open_memory
+from ziggurat.models import resolve_embedder
 
 pytestmark = pytest.mark.local
 DATA = Path(__file__).parent / "data"

@@ -2,9 +2,10 @@
 
 import pytest
 
+from ziggurat import ConfigurationError
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.record import MemoryRecord, pack, unpack
+from ziggurat.memory import MemoryRecord
+from ziggurat.memory.record import pack, unpack
 
 
 def test_a_record_is_written_and_read_whole() -> None:

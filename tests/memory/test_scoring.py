@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.eviction import lowest, oldest
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.scoring import (
+from ziggurat import ConfigurationError
+from ziggurat.memory import (
+    MemoryRecord,
     Score,
     ScoringInputs,
     decayed,
@@ -17,6 +16,8 @@ from ziggurat.memory.scoring import (
     half_life,
     hybrid,
     importance,
+    lowest,
+    oldest,
     product,
     recency,
     retention,

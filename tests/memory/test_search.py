@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ziggurat.memory.record import MemoryRecord, pack
+from ziggurat.memory import Hit, LocalMemoryStore, MemoryRecord, Query
+from ziggurat.memory.record import pack
 from ziggurat.memory.search import relevance
-from ziggurat.memory.store import Hit, Query
-from ziggurat.memory.stores.local import LocalMemoryStore
 
 cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError, Context
+from ziggurat.memory import LocalMemoryStore, SemanticMemory
 from ziggurat.memory.record import pack
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.models import Embeddings, EmbedRequest
 
 
 async def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:

@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.similar import find_same, say_the_same, term_cosine, wording
+from ziggurat.memory import MemoryRecord, find_same
+from ziggurat.memory.record import pack
+from ziggurat.memory.similar import say_the_same, term_cosine, wording
 from ziggurat.memory.words import terms
 
 few = settings(max_examples=amount(30, 300))

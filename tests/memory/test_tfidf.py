@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from ziggurat.memory.tfidf import TfIdf, tfidf
+from ziggurat.memory import TfIdf
+from ziggurat.memory.tfidf import tfidf
 
 
 def test_the_weight_of_words_by_hand() -> None:

@@ -17,14 +17,14 @@ from tests.memory.stores.test_agreement import answers, change, memories, query
 from tests.samples import amount, sample
 from tests.stores.server import schema
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.memory import AgentMemory, MemoryRecord, MemoryStore
+from ziggurat import ConfigurationError
+from ziggurat.errors import StoreError
+from ziggurat.memory import AgentMemory, LocalMemoryStore, MemoryRecord, MemoryStore, export_memories, import_memories
 from ziggurat.memory.lease import leased
-from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.memory.transfer import Imported, export_memories, import_memories
-from ziggurat.testing.clock import HandClock
+from ziggurat.memory.transfer import Imported
+from ziggurat.testing import HandClock
 
 PLACES = ("memory", "sqlite", "postgres")
 

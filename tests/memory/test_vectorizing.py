@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from tests.memory.test_transfer import PLACES, opened
 from tests.samples import amount, sample
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ModelError
-from ziggurat.memory import AgentMemory, MemoryRecord
+from ziggurat import Context
+from ziggurat.core import root
+from ziggurat.errors import ModelError
+from ziggurat.memory import AgentMemory, MemoryRecord, reembed
 from ziggurat.memory.record import SUBJECT, pack
-from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records, reembed
+from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records
 from ziggurat.memory.vectors import similarities
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.models import Embeddings, EmbedRequest
 
 
 class Countdown:

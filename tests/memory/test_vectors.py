@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.samples import amount, sample
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat import ConfigurationError
+from ziggurat.errors import MissingExtra
 from ziggurat.memory.record import pack
 from ziggurat.memory.vectors import VectorIndex, similarities
 

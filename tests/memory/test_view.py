@@ -6,17 +6,11 @@ import pytest
 
 from tests.memory.making import context
 from tests.wrong import wrong
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.agent_memory import AgentMemory
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.longterm import LongTermMemory
+from ziggurat import ConfigurationError, Context
+from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, LongTermMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.record import pack
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.memory.working import WorkingMemory
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
-from ziggurat.testing.clock import HandClock
+from ziggurat.models import Embeddings, EmbedRequest
+from ziggurat.testing import HandClock
 
 
 async def test_a_memory_says_who_said_it_and_what_it_was_made_of() -> None:

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.memory import stemming, words
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory import MemoryRecord, stemming, words
 from ziggurat.memory.stemming import stem
 from ziggurat.memory.words import indexed_words, query_words, stems, terms
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tests.memory.making import context
 from tests.samples import amount
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.memory.working import WorkingMemory
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError
+from ziggurat.memory import LocalMemoryStore, WorkingMemory
+from ziggurat.testing import HandClock
 
 
 async def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
+from ziggurat import Image, Message, Text, ToolCall, ToolResult, Usage
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ToolErrorKind
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
+from ziggurat.errors import ToolErrorKind
+from ziggurat.events import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages import Audio, File, Part, Thinking
 
 words = st.text(max_size=8)
 some_text = st.text(min_size=1, max_size=8)

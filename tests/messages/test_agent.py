@@ -2,15 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import AgentRequest, AgentRun, Approve, Deny, Modify, ToolResult, user
+from ziggurat.agents import Decision, PendingItem, Step
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve, Decision, Deny, Modify, PendingItem, pending_of
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import assistant, system, tool_message, user
-from ziggurat.messages.parts import Thinking, ToolResult, tool_call
-from ziggurat.messages.step import Step
-from ziggurat.messages.stops import Stop
+from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_message
+from ziggurat.messages.agent import pending_of
+from ziggurat.stops import Stop
+from ziggurat.tools import tool_call
 
 from .strategies import calls, json_values, messages, usages, words
 

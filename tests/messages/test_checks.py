@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
+from ziggurat.messages import Audio, File, Thinking, assistant, tool_message
 from ziggurat.messages.checks import problem_in
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.runs.prompt import request_of
 
 WRONG: list[tuple[Any, str]] = [

@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.messages.conversation import Conversation, Transcript, characters
-from ziggurat.messages.message import Message, assistant, taint_of, tool_message, user
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.testing.conversations import VIOLATION_OF, Damage, apply_violation, valid_conversation
+from ziggurat.errors import JournalCorrupt
+from ziggurat.messages import Conversation, Thinking, Transcript, ValidationPolicy, assistant, tool_message, validate
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import taint_of
+from ziggurat.testing import apply_violation, valid_conversation
+from ziggurat.testing.conversations import VIOLATION_OF, Damage
 
 from .strategies import messages
 

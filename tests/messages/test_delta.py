@@ -2,21 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import Image, Message, Text, ToolCall
 from ziggurat.core.codec import decode, encode
-from ziggurat.messages.delta import (
-    Fold,
-    PartDelta,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    WholePart,
-    deltas_of,
-    fit,
-    refolded,
-)
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall
-from ziggurat.messages.validation import ValidationPolicy, validate_all
+from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
+from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate_all
+from ziggurat.messages.delta import deltas_of, fit, refolded
 
 from .strategies import messages, pieces, replies
 

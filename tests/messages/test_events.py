@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
+from ziggurat import Approve, Deny, Event, Modify
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.event import Diverged, Dropped, Event, Retrying
 from ziggurat.core.failures import Cause
+from ziggurat.events import AnyEvent, Diverged, Dropped, Retrying
 from ziggurat.messages import events
-from ziggurat.messages.agent import Approve, Deny, Modify
 from ziggurat.messages.delta import deltas_of
-from ziggurat.messages.events import AnyEvent
 
 from .strategies import calls, messages, results, words
 from .test_agent import pending, runs

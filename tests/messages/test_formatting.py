@@ -4,12 +4,9 @@ from typing import Any
 
 import pytest
 
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.conversation import Transcript
+from ziggurat import AgentRun, Image, Text, ToolCall, ToolResult, Usage
+from ziggurat.messages import Transcript, stops
 from ziggurat.messages.formatting import call_text, duration, result_text, shortened, stop_text, usage_text
-from ziggurat.messages.parts import Image, Text, ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
 
 
 def test_a_text_is_one_line_of_a_given_width_and_hides_nothing() -> None:

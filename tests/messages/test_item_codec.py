@@ -7,12 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.hand import HandClock
+from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.item_codec import items_to_messages, messages_to_items
-from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult, tool_call
+from ziggurat.messages import (
+    HandoffItem,
+    MessageItem,
+    RunItem,
+    Thinking,
+    ToolCallItem,
+    ToolOutputItem,
+    assistant,
+    items_to_messages,
+    messages_to_items,
+    system,
+    tool_message,
+)
+from ziggurat.tools import tool_call
 
 from .strategies import error_kinds, json_objects, json_values, some_text, words
 from .test_items import HANDOFF, call, items, output, said, shown

@@ -4,18 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import ConfigurationError, Message
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.messages.items import (
+from ziggurat.errors import JournalCorrupt
+from ziggurat.messages import (
     HandoffItem,
     MessageItem,
+    Role,
     RunItem,
     ToolCallItem,
     ToolOutputItem,
     filter_by_type,
     to_messages,
 )
-from ziggurat.messages.message import Message, Role
 
 from .strategies import json_values, maybe, words
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat import Agent, tool
+from ziggurat import Agent, Message, ToolCall, ToolResult, ZigguratError, tool
 from ziggurat.agents.output import AnswerReader
 from ziggurat.core import codec
-from ziggurat.core.errors import InvalidArguments, ZigguratError
+from ziggurat.errors import InvalidArguments
+from ziggurat.messages import messages_to_items
 from ziggurat.messages.canonical import canonical
-from ziggurat.messages.item_codec import messages_to_items
 from ziggurat.messages.limits import (
     MAX_ARGUMENTS,
     MAX_CALLS,
@@ -25,14 +25,12 @@ from ziggurat.messages.limits import (
     check_size,
     unique_object,
 )
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
-from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure
 from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
+from ziggurat.providers import DIALECTS
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH
 from ziggurat.tools.arguments import read

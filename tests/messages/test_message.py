@@ -1,10 +1,9 @@
 import pytest
 from hypothesis import given
 
+from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages import Thinking, assistant, system, tool_message
 
 from .strategies import messages
 

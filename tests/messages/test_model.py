@@ -1,12 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall, Usage, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.usage import Usage
+from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant
 
 from .strategies import json_objects, maybe, messages, usages, words
 

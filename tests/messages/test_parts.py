@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import ConfigurationError, Image, Text, ToolCall, ToolResult
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.messages.parts import Audio, Image, Part, Text, Thinking, ToolCall, ToolResult, tool_call
+from ziggurat.errors import InvalidArguments
+from ziggurat.messages import Audio, Part, Thinking
+from ziggurat.tools import tool_call
 
 from .strategies import json_objects, json_values, parts, words
 

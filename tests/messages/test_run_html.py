@@ -5,12 +5,9 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.parts import Text, ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat import AgentRun, Message, Text, ToolCall, ToolResult, Usage, user
+from ziggurat.messages import Transcript, assistant, stops, tool_message
+from ziggurat.tools import tool_call
 
 SUM = tool_call("add", a=1, b=2)
 OURS = {"div", "b", "table", "tr", "th", "td", "i", "code", "br", "pre"}

@@ -1,12 +1,8 @@
 from typing import Any
 
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import Text
-from ziggurat.messages.token_estimates import expected_tokens, used_tokens
-from ziggurat.messages.usage import Usage
+from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, Usage
+from ziggurat.errors import ModelError
+from ziggurat.messages import Conversation, expected_tokens, used_tokens
 
 
 def asked(text: str, **settings: Any) -> ModelRequest:

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ziggurat import Usage
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.entries import Result
-from ziggurat.messages.usage import Tally, Usage, estimate_tokens, sum_of
+from ziggurat.messages import estimate_tokens
+from ziggurat.messages.usage import Tally, sum_of
 
 from .strategies import usages
 

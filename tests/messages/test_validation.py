@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.samples import amount
-from ziggurat.messages.message import Message, Role, assistant, system, tool_message, user
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.validation import (
+from ziggurat import Message, Text, ToolCall, ToolResult, user
+from ziggurat.messages import (
+    Role,
+    Thinking,
     ValidationPolicy,
     Violation,
     ViolationCode,
+    assistant,
+    system,
+    tool_message,
     validate,
     validate_all,
-    validate_rewrite,
 )
-from ziggurat.testing.conversations import VIOLATION_OF, Damage, apply_violation, valid_conversation
+from ziggurat.messages.validation import validate_rewrite
+from ziggurat.testing import apply_violation, valid_conversation
+from ziggurat.testing.conversations import VIOLATION_OF, Damage
 
 STRICT = ValidationPolicy()
 SENDABLE = ValidationPolicy.sendable()

@@ -2,21 +2,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse, Service, layer
 from ziggurat.calls.hooks import HOOKS, HookChain
-from ziggurat.calls.step import step
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.flows import step
 from ziggurat.layers.retry import retry
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import Completed
 from ziggurat.middleware import everywhere
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.trees import workflow
+from ziggurat.models import ScriptedModel
+from ziggurat.plans import Task, workflow
+from ziggurat.stops import Completed
+from ziggurat.tools import tool_call
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -1,19 +1,14 @@
 import pytest
 
 from tests.agents.support import Folded, assert_sendable
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, Runnable, Usage
 from ziggurat.calls.hooks import given
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Dropped
+from ziggurat.events import Dropped
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.middleware.guardrail import Guarded
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 def no_prices(text: str, ctx: Context) -> str | None:

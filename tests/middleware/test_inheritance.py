@@ -4,17 +4,23 @@ from collections import Counter
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.stop import until_tool_called
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Context,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    Service,
+    ToolCall,
+    ToolResult,
+    until_tool_called,
+)
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.errors import ModelError
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 class Quiet(Middleware):

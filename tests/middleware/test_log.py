@@ -3,11 +3,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.parts import tool_call
+from ziggurat import Agent, ConfigurationError
+from ziggurat.errors import ModelError
 from ziggurat.middleware import HookCounts, Logging
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 async def count() -> AsyncIterator[str]:

@@ -5,17 +5,11 @@ import asyncio
 import msgspec
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.event import Event
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import File, Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Approvals, Event, Message, ModelResponse, Text, ToolCall, Usage, tool
+from ziggurat.messages import File, Thinking
+from ziggurat.middleware import Redaction
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 
 SECRET = "hunter2-the-password"
 

@@ -1,12 +1,8 @@
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.scope import Key
-from ziggurat.messages.model import ModelRequest
+from ziggurat import Agent, ConfigurationError, Context, Key, ModelRequest
 from ziggurat.middleware import DynamicPrompt
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 
 USER = Key[str]("user")
 

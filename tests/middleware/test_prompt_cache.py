@@ -4,21 +4,25 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import Compaction, Drop, Mask, Recent, Summary, over_tokens
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ContextOverflow
-from ziggurat.core.event import Event
-from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import Compacted, Warned
-from ziggurat.messages.message import user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    ConfigurationError,
+    Context,
+    Event,
+    Middleware,
+    ModelRequest,
+    Service,
+    user,
+)
+from ziggurat.compaction import Compaction, Drop, Mask, Recent, Summary, over_tokens
+from ziggurat.errors import ContextOverflow
+from ziggurat.events import Compacted, Warned
+from ziggurat.messages import Transcript
 from ziggurat.middleware import DynamicPrompt, DynamicTools, PromptCacheGuard
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.tools import tool_call
 
 
 def look() -> str:

@@ -13,28 +13,38 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import sample
 from tests.stores.records import dump_of, journal_of
-from ziggurat.agents.agent import Agent
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approvals,
+    Approve,
+    ConfigurationError,
+    Context,
+    Event,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    Text,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Usage,
+    stack,
+    tool,
+    user,
+)
 from ziggurat.core.codec import encode
-from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered, Intent, Opened, Pending, Returned
-from ziggurat.core.errors import ConfigurationError, ForeignError, ModelError, ToolError
-from ziggurat.core.event import Event
-from ziggurat.core.layer import stack
+from ziggurat.errors import ForeignError, ModelError
+from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.delta import TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.events import Delta, ToolDelta
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat.messages import Thinking, assistant, stops
 from ziggurat.middleware import Redaction
-from ziggurat.models.scripted import Piece, ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.models.scripted import Piece
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 LITERALS = ("correct horse battery", 'pa"ss/w\\ord', "hunter2-ünïcode", "8675309867", "multi\nline\tsecret")
 PATTERNS = (r"\bACC-[0-9]{6,10}\b", r"(?i:codename: [a-z]{4,12} [a-z]{4,12})")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.middleware.bounded import WINDOW, bounded
 from ziggurat.middleware.secrets import Secrets, StreamMask
 

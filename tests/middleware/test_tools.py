@@ -1,13 +1,10 @@
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.model import ModelRequest, ModelSettings
-from ziggurat.messages.parts import tool_call
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelSettings
 from ziggurat.middleware import AllowTools, DynamicTools
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 ran: list[str] = []
 

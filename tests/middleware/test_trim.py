@@ -2,15 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Message, Text, ToolResult, user
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Text, ToolResult, tool_call
-from ziggurat.messages.usage import estimate_tokens
-from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
+from ziggurat.messages import ValidationPolicy, assistant, estimate_tokens, system, tool_message, validate
+from ziggurat.messages.validation import validate_rewrite
 from ziggurat.middleware import Trim
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 TALK = [
     system("Be kind."), user("one"), assistant("1"), user("two"),

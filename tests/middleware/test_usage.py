@@ -2,12 +2,11 @@ import asyncio
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat import Agent, ConfigurationError, Usage
+from ziggurat.errors import ModelError
 from ziggurat.middleware import Accounts, UsageAccounting
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 COST = Usage(input=10, output=5, requests=1)
 

@@ -6,19 +6,24 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.core.facts import fact, name_of
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold, TextDelta, ThinkingDelta
-from ziggurat.messages.events import Delta
+from ziggurat import (
+    ConfigurationError,
+    Context,
+    Event,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Text,
+    ToolCall,
+    Usage,
+    user,
+)
+from ziggurat.core import fact, name_of, root
+from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta
+from ziggurat.messages import Thinking, Transcript, assistant
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.function import FunctionModel
+from ziggurat.models import FunctionModel
+from ziggurat.tools import tool_call
 
 
 def request(text: str = "hello") -> ModelRequest:

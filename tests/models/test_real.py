@@ -2,8 +2,9 @@
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.models.real import FORBID_VARIABLE, allow_real_calls, forbid_real_calls, require_real_calls_allowed
+from ziggurat import ConfigurationError
+from ziggurat.models import allow_real_calls, forbid_real_calls, require_real_calls_allowed
+from ziggurat.models.real import FORBID_VARIABLE
 
 
 def test_forbidding_names_the_model_and_the_way_out() -> None:

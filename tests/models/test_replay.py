@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalMismatch, ModelError
-from ziggurat.core.layer import stack
+from ziggurat import Agent, ConfigurationError, stack
+from ziggurat.errors import JournalCorrupt, JournalMismatch, ModelError
+from ziggurat.events import Delta
 from ziggurat.layers.retry import retry
-from ziggurat.messages.events import Delta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.replay import ReplayModel
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ReplayModel, ScriptedModel
+from ziggurat.tools import tool_call
 
 
 def weather(city: str) -> str:

@@ -7,16 +7,10 @@ from types import ModuleType
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, stack, tool
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
-from ziggurat.messages.model import ModelRequest
-from ziggurat.models.resolving import PROVIDERS, known_models, resolve
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import PROVIDERS, ScriptedModel, known_models, resolve
 
 
 @pytest.fixture

@@ -4,20 +4,25 @@ import asyncio
 
 import pytest
 
-from ziggurat.core.clock import CLOCK, SystemClock
-from ziggurat.core.context import RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.event import Event
-from ziggurat.core.facts import fact, name_of
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.events import Delta
+from ziggurat import (
+    ConfigurationError,
+    Context,
+    Event,
+    ModelRequest,
+    ModelResponse,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    user,
+)
+from ziggurat.core import CLOCK, RUN_ID, SystemClock, fact, name_of, root
+from ziggurat.errors import ModelError
+from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages import Thinking, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel, ScriptedReply
+from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
+from ziggurat.tools import tool_call
 
 
 def asking(text: str = "hello") -> ModelRequest:

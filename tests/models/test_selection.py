@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.facts import name_of
-from ziggurat.models.resolving import resolve
-from ziggurat.models.selection import SelectedModel, select_model
+from ziggurat import Agent
+from ziggurat.core import name_of
+from ziggurat.models import resolve
+from ziggurat.providers import SelectedModel, select_model
 from ziggurat.testing.server import FakeProvider
 
 SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")

@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ToolError
-from ziggurat.core.event import Event
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta, ModelEnded
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import FinishReason, Model, ModelResponse, ModelSettings
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, tool_call
-from ziggurat.messages.stops import Completed
-from ziggurat.messages.usage import Usage
+from ziggurat import Agent, AgentRun, Event, Message, ModelResponse, ModelSettings, Text, ToolCall, ToolError, Usage
+from ziggurat.events import Delta, Fold, ModelEnded
+from ziggurat.messages import FinishReason, Part, Thinking, assistant
+from ziggurat.models import Model, ScriptedModel, resolve
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolving import resolve
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.stops import Completed
 from ziggurat.testing.server import FakeProvider, Quirk, ReceivedRequest, fragment
+from ziggurat.tools import tool_call
 
 WIRES = ("openai", "openai-responses", "anthropic")
 THOUGHT = "Both sums at once; ça suffit."

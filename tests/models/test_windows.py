@@ -2,12 +2,11 @@
 
 import pytest
 
-from ziggurat.core.facts import fact
-from ziggurat.core.layer import stack
+from ziggurat import stack
+from ziggurat.core import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
-from ziggurat.models.resolving import resolve
-from ziggurat.models.windows import window_of
+from ziggurat.models import resolve, window_of
 
 
 @pytest.mark.parametrize(

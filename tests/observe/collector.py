@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ziggurat.observe import OpenTelemetry
 from ziggurat.observe.conventions import ConventionVersion
-from ziggurat.observe.otel import OpenTelemetry
 
 
 class Collector(SpanProcessor):

@@ -7,31 +7,26 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.core.event import (
+from ziggurat import Agent, Approve, Deny, Event, ModelResponse, Modify, ToolCall, ToolResult, Usage, stack
+from ziggurat.agents import PendingItem
+from ziggurat.errors import MissingExtra, ModelError
+from ziggurat.events import (
     CacheHit,
     CircuitChanged,
     Diverged,
     Dropped,
-    Event,
     Joined,
     Queued,
     Retrying,
+    TextDelta,
+    ThinkingDelta,
     UnderPressure,
 )
-from ziggurat.core.layer import stack
 from ziggurat.layers.retry import retry
-from ziggurat.messages import events
-from ziggurat.messages.agent import Approve, Deny, Modify, PendingItem
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.console import ConsoleView
-from ziggurat.tools.builtin import calculator, echo
+from ziggurat.messages import assistant, events
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import ConsoleView
+from ziggurat.tools import calculator, echo, tool_call
 
 COST = Usage(input=100, output=10, requests=1)
 SUM = tool_call("calculator", expression="6 * 7")

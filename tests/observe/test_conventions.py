@@ -12,20 +12,16 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.observe.collector import Collector
 from tests.observe.test_otel import attributes_of, look, random_agent
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, ModelSettings, Usage
+from ziggurat.agents import Environment
+from ziggurat.errors import ModelError
+from ziggurat.events import Delta, TextDelta
+from ziggurat.messages import assistant
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import Metrics
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
-from ziggurat.observe.metrics import Metrics
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 NAMES: dict[type, str] = {
     str: """

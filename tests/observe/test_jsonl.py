@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.core.codec import decode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event, Retrying
-from ziggurat.messages.events import AgentEnded, AnyEvent
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.jsonl import JsonLines
+from ziggurat.events import AgentEnded, AnyEvent, Retrying
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import JsonLines
 
 
 def test_every_line_is_an_event_that_can_be_read_back(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.step import step
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.logs import JsonFormatter, RunFilter
-from ziggurat.observe.otel import OpenTelemetry
+from ziggurat import Agent
+from ziggurat.flows import flow, step
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import JsonFormatter, OpenTelemetry, RunFilter
+from ziggurat.tools import tool_call
 
 own = logging.getLogger("tests.own")
 CONFIGURATION: dict[str, Any] = {

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.context import JOURNAL, root
-from ziggurat.core.journal import LocalJournal
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat import Image, Message, ModelRequest, ModelResponse, Text, ToolCall, ToolResult
+from ziggurat.core import JOURNAL, LocalJournal, root
+from ziggurat.messages import Audio, File, Thinking, ToolSpec, Transcript
 from ziggurat.observe.otel_attributes import content_of_request, content_of_response
 
 TEXT: dict[str, Any] = {"type": "string"}

@@ -10,22 +10,15 @@ import pytest
 
 from tests.observe.test_otel import fail, look, random_agent
 from tests.samples import amount
-from ziggurat.agents.agent import Agent
-from ziggurat.core.event import Event
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.events import ModelEnded, ToolEnded
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import Agent, Approvals, Approve, Budget, Event, ModelResponse, Usage, tool
+from ziggurat.agents import Environment
+from ziggurat.events import ModelEnded, ToolEnded
+from ziggurat.messages import assistant
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import CallStatistics, Metrics
 from ziggurat.observe.conventions import BUCKETS
-from ziggurat.observe.metrics import CallStatistics, Metrics
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 
 @pytest.mark.parametrize("seed", range(amount(10, 100)))

@@ -18,19 +18,25 @@ from opentelemetry.trace import StatusCode
 
 from tests.observe.collector import Collector
 from tests.samples import amount
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ToolError
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import File, Image, Text, Thinking, ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import (
+    Agent,
+    Approvals,
+    Approve,
+    Image,
+    Middleware,
+    ModelResponse,
+    Text,
+    ToolCall,
+    ToolError,
+    Usage,
+    tool,
+    user,
+)
+from ziggurat.messages import File, Thinking, assistant
+from ziggurat.middleware import Redaction
+from ziggurat.models import ScriptedModel
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 
 def attributes_of(span: ReadableSpan) -> dict[str, Any]:

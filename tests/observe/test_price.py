@@ -7,16 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import MissingExtra
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.price import cost
-from ziggurat.messages.usage import Usage
-from ziggurat.observe.price import Costs
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolCall, Usage, tool
+from ziggurat.errors import MissingExtra
+from ziggurat.messages import assistant
+from ziggurat.observe import Costs, cost
 
 pytest.importorskip("genai_prices")
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

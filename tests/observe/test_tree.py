@@ -10,17 +10,15 @@ import pytest
 
 from tests.teams.patterns import ALONE, NESTED, built
 from tests.teams.test_everywhere import ids, worker
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
+from ziggurat import Agent, Approve, Runnable, Usage
+from ziggurat.core import LocalJournal
 from ziggurat.core.entries import JournalEntry
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import parent_of
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage, sum_of
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.tree import RunTree, run_tree
-from ziggurat.stores.local import LocalLogs
+from ziggurat.messages.usage import sum_of
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import RunTree, run_tree
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 TEXTS = (
     "<script>alert(1)</script>",

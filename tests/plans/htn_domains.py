@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from ziggurat.plans.htn_parts import Compound, HtnStep, HtnTask, Method, Primitive
+from ziggurat.plans import Compound, HtnStep, Method, Primitive
+from ziggurat.plans.htn_parts import HtnTask
 
 MAX_DEPTH, MAX_STEPS = 4, 5
 

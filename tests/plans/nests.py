@@ -12,15 +12,13 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from ziggurat import Agent, Context, ModelRequest, ModelResponse, Runnable, ToolCall, Usage, tool
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
+from ziggurat import Agent, AgentRun, Approve, Context, ModelRequest, ModelResponse, Runnable, ToolCall, Usage, tool
+from ziggurat.agents import Answer, Decision
 from ziggurat.core.codec import canonical
-from ziggurat.messages.agent import AgentRun, Answer, Approve, Decision
-from ziggurat.messages.message import assistant
+from ziggurat.flows import ask, flow, step
+from ziggurat.messages import assistant
 from ziggurat.plans import Graph, Parallel, Task, append, workflow
-from ziggurat.teams.voting import majority
+from ziggurat.teams import majority
 
 
 class Trail(Struct):

@@ -5,10 +5,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from ziggurat import Agent, ModelRequest, ModelResponse, ToolError, Usage, tool
-from ziggurat.agents.flow import Flow
-from ziggurat.core.context import AMBIENT, Context
-from ziggurat.messages.message import assistant
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolError, Usage, tool
+from ziggurat.core.context import AMBIENT
+from ziggurat.flows import Flow
+from ziggurat.messages import assistant
 from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, workflow
 from ziggurat.plans.variables import fill, text_of_value
 

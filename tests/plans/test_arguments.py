@@ -7,7 +7,7 @@ import pytest
 
 from tests.plans.states import State, add
 from ziggurat import Agent, ConfigurationError
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 from ziggurat.plans import Graph, Planner, Primitive, Task, htn_flow, plan_execute, workflow
 
 AGENT = Agent(ScriptedModel(always="done"))

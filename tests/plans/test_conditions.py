@@ -4,8 +4,9 @@ import pytest
 from msgspec import Struct
 
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.plans.conditions import contains, when
+from ziggurat import ConfigurationError
+from ziggurat.errors import InvalidArguments
+from ziggurat.plans import contains, when
 
 
 @pytest.mark.parametrize(

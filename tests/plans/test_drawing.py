@@ -9,8 +9,8 @@ from tests.plans.plan_trees import Forest
 from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents.drawing import drawn
-from ziggurat.messages.events import NodeChanged
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.events import NodeChanged
+from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Loop, Task, draw_plan, workflow
 from ziggurat.plans.places import place_nodes
 

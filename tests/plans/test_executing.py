@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
+from ziggurat.events import NodeChanged
 from ziggurat.messages import stops, tool_call
-from ziggurat.messages.events import NodeChanged
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.executing import ExecutedPlan, plan_execute
-from ziggurat.stores.local import LocalLogs
+from ziggurat.models import ScriptedModel
+from ziggurat.plans import ExecutedPlan, plan_execute
+from ziggurat.stores import LocalLogs
 
 GOAL = "Research the latest Rust async developments"
 

@@ -11,14 +11,12 @@ from pydantic import BaseModel
 
 from tests.plans.states import State, add, draw, notes_of, noting
 from ziggurat import ConfigurationError, Context, Event
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
+from ziggurat.agents import Answer
+from ziggurat.events import NodeChanged
+from ziggurat.flows import ask, flow, step
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Answer
-from ziggurat.messages.events import NodeChanged
 from ziggurat.plans import END, START, Graph, append
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 class Counted(TypedDict, total=False):

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from tests.plans.states import State, add, draw, noting
 from tests.wrong import wrong
-from ziggurat.calls.step import step
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.plans import START, Graph
-from ziggurat.plans.reducers import Reducer, append, merge
+from ziggurat import ConfigurationError
+from ziggurat.flows import step
+from ziggurat.plans import START, Graph, append, merge
+from ziggurat.plans.reducers import Reducer
 
 
 def to_b_or_c(state: State) -> Literal["b", "c"]:

@@ -11,10 +11,10 @@ from tests.agents.flow_trees import plant
 from tests.plans.random_graphs import Declared, Trail, built, by_chance, declared, model_of, pausing, why_refused
 from tests.samples import amount, sample
 from tests.stores.places import stores
+from ziggurat import ConfigurationError
+from ziggurat.agents import runs_of
 from ziggurat.core.entries import JournalEntry, Result
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages import stops
-from ziggurat.runs.local import runs_of
 
 
 def _refusal(graph: Declared) -> str | None:

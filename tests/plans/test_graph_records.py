@@ -10,18 +10,15 @@ import pytest
 from msgspec import Struct, field
 
 from tests.plans.states import State, noting
-from ziggurat import Agent, Context, ModelRequest, ModelResponse
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat.agents import Answer, runs_of
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.json_lines import write_entry
+from ziggurat.errors import ModelError
+from ziggurat.flows import ask, flow, step
 from ziggurat.messages import assistant, stops
-from ziggurat.messages.agent import Answer
 from ziggurat.plans import END, START, Graph, append, merge
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 class Colour(Enum):

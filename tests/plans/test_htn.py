@@ -8,26 +8,27 @@ import pytest
 
 from tests.plans.htn_domains import MAX_DEPTH, MAX_STEPS, Domain, Everything, endless
 from tests.samples import LONG, amount, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, LimitExceeded
+from ziggurat import Agent, ConfigurationError
+from ziggurat.errors import JournalMismatch, LimitExceeded
 from ziggurat.messages import stops, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.htn import Planner, htn_flow
-from ziggurat.plans.htn_parts import (
+from ziggurat.models import ScriptedModel
+from ziggurat.plans import (
     Compound,
     DepthExceeded,
     HtnStep,
-    HtnTask,
     Method,
     NoMethodFound,
     NoPlan,
     NoPreconditionSatisfied,
+    Planner,
     Primitive,
     Refusal,
     SearchLimitExceeded,
     StepLimitExceeded,
+    htn_flow,
 )
-from ziggurat.stores.local import LocalLogs
+from ziggurat.plans.htn_parts import HtnTask
+from ziggurat.stores import LocalLogs
 
 PRIVATE = Method(
     "ResearchCompany",

@@ -10,10 +10,10 @@ from tests.observe.collector import Collector
 from tests.plans.nests import SHAPES, Nest, answers
 from tests.samples import sample
 from ziggurat import AgentRun, Budget
+from ziggurat.agents import runs_of
 from ziggurat.core.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import stops
-from ziggurat.runs.local import runs_of
 from ziggurat.stores import LocalLogs, Session
 
 PLANNED = ("graph", "plan")

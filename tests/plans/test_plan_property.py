@@ -9,11 +9,11 @@ from tests.agents.flow_trees import plant
 from tests.plans.plan_trees import Forest, expected
 from tests.samples import amount, sample
 from tests.stores.places import new_store, stores
+from ziggurat import AgentRun
+from ziggurat.agents import runs_of
 from ziggurat.core.entries import Intent, JournalEntry, Result
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.plans.result import PlanResult
-from ziggurat.runs.local import runs_of
+from ziggurat.plans import PlanResult
 
 
 def gave(run: AgentRun[PlanResult]) -> Any:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ziggurat.plans.plan_text import PlannedStep, read_plan, read_verdict
+from ziggurat.plans import PlannedStep
+from ziggurat.plans.plan_text import read_plan, read_verdict
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,14 @@ from tests.plans.plan_trees import Forest
 from tests.plans.random_graphs import Trail, built, declared, pausing
 from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.core.diagram import Diagram
+from ziggurat.agents import Answer, runs_of
+from ziggurat.core import Diagram
 from ziggurat.core.entries import Result
-from ziggurat.messages.agent import Answer
-from ziggurat.messages.events import NodeChanged
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.events import NodeChanged
+from ziggurat.flows import ask, flow
+from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, draw_plan, node_statuses, workflow
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 async def double(n: int) -> int:

@@ -8,20 +8,17 @@ import pytest
 from msgspec import Struct
 
 from tests.wrong import wrong
-from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, ModelRequest, ModelResponse, tool
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.facts import fact
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Event, ModelRequest, ModelResponse, tool
+from ziggurat.agents import Answer
+from ziggurat.core import fact
+from ziggurat.events import Diverged, NodeChanged
+from ziggurat.flows import ask, flow, step
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import assistant, stops, tool_call
-from ziggurat.messages.agent import Answer
-from ziggurat.messages.events import NodeChanged
 from ziggurat.messages.tool import SPEC
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, asked, when, workflow
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 def echo(request: ModelRequest) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.errors import InvalidArguments
 from ziggurat.plans.variables import fill, names_in
 
 

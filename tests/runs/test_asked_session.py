@@ -13,12 +13,11 @@ from tests.runs.test_waiting_session import Desk
 from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, tool
-from ziggurat.core.store import Store
-from ziggurat.messages.agent import Decision
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.session import Session
+from ziggurat.agents import Decision
+from ziggurat.core import Store
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import Session, connect
+from ziggurat.tools import tool_call
 
 
 @pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))

@@ -10,16 +10,14 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.samples import SEED, amount, pairs
 from tests.stores.places import stores
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ModelError
+from ziggurat import Agent, AgentRun, tool
 from ziggurat.core.store import run_log
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.stops import status_of
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.session import Session
+from ziggurat.errors import ModelError
+from ziggurat.models import ScriptedModel
+from ziggurat.stops import status_of
+from ziggurat.stores import Session
 from ziggurat.testing.clock import disk
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 ENDS: dict[str, list[Any]] = {
     "Completed": [tool_call("look"), "answer"],

@@ -10,16 +10,13 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import RunExists
-from ziggurat.core.store import LogInfo, Row, Store, run_log
+from ziggurat import Agent, AgentRun
+from ziggurat.core import LogInfo, Row, Store
+from ziggurat.core.store import run_log
+from ziggurat.errors import RunExists
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
 
 OPENS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: LocalLogs(),

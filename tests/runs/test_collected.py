@@ -9,25 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.gather import gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ServiceError
-from ziggurat.core.event import Event
-from ziggurat.core.scope import Key
-from ziggurat.messages.agent import AgentRequest, Answer, Approve, PendingItem
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.plans.graph import Graph
-from ziggurat.plans.graph_parts import END, START
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    Approvals,
+    Approve,
+    Context,
+    Event,
+    Key,
+    Middleware,
+    ModelRequest,
+    ModelResponse,
+    ToolCall,
+    tool,
+)
+from ziggurat.agents import Answer, PendingItem
+from ziggurat.core.context import AMBIENT
+from ziggurat.errors import ServiceError
+from ziggurat.flows import ask, flow, gather, step
+from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.plans import END, START, Graph
 
 STORES: dict[str, Callable[[Path], str | None]] = {
     "none": lambda folder: None,

@@ -12,24 +12,29 @@ from msgspec.structs import replace
 
 from tests.agents.support import assert_sendable, elsewhere
 from tests.stores.records import dump_of, journal_of, plant
-from ziggurat.agents.agent import Agent
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    ConfigurationError,
+    Context,
+    Event,
+    Middleware,
+    ToolResult,
+    tool,
+    user,
+)
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Entered, Opened
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, ModelError
-from ziggurat.core.event import Event
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.events import AgentEnded
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.errors import JournalCorrupt, ModelError
+from ziggurat.events import AgentEnded
+from ziggurat.messages import Transcript, assistant, stops, tool_message
+from ziggurat.messages.agent import empty_run
+from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.runs.prompt import request_of
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 def test_a_request_of_parts_and_messages() -> None:

@@ -12,21 +12,22 @@ from msgspec.structs import replace
 
 from tests.samples import pairs, sample
 from tests.stores.places import Place, opening
-from ziggurat import Agent, Approve, Budget, ConfigurationError, Deny, Key, Runnable, Toolbox, tool
-from ziggurat.core.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
-from ziggurat.core.event import Diverged, Event
-from ziggurat.core.store import LogInfo, Row, run_log
+from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Deny, Event, Key, Runnable, Toolbox, tool
+from ziggurat.agents import Answer
+from ziggurat.core import LogInfo, Row
+from ziggurat.core.store import run_log
+from ziggurat.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
+from ziggurat.events import ApprovalRequested, Diverged
 from ziggurat.flows import ask, flow
-from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers import CacheStore
+from ziggurat.layers.cache import cache
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, Answer
-from ziggurat.messages.events import ApprovalRequested
 from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.parts import tool_call
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.models.scripted import PAUSE, ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
+from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs
 from ziggurat.teams import group_chat
+from ziggurat.tools import tool_call
 
 USER: Key[str] = Key("user")
 

@@ -8,17 +8,13 @@ import pytest
 from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
-from ziggurat import AgentRequest, Context, Key, Middleware, ModelRequest
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, AgentRequest, Approve, ConfigurationError, Context, Key, Middleware, ModelRequest, tool
+from ziggurat.core import Store
 from ziggurat.core.entries import Opened, Origin
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound
-from ziggurat.core.store import Store
+from ziggurat.errors import RunExists, RunNotFound
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import Tool, tool_call
 
 
 class World:

@@ -10,17 +10,13 @@ from msgspec.structs import replace
 from tests.samples import sample
 from tests.stores.places import PLACES, Place
 from tests.stores.records import ids_of
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Middleware, Rule, tool
+from ziggurat.core import Store
 from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Store, run_log
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.core.store import run_log
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 @tool(effect="once")

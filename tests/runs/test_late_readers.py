@@ -6,12 +6,10 @@ from itertools import product
 import pytest
 
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat import Agent
+from ziggurat.events import Delta, SubscribedItem, TextDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 
 PIECES = [f"{number} " for number in range(40)]
 

@@ -8,19 +8,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
+from ziggurat import Agent, AgentRequest, ConfigurationError, Context, Middleware, ModelResponse, Usage
+from ziggurat.core import LocalJournal, LogInfo, Store
 from ziggurat.core.entries import Unanswered
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.errors import attach
 from ziggurat.core.stored_rows import read_record
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import SqliteStore
 
 
 class Forgetful(SqliteStore):

@@ -1,13 +1,10 @@
 from tests.agents.support import elsewhere
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.scope import Key
-from ziggurat.core.store import Store
-from ziggurat.messages.agent import Approve, PendingItem
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Approve, Context, Key, tool
+from ziggurat.agents import PendingItem
+from ziggurat.core import Store
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 DB: Key[str] = Key("db")
 

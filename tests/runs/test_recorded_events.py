@@ -10,29 +10,25 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.step import step
-from ziggurat.core.broadcast import SubscribedItem
+from ziggurat import Agent, AgentRun, Approvals, Approve, Deny, Event, Rule, ToolError, tool
+from ziggurat.agents import PendingItem
+from ziggurat.core import Store
 from ziggurat.core.codec import encode
 from ziggurat.core.entries import Ended, Intent, Opened, Result
-from ziggurat.core.errors import ToolError
-from ziggurat.core.event import Event, Skipped
-from ziggurat.core.store import Store
-from ziggurat.messages.agent import AgentRun, Approve, Deny, PendingItem
-from ziggurat.messages.events import (
+from ziggurat.events import (
     AgentEnded,
     AgentStarted,
     ApprovalDecided,
     ApprovalRequested,
     ModelEnded,
+    Skipped,
+    SubscribedItem,
     ToolEnded,
 )
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.flows import flow, step
+from ziggurat.models import ScriptedModel
 from ziggurat.runs.recorded_events import RECORDED_EVENTS
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 COMPARED: dict[type[Event], tuple[str, ...]] = {
     AgentStarted: ("agent", "run_id"),

@@ -3,17 +3,15 @@
 import pytest
 
 from tests.stores.records import dump_of, plant
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.as_tool import AgentTool
-from ziggurat.core.errors import ConfigurationError, JournalMismatch
-from ziggurat.core.event import Diverged, Event, difference
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import Agent, Approve, ConfigurationError, Event, Toolbox, tool
+from ziggurat.agents import AgentTool
+from ziggurat.core.event import difference
+from ziggurat.errors import JournalMismatch
+from ziggurat.events import Diverged
+from ziggurat.models import ScriptedModel
 from ziggurat.runs.options import Live
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 class World:

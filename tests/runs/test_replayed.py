@@ -8,11 +8,9 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.agent import AgentRun, Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Approve, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 @tool(effect="once", approval=True)

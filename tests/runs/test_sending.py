@@ -8,22 +8,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, flow
-from ziggurat.calls.event import event
-from ziggurat.calls.gather import first, gather
-from ziggurat.calls.question import ask
-from ziggurat.calls.step import step
-from ziggurat.calls.timer import sleep
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Row, Store
-from ziggurat.messages.agent import Answer
-from ziggurat.messages.parts import tool_call
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat import Agent, ConfigurationError, tool
+from ziggurat.agents import Answer, runs_of
+from ziggurat.core import Row, Store
+from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
+from ziggurat.middleware import Redaction
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 PLACES_AND_HERE = ["by reference", *PLACES]
 

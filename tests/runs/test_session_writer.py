@@ -12,29 +12,29 @@ from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import Compaction
-from ziggurat.agents.compaction.reducer import Drop
-from ziggurat.agents.compaction.selector import Recent
-from ziggurat.agents.compaction.trigger import over_messages
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError, RunExists
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approve,
+    ConfigurationError,
+    Context,
+    Message,
+    Middleware,
+    ModelRequest,
+    Runnable,
+    tool,
+    user,
+)
+from ziggurat.compaction import Compaction, Drop, Recent, over_messages
+from ziggurat.errors import LeaseHeld, LeaseLost, ModelError, RunExists
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.middleware.redaction import Redaction
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.session import Session
-from ziggurat.testing.clock import settle
-from ziggurat.tools.function import tool
+from ziggurat.messages import Transcript, assistant, stops
+from ziggurat.middleware import Redaction
+from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.stores import LocalLogs, Session
+from ziggurat.testing import settle
+from ziggurat.tools import tool_call
 
 
 @pytest.fixture(params=sample([*PLACES, "by reference"], 2))

@@ -11,6 +11,7 @@ from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import (
     Agent,
+    AgentRun,
     Approve,
     Budget,
     ConfigurationError,
@@ -19,21 +20,20 @@ from ziggurat import (
     ModelResponse,
     Runnable,
     Toolbox,
+    Usage,
+    stack,
     tool,
 )
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
+from ziggurat.agents import Environment
+from ziggurat.errors import ModelError
 from ziggurat.flows import flow, gather
-from ziggurat.layers.cache import CacheStore, cache
+from ziggurat.layers import CacheStore
+from ziggurat.layers.cache import cache
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.message import assistant
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
+from ziggurat.messages import assistant, stops
 from ziggurat.middleware import OutputGuardrail
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 COST = Usage(10, 1, requests=1)
 

@@ -11,29 +11,17 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Approve, ConfigurationError, tool
+from ziggurat.agents import DidNotHappen, Environment, Happened
+from ziggurat.core import LogInfo, Row, Store
 from ziggurat.core.entries import Ended, Opened
-from ziggurat.core.errors import (
-    ConfigurationError,
-    JournalCorrupt,
-    LeaseHeld,
-    LeaseLost,
-    RunExists,
-    RunNotFound,
-    StoreError,
-)
-from ziggurat.core.store import LogInfo, Row, Store, run_log
+from ziggurat.core.store import run_log
+from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.messages import stops
-from ziggurat.messages.agent import Approve, DidNotHappen, Happened
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.stores import FileStore, LocalLogs, SqliteStore, connect
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 
 class World:

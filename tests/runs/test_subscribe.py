@@ -7,19 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.broadcast import SubscribedItem
+from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ModelResponse
+from ziggurat.core import Store
 from ziggurat.core.codec import encode
 from ziggurat.core.entries import Ended, Intent, Opened
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.store import Store
-from ziggurat.messages.events import AgentEnded, AgentStarted, Delta, ModelEnded, ToolEnded
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.stores.addresses import connect
+from ziggurat.errors import RunNotFound
+from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, SubscribedItem, ToolEnded
+from ziggurat.messages import assistant
+from ziggurat.models import PAUSE, FunctionModel, ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 
 def add(a: int, b: int) -> int:

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.stores.places import PLACES, stores
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Event, tool
+from ziggurat.core import Store
 from ziggurat.core.entries import Ended, JournalEntry
-from ziggurat.core.event import Event
-from ziggurat.core.store import Store
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import PAUSE, ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.tools import tool_call
 
 STEPS = 6
 

@@ -12,17 +12,14 @@ from tests.agents.support import assert_sendable
 from tests.hard_cases.support import ByTurn
 from tests.samples import sample
 from tests.stores.places import Place, opening
-from ziggurat import Agent, Approvals, Approve, Deny, Modify, tool
-from ziggurat.agents.flow import flow
-from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.question import ask
-from ziggurat.messages.agent import Answer, Decision
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.stores.session import Session
-from ziggurat.teams.desk import handoffs
+from ziggurat import Agent, Approvals, Approve, Deny, Modify, Runnable, tool
+from ziggurat.agents import Answer, Decision, Environment
+from ziggurat.flows import ask, flow
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import Session
+from ziggurat.teams import handoffs
 from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 
 @pytest.fixture(params=sample(["sqlite", "memory", "file"], 1))

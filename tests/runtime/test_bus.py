@@ -6,12 +6,10 @@ import random
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import root
-from ziggurat.core.errors import ConfigurationError, Timeout
-from ziggurat.core.scope import Scope
-from ziggurat.runtime.bus import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError, Timeout
+from ziggurat.core import CLOCK, Scope, root
+from ziggurat.runtime import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
+from ziggurat.testing import HandClock
 
 
 async def drained(subscription: Subscription) -> list[object]:

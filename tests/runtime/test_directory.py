@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.runtime.directory import Directory
-from ziggurat.testing.clock import HandClock
+from ziggurat import ConfigurationError
+from ziggurat.runtime import Directory
+from ziggurat.testing import HandClock
 
 tags = st.frozensets(st.sampled_from("abcde"))
 

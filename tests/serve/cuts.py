@@ -25,15 +25,12 @@ from typing import Any
 import httpx
 
 from tests.serve.serving import TOKEN
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ModelRequest, ToolCall, tool
+from ziggurat.events import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
-from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall
-from ziggurat.models.function import FunctionModel
-from ziggurat.serve.application import ServedApp, app
+from ziggurat.models import FunctionModel
+from ziggurat.serve import ServedApp, app
 from ziggurat.serve.server import run_server
-from ziggurat.tools.function import tool
 
 STEPS = 4
 READERS = 4

@@ -9,13 +9,11 @@ import pytest
 from tests.samples import sample
 from tests.serve.node import CLIENT, MISSING, find_packages
 from tests.serve.serving import TOKEN, Serving, serving
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.application import ServedApp, app
+from ziggurat import Agent, ModelRequest, Usage
+from ziggurat.events import TextDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.serve import ServedApp, app
+from ziggurat.tools import tool_call
 
 
 def served() -> ServedApp:

@@ -11,15 +11,13 @@ from anthropic.types import MessageParam, ToolParam
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.application import app
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Usage, tool
+from ziggurat.errors import ModelError
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.flows import flow
+from ziggurat.models import ScriptedModel
+from ziggurat.serve import app
+from ziggurat.tools import tool_call
 
 WEATHER: ToolParam = {
     "name": "weather",

@@ -8,19 +8,14 @@ import pytest
 
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.calls.question import ask
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError, Middleware, tool
+from ziggurat.events import Delta, TextDelta
+from ziggurat.flows import ask, flow
 from ziggurat.messages import stops
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.metrics import Metrics
-from ziggurat.serve.application import ServedApp, app
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import Metrics
+from ziggurat.serve import ServedApp, app
+from ziggurat.tools import tool_call
 
 
 def paying(acts: list[int], **arguments: Any) -> Agent:

@@ -9,11 +9,10 @@ import pytest
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, clerk, talking, user
 from tests.serve.test_stored_responses import same_fields
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, tool
+from ziggurat.events import TextDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 plain_and_streamed = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 

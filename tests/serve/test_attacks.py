@@ -11,8 +11,8 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.application import app
+from ziggurat import ConfigurationError
+from ziggurat.serve import app
 from ziggurat.serve.guard import MAX_BODY, check_address
 
 OWN = {"Host": "127.0.0.1:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}

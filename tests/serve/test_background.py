@@ -10,9 +10,9 @@ import pytest
 from tests.serve.test_app import paying
 from tests.serve.test_openai import clerk, talking
 from tests.serve.test_stored_responses import same_fields
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.tools.function import tool
+from ziggurat import tool
+from ziggurat.events import TextDelta
+from ziggurat.tools import tool_call
 
 
 class Paused:

@@ -10,12 +10,12 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from ziggurat.agents.agent import Agent
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.application import app
+from ziggurat import Agent
+from ziggurat.models import ScriptedModel
+from ziggurat.serve import app
 from ziggurat.serve.connections import PATIENCE, Connections
 from ziggurat.serve.protocol import MAX_HEAD
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 
 HEAD = f"POST /runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
 ALIVE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

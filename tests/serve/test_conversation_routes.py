@@ -8,11 +8,10 @@ import pytest
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import clerk, talking, user
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, tool
+from ziggurat.events import TextDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 
 @tool

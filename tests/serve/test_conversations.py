@@ -5,19 +5,17 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ToolCall, ToolResult, tool, user
+from ziggurat.errors import RunNotFound
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.flows import flow
+from ziggurat.messages import OutputSchema, ToolSpec
 from ziggurat.messages.conversation import Conversation as Messages
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 from ziggurat.serve.answers import Answered, NotAnswered
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece, message_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

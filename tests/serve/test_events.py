@@ -11,14 +11,12 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import Gate
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import Agent, ConfigurationError, tool
+from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.serve.application import ServedApp, app
-from ziggurat.tools.function import tool
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.serve import ServedApp, app
+from ziggurat.tools import tool_call
 
 
 class Reader:

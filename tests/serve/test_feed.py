@@ -7,19 +7,16 @@ from typing import Any
 import pytest
 
 from tests.samples import amount
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Row, Store
+from ziggurat import Agent, Approve, ConfigurationError, tool
+from ziggurat.core import Row, Store
+from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import ScriptedModel
 from ziggurat.serve.events import EventStream, Position
 from ziggurat.serve.feed import Feeds
 from ziggurat.serve.sse import Closing
-from ziggurat.stores.local import LocalLogs
-from ziggurat.tools.function import tool
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 WAITS = 2
 TEXT = "All is paid, and nothing is left to do."

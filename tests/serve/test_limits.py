@@ -11,13 +11,10 @@ import pytest
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.wrong import wrong
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.application import app
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat.messages import assistant
+from ziggurat.models import ScriptedModel
+from ziggurat.serve import app
 
 MESSAGES: dict[str, Any] = {"model": "a", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
 RESPONSES: dict[str, Any] = {"model": "a", "input": "x"}

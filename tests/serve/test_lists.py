@@ -3,15 +3,12 @@
 from typing import Any
 
 from tests.serve.serving import TOKEN, serving
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.memory.middleware import Remembering
-from ziggurat.core.store import Row
-from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.serve.application import app
-from ziggurat.stores.local import LocalLogs
+from ziggurat import Agent, Usage
+from ziggurat.core import Row
+from ziggurat.memory import LocalMemoryStore, MemoryRecord, Remembering
+from ziggurat.models import ScriptedModel, ScriptedReply
+from ziggurat.serve import app
+from ziggurat.stores import LocalLogs
 
 
 class CountingStore(LocalLogs):

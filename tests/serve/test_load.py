@@ -7,7 +7,7 @@ import tracemalloc
 
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
-from ziggurat.serve.application import app
+from ziggurat.serve import app
 
 STREAMS = 60
 BYTES = 14 * 1024

@@ -13,7 +13,7 @@ from tests.samples import LONG
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from tests.serve.test_app import paying
-from ziggurat.serve.application import app
+from ziggurat.serve import app
 
 pytestmark = pytest.mark.skipif(not LONG, reason="test_page_flows.py has the smoke test")
 FORM = """

@@ -10,17 +10,12 @@ from playwright.sync_api import Browser, Page, expect
 from tests.samples import LONG, sample
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.agents.memory.middleware import Remembering
-from ziggurat.agents.memory.policies import everything_said
-from ziggurat.calls.question import ask
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.serve.application import ServedApp, app
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Message, ToolCall, tool
+from ziggurat.flows import ask, flow
+from ziggurat.memory import Remembering, everything_said
+from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
+from ziggurat.serve import ServedApp, app
+from ziggurat.tools import tool_call
 
 long = pytest.mark.skipif(not LONG, reason="a decision is the smoke test")
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.serve.serving import TOKEN, serving
-from ziggurat.agents.agent import Agent
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.serve.application import app
+from ziggurat import Agent
+from ziggurat.models import ScriptedModel
+from ziggurat.serve import app
 
 USER = {"role": "user", "content": "Hello?"}
 CHAT_TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}

@@ -10,12 +10,10 @@ from pydantic import TypeAdapter
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, WEATHER, clerk, talking, user
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Usage, tool
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 FUNCTION = {"type": "function", "strict": None, **WEATHER}

@@ -10,12 +10,10 @@ from openai.types.responses import Response
 from tests.samples import amount
 from tests.serve.test_openai import HELLO, Said, Talk, clerk, talking
 from tests.serve.test_stored_responses import same_fields
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat import Agent, Usage, tool
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 CALLS = ("look", "wander", "slip", "pay", "nothing", "weather", "helper", "buyer")
 

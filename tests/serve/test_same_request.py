@@ -7,9 +7,9 @@ import openai
 import pytest
 
 from tests.serve.test_openai import HELLO, Wire, clerk, each_way, talking, user
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.tools.function import tool
+from ziggurat import tool
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.tools import tool_call
 
 KEY = {"Idempotency-Key": "order-7"}
 

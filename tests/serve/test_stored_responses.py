@@ -8,9 +8,9 @@ import pytest
 
 from tests.serve.test_app import paying
 from tests.serve.test_openai import HELLO, clerk, talking
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.parts import tool_call
-from ziggurat.tools.function import tool
+from ziggurat import tool
+from ziggurat.events import TextDelta, ThinkingDelta
+from ziggurat.tools import tool_call
 
 
 @tool

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogInfo, Row, Store
+from ziggurat.core import LogInfo, Row, Store
+from ziggurat.errors import StoreError
 
 
 class MortalStore:

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.stores.server import schema
-from ziggurat.core.store import Store
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.core import Store
+from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
 
 Place = Callable[[], Store]
 """Reopens the same place with new objects that share only the written data."""

@@ -3,9 +3,9 @@
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from ziggurat.core.journal import LocalJournal
-from ziggurat.runs.local import runs_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.agents import runs_of
+from ziggurat.core import LocalJournal
+from ziggurat.stores import LocalLogs
 
 T = TypeVar("T")
 

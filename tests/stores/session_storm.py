@@ -18,16 +18,15 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import LeaseLost
-from ziggurat.core.store import Store, session_log
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.session import Session, SessionLease
+from ziggurat import Agent, Message, tool
+from ziggurat.core import Store
+from ziggurat.core.store import session_log
+from ziggurat.errors import LeaseLost
+from ziggurat.models import FunctionModel
+from ziggurat.stores import Session, connect
+from ziggurat.stores.session import SessionLease
 from ziggurat.stores.session.log import MessagesAdded, read_session_entry
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 ROOT = Path(__file__).parents[2]
 STEPS_OF_A_RUN = 10

@@ -8,14 +8,10 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.core.clock import Clock
-from ziggurat.core.store import Store
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.stores import CHECKS
-from ziggurat.testing.under_test import Check, Factory, run_check
+from ziggurat.core import Clock, Store
+from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
+from ziggurat.testing import CHECKS, run_check
+from ziggurat.testing.under_test import Check, Factory
 
 
 def _memory(folder: Path) -> Factory:

@@ -15,14 +15,12 @@ import pytest
 
 from tests.databases.test_files import IRREGULAR, umask
 from tests.samples import LONG, amount
-from ziggurat.core.errors import JournalError, RunNotFound
-from ziggurat.core.store import LogInfo, Store
-from ziggurat.knowledge.entities import Entity
-from ziggurat.knowledge.store import GraphStore
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.core import LogInfo, Store
+from ziggurat.errors import JournalError, RunNotFound
+from ziggurat.knowledge import Entity, GraphStore
+from ziggurat.memory import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import FileStore, SqliteStore
 from ziggurat.testing.under_test import rows
 
 Opens = Callable[[Path], Store]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogInfo
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.file import FileStore
+from ziggurat import Agent
+from ziggurat.core import LogInfo
+from ziggurat.errors import StoreError
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import FileStore
 from ziggurat.testing.under_test import rows
 
 

@@ -14,12 +14,9 @@ import pytest
 from tests.faults.power import HastyDisk
 from tests.samples import amount, sample
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.models.function import FunctionModel
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat import Agent
+from ziggurat.models import FunctionModel
+from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
 
 _CONTAINERS = (dict, list, set, frozenset, tuple, deque, OrderedDict)
 _APART = (ModuleType, type, FunctionType, BuiltinFunctionType, FrameType, asyncio.AbstractEventLoop)

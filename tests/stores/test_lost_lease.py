@@ -9,10 +9,11 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.agents.agent import Agent
-from ziggurat.core.store import UNFINISHED, LogInfo
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
+from ziggurat import Agent
+from ziggurat.core import LogInfo
+from ziggurat.core.store import UNFINISHED
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="whether a process is gone is seen where /proc is"

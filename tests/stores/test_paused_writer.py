@@ -15,15 +15,13 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.core.errors import LeaseHeld, StoreError, StoreUnavailable
-from ziggurat.core.store import LogInfo
+from ziggurat.core import LogInfo
 from ziggurat.databases.owner import new_owner
 from ziggurat.databases.sqlite import connection as sqlite_connection
-from ziggurat.stores.file import FileStore
+from ziggurat.errors import LeaseHeld, StoreError, StoreUnavailable
+from ziggurat.stores import FileStore, PostgresStore, SqliteStore
 from ziggurat.stores.file.lock import locked
-from ziggurat.stores.postgres import PostgresStore
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 from ziggurat.testing.under_test import rows
 
 SQLITE = """

@@ -8,13 +8,11 @@ from tests.runs.test_pending import DB
 from tests.runs.test_pending import _agent as agent_on
 from tests.samples import sample
 from tests.stores.places import PLACES
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.agent import Approve
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat import Agent, Approve, ConfigurationError
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
 from ziggurat.stores.pending import RunStore
+from ziggurat.tools import tool_call
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))

@@ -16,8 +16,14 @@ from tests.samples import sample
 from tests.stores.proxy import Proxy
 from tests.stores.server import PASSWORD, asked, schema, server
 from tests.turns import until
-from ziggurat.core.errors import (
-    ConfigurationError,
+from ziggurat import ConfigurationError
+from ziggurat.core import LogInfo, LogMark, Row, SupportsChangeSignal, accept_loss
+from ziggurat.core.store import run_log, session_log
+from ziggurat.databases.address import without_secrets
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection, PostgresConnection
+from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
+from ziggurat.errors import (
     JournalCorrupt,
     LeaseHeld,
     LeaseLost,
@@ -26,14 +32,7 @@ from ziggurat.core.errors import (
     StoreUnavailable,
     is_transient,
 )
-from ziggurat.core.loss import accept_loss
-from ziggurat.core.store import LogInfo, LogMark, Row, SupportsChangeSignal, run_log, session_log
-from ziggurat.databases.address import without_secrets
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import Connection, PostgresConnection
-from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores import PostgresStore, connect
 from ziggurat.testing.under_test import rows
 
 SECRET = unquote(PASSWORD)

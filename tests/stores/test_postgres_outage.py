@@ -8,12 +8,13 @@ from typing import Any
 from tests.faults.storm import said_in
 from tests.faults.world import Ledger, Verdict, World, finish, judge
 from tests.stores.server import PostgresServer, asked, schema, server
+from ziggurat.core import Store
 from ziggurat.core.entries import Intent
-from ziggurat.core.errors import StoreUnavailable
-from ziggurat.core.store import Store, run_log
+from ziggurat.core.store import run_log
+from ziggurat.errors import StoreUnavailable
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns
-from ziggurat.stores.addresses import connect
+from ziggurat.stores import connect
 
 RUNS = tuple(f"r{number}" for number in range(3))
 

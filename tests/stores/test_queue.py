@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from tests.stores.server import asked, schema
-from ziggurat.core.store import LogInfo, Store, run_log
+from ziggurat.core import LogInfo, Store
+from ziggurat.core.store import run_log
 from ziggurat.databases.postgres.schema import MIGRATIONS as POSTGRES_MIGRATIONS
 from ziggurat.databases.sqlite.schema import APPLICATION, MIGRATIONS
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.postgres import PostgresStore
+from ziggurat.stores import FileStore, PostgresStore, SqliteStore
 from ziggurat.stores.postgres import statements as sql
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing import HandClock
 from ziggurat.testing.under_test import rows
 
 

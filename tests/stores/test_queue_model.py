@@ -10,8 +10,8 @@ import pytest
 
 from tests.samples import amount
 from tests.stores.test_conformance import STORES
-from ziggurat.core.store import LogInfo, Store
-from ziggurat.testing.clock import HandClock
+from ziggurat.core import LogInfo, Store
+from ziggurat.testing import HandClock
 from ziggurat.testing.under_test import rows
 
 AGENTS = ("desk", "clerk")

@@ -15,17 +15,14 @@ from tests.stores.cut import cut
 from tests.stores.places import PLACES, Place, opening
 from tests.stores.server import schema
 from tests.wrong import wrong
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, LeaseLost
-from ziggurat.core.store import Store
-from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.file import FileStore
-from ziggurat.stores.local import LocalLogs
-from ziggurat.stores.session import Session, SessionLease
+from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user
+from ziggurat.core import Store
+from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost
+from ziggurat.messages import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, assistant, tool_message
+from ziggurat.stores import FileStore, LocalLogs, Session, connect
+from ziggurat.stores.session import SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing import HandClock, settle
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TURN = [

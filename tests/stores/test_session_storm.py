@@ -10,9 +10,8 @@ import pytest
 from tests.samples import amount, sample
 from tests.stores.server import schema
 from tests.stores.session_storm import process, storm
-from ziggurat.messages.message import user
-from ziggurat.stores.addresses import connect
-from ziggurat.stores.session import Session
+from ziggurat import user
+from ziggurat.stores import Session, connect
 
 URLS = {"sqlite": "sqlite:///{}/runs.db?synchronous=NORMAL&lease={}", "file": "file://{}/runs?lease={}", "postgres": ""}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.samples import sample
-from ziggurat.core.store import LogInfo
-from ziggurat.knowledge.store import GraphStore
+from ziggurat.core import LogInfo
+from ziggurat.knowledge import GraphStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.stores import SqliteStore
 from ziggurat.testing.under_test import rows
 
 COUNTS = """

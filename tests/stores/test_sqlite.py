@@ -9,21 +9,21 @@ from typing import Any, Literal
 
 import pytest
 
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, ConfigurationError
+from ziggurat.core import LogInfo, Row
 from ziggurat.core.entries import Result
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, StoreError
-from ziggurat.core.store import LogInfo, Row
 from ziggurat.core.stored_journal import StoredJournal
 from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite import schema as sqlite_schema
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.databases.sqlite.schema import MIGRATIONS, has_wal_reset_bug
+from ziggurat.errors import LeaseHeld, LeaseLost, StoreError
 from ziggurat.messages import stops
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import SqliteStore
+from ziggurat.testing import HandClock
 from ziggurat.testing.under_test import rows
+from ziggurat.tools import tool_call
 
 
 def _store(path: Path, **options: object) -> SqliteStore:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ziggurat import Context, ModelRequest, ModelResponse, ToolCall, Usage
-from ziggurat.messages.message import Message, assistant
+from ziggurat import Context, Message, ModelRequest, ModelResponse, ToolCall, Usage
+from ziggurat.messages import assistant
 
 Reply = str | ToolCall | list[ToolCall] | Message | Exception
 

@@ -5,11 +5,22 @@ from typing import Any
 
 from tests.samples import sample
 from tests.teams.models import Answering
-from ziggurat import Agent, ModelRequest, Runnable
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.teams import background, debate, group_chat, handoffs, ledger_team, mesh, ring, star, swarm
-from ziggurat.teams.handoff import sequential_handoff
-from ziggurat.teams.voting import majority, parallel
+from ziggurat import Agent, ModelRequest, Runnable, ToolCall
+from ziggurat.teams import (
+    background,
+    debate,
+    group_chat,
+    handoffs,
+    ledger_team,
+    majority,
+    mesh,
+    parallel,
+    ring,
+    sequential_handoff,
+    star,
+    swarm,
+)
+from ziggurat.tools import tool_call
 
 Build = Callable[..., Runnable]
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import EVERY, PATTERNS, built
 from ziggurat import Agent, AgentRun, Context, Event, Middleware, ModelRequest, ModelResponse, Runnable, Service, tool
-from ziggurat.messages.events import AgentStarted, ModelStarted
-from ziggurat.messages.parts import tool_call
-from ziggurat.teams.desk import handoffs
+from ziggurat.events import AgentStarted, ModelStarted
+from ziggurat.teams import handoffs
+from ziggurat.tools import tool_call
 
 PERMISSIONS = ["network", "file_read", "secret_access", "database_read"]
 

@@ -10,9 +10,9 @@ from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable
 from ziggurat.messages import stops
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.chatting import group_chat, name_in
-from ziggurat.teams.result import TeamResult
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import TeamResult, group_chat
+from ziggurat.teams.chatting import name_in
 
 
 def member(name: str, reply: Any = None) -> Agent:

@@ -17,13 +17,21 @@ from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, built, member
 from tests.wrong import wrong
 from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Middleware, ModelRequest, Runnable, tool
+from ziggurat.events import AgentStarted, Delta, Fold
 from ziggurat.messages import stops, tool_call
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import AgentStarted, Delta
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams import group_chat, handoffs, ledger_team, majority, parallel, swarm
-from ziggurat.teams.handoff import Handoff, HandoffState, HandoffTool
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import (
+    Handoff,
+    HandoffState,
+    HandoffTool,
+    group_chat,
+    handoffs,
+    ledger_team,
+    majority,
+    parallel,
+    swarm,
+)
 
 
 class Requests(Middleware):

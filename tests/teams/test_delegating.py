@@ -9,11 +9,11 @@ from msgspec import json
 
 from tests.teams.models import Answering, after_tools
 from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Context, Event, Runnable, tool
+from ziggurat.events import AgentEnded
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, stops, tool_call
-from ziggurat.messages.events import AgentEnded
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import background
 from ziggurat.teams.assignments import Report
-from ziggurat.teams.delegating import background
 
 Reports = list[tuple[str, str, str]]
 

@@ -9,12 +9,20 @@ from tests.samples import sample
 from tests.teams.models import Answering
 from tests.teams.patterns import ALONE, CASES, NAMES, NESTED, PATTERNS, built, member
 from tests.teams.test_everywhere import ids
-from ziggurat import Agent, Approve, ModelRequest, Runnable, tool
+from ziggurat import Agent, Approve, ModelRequest, Runnable, ToolCall, tool
 from ziggurat.core import DIAGRAM, Diagram, fact
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.teams import debate, group_chat, handoffs, swarm
-from ziggurat.teams.handoff import composite_handoff, explicit_handoff, multi_handoff, sequential_handoff
+from ziggurat.teams import (
+    composite_handoff,
+    debate,
+    explicit_handoff,
+    group_chat,
+    handoffs,
+    multi_handoff,
+    sequential_handoff,
+    swarm,
+)
+from ziggurat.tools import tool_call
 
 ANN, BEN, CEM = (member(name, "x") for name in ("ann", "ben", "cem"))
 

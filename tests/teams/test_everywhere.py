@@ -15,13 +15,24 @@ from tests.teams.models import Answering, after_tools
 from tests.teams.patterns import ALONE, CASES, NESTED, built, member
 from tests.teams.storms import Dawdle, orders, trees
 from tests.wrong import wrong
-from ziggurat import Agent, Budget, Context, Event, Middleware, Runnable, tool
-from ziggurat.agents.stop import Progress, stop_when, until_tool_called
-from ziggurat.calls.question import ask
+from ziggurat import (
+    Agent,
+    AgentRun,
+    Approve,
+    Budget,
+    Context,
+    Event,
+    Middleware,
+    Runnable,
+    stop_when,
+    tool,
+    until_tool_called,
+)
+from ziggurat.agents import Answer, Progress
+from ziggurat.events import AgentEnded, AgentStarted, ModelStarted
+from ziggurat.flows import ask
 from ziggurat.messages import Effect, ModelRequest, stops, tool_call
-from ziggurat.messages.agent import AgentRun, Answer, Approve
-from ziggurat.messages.events import AgentEnded, AgentStarted, ModelStarted
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores import LocalLogs
 
 
 @tool

@@ -8,24 +8,38 @@ from msgspec import Struct
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering, Reply, after_tools
 from tests.wrong import wrong
-from ziggurat import Agent, Approvals, Approve, ConfigurationError, Deny, Event, ModelRequest, Runnable, tool
-from ziggurat.messages import HandoffItem, ValidationPolicy, stops, validate
-from ziggurat.messages.events import HandedOff
-from ziggurat.messages.message import Message, assistant, taint_of, user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import Thinking, ToolCall, ToolResult, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.desk import handoffs
-from ziggurat.teams.handoff import (
+from ziggurat import (
+    Agent,
+    Approvals,
+    Approve,
+    ConfigurationError,
+    Deny,
+    Event,
+    Message,
+    Middleware,
+    ModelRequest,
+    Runnable,
+    ToolCall,
+    ToolResult,
+    tool,
+    user,
+)
+from ziggurat.events import HandedOff
+from ziggurat.messages import HandoffItem, Thinking, ValidationPolicy, assistant, stops, validate
+from ziggurat.messages.message import taint_of
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import (
     Handoff,
     HandoffPolicy,
     any_handoff,
     composite_handoff,
     explicit_handoff,
+    handoffs,
     multi_handoff,
     sequential_handoff,
 )
+from ziggurat.tools import tool_call
 
 
 def agent(name: str, *replies: Reply, **arguments: object) -> Agent:

@@ -10,10 +10,11 @@ from tests.hard_cases.support import through_json
 from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat import Agent, ModelRequest, Runnable
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams.planning import Progress, ledger_team, progress_in
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import ledger_team
+from ziggurat.teams.planning import Progress, progress_in
 
 GO = {"done": False, "progress": True, "next": "ann", "instruction": "work"}
 STUCK = {**GO, "progress": False}

@@ -10,8 +10,20 @@ from tests.teams.patterns import member
 from tests.wrong import wrong
 from ziggurat import Agent, Approvals, ConfigurationError, Deny, Message, ModelRequest, Runnable, tool
 from ziggurat.messages import stops, tool_call
-from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, majority, parallel, swarm
-from ziggurat.teams.handoff import Handoff, HandoffState, HandoffTool, explicit_handoff
+from ziggurat.teams import (
+    Handoff,
+    HandoffState,
+    HandoffTool,
+    TeamResult,
+    debate,
+    explicit_handoff,
+    group_chat,
+    handoffs,
+    ledger_team,
+    majority,
+    parallel,
+    swarm,
+)
 
 
 async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> None:

@@ -14,14 +14,14 @@ from tests.samples import sample
 from tests.teams.patterns import member
 from tests.wrong import wrong
 from ziggurat import Agent, ModelRequest, Runnable
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.errors import InvalidArguments
 from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams import TeamResult, handoffs, ledger_team, parallel
-from ziggurat.teams.chatting import DONE, group_chat, name_in
-from ziggurat.teams.debating import debate, parse_score
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
+from ziggurat.teams.chatting import DONE, name_in
+from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import value_in
-from ziggurat.teams.swarming import listed_in, swarm
+from ziggurat.teams.swarming import listed_in
 
 
 def odd(reply: Any) -> Agent:

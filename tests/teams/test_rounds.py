@@ -15,11 +15,11 @@ from tests.teams.patterns import member, shown
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse, Runnable
 from ziggurat.messages import stops
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
-from ziggurat.teams import TeamResult, majority, parallel
-from ziggurat.teams.debating import debate, parse_score
-from ziggurat.teams.swarming import NOTHING, Subtask, converge, listed_in, split_task, swarm
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.teams import Subtask, TeamResult, debate, majority, parallel, swarm
+from ziggurat.teams.debating import parse_score
+from ziggurat.teams.swarming import NOTHING, converge, listed_in, split_task
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:

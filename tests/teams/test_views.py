@@ -12,10 +12,10 @@ from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import Agent, Runnable
 from ziggurat.cli.show import show_as
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.observe.console import ConsoleView
+from ziggurat.models import ScriptedModel
+from ziggurat.observe import ConsoleView
 from ziggurat.teams import handoffs, majority, star
+from ziggurat.tools import tool_call
 
 
 def team_in(folder: Path) -> tuple[Runnable, str]:

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, ModelError
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import Agent, ConfigurationError
+from ziggurat.errors import JournalMismatch, ModelError
+from ziggurat.models import ScriptedModel
 from ziggurat.testing import Cassette, replay_record
 from ziggurat.testing.cassettes import RECORD
+from ziggurat.tools import tool_call
 
 T = TypeVar("T")
 

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.clock import Clock
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import LogInfo
-from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat import ConfigurationError
+from ziggurat.core import Clock, LogInfo
+from ziggurat.stores import SqliteStore
+from ziggurat.testing import HandClock, settle
 
 
 def test_it_is_a_clock() -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import user
-from ziggurat.testing.conversations import apply_violation, valid_conversation
+from ziggurat import ConfigurationError, user
+from ziggurat.testing import apply_violation, valid_conversation
 
 
 def test_numbers_that_contradict_each_other_are_refused() -> None:

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from ziggurat.core.context import root
-from ziggurat.testing.clock import settle
+from ziggurat.core import root
+from ziggurat.testing import settle
 from ziggurat.testing.expect import expect
 
 

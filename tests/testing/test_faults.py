@@ -2,9 +2,8 @@ import asyncio
 
 import pytest
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import name_of
+from ziggurat import ConfigurationError, Context
+from ziggurat.core import name_of, root
 from ziggurat.testing import fail_on
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing import assert_no_leaks
 
 
 async def hang() -> None:

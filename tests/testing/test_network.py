@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.models.real import require_real_calls_allowed
+from ziggurat import ConfigurationError
+from ziggurat.models import require_real_calls_allowed
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "8.8.8.8"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.errors import InvalidArguments
-from ziggurat.tools.signature import Signature
+from ziggurat.errors import InvalidArguments
+from ziggurat.tools import Signature
 
 
 class Colour(enum.Enum):

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.core.clock import CLOCK, SystemClock
-from ziggurat.core.context import root
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.core import CLOCK, SystemClock, root
+from ziggurat.errors import InvalidArguments
+from ziggurat.tools import calculator, echo, timestamp
 from ziggurat.tools.arithmetic import MAX_LENGTH
-from ziggurat.tools.builtin import calculator, echo, timestamp
 
 
 def test_echo() -> None:

@@ -9,28 +9,32 @@ from typing import Any
 import pydantic
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.callbacks import Callbacks
+from ziggurat import (
+    Agent,
+    Callbacks,
+    ConfigurationError,
+    Context,
+    Event,
+    Image,
+    Key,
+    Middleware,
+    Toolbox,
+    ToolCall,
+    ToolError,
+    raw_tool,
+    tool,
+    user,
+)
 from ziggurat.calls.tool_call import act
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolError
-from ziggurat.core.event import Event
-from ziggurat.core.facts import NAME, fact
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Key, Scope
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.events import ToolDelta
-from ziggurat.messages.message import user
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import Image, ToolCall, tool_call
+from ziggurat.core import CLOCK, JOURNAL, NAME, LocalJournal, Scope, fact
+from ziggurat.errors import InvalidArguments
+from ziggurat.events import ToolDelta
+from ziggurat.messages import Conversation
 from ziggurat.messages.tool import NORMALIZE, SPEC
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import FunctionTool, raw_tool, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.tools import FunctionTool, tool_call
 from ziggurat.tools.results import MAX_RESULT
-from ziggurat.tools.toolbox import Toolbox
 
 DATA: Key[dict[str, int]] = Key("data")
 

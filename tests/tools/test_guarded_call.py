@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 from tests.samples import pairs
+from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import Suspend, ToolError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import FunctionTool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.core import JOURNAL, LocalJournal, Scope
+from ziggurat.core.context import AMBIENT
+from ziggurat.errors import Suspend
+from ziggurat.testing import assert_no_leaks
+from ziggurat.tools import FunctionTool, tool_call
 
 
 def _ctx() -> Context:

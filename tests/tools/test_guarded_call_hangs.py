@@ -8,27 +8,19 @@ from typing import Any
 import pytest
 
 from tests.turns import until
-from ziggurat.agents.agent import Agent
+from ziggurat import Agent, Context, Event, Timeout, Toolbox, ToolCall, tool
+from ziggurat.agents import Environment
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.tool_call import act
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import Timeout
-from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, Scope
+from ziggurat.events import ToolAbandoned
 from ziggurat.messages import stops
-from ziggurat.messages.events import ToolAbandoned
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.clock import settle as clock_settle
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, settle
 from ziggurat.tools.threads import POOL
-from ziggurat.tools.toolbox import Toolbox
 
 
 def _ctx(clock: Any) -> Context:

@@ -9,26 +9,20 @@ from typing import Any
 import pytest
 
 from tests.samples import pairs, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import flow
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, fact, name_of
-from ziggurat.core.layer import Enclosed, layer, stack
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, Toolbox, ToolCall, ToolResult, layer, stack, tool
+from ziggurat.core import COMPOSITE, EFFECT, NAME, fact, name_of
+from ziggurat.core.layer import Enclosed
+from ziggurat.flows import flow
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages import ToolSpec, stops
 from ziggurat.messages.facts import WINDOW
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.teams.desk import handoffs
-from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.models import ScriptedModel
+from ziggurat.teams import handoffs
+from ziggurat.tools import tool_call
 
 passed: list[str] = []
 

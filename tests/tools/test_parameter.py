@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.tools.signatures import Colour, Place, Tree, problem, taking
-from ziggurat.tools.signature import Signature
+from ziggurat.tools import Signature
 
 
 @dataclass

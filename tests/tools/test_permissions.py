@@ -6,18 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.messages.agent import Approve, Decision, Modify, PendingItem
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.runs.options import Environment
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.function import tool
-from ziggurat.tools.permissions import GRANTS, PERMISSIONS, PermissionCheck, PermissionLog, check, narrow_grants
+from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Denied, Modify, tool
+from ziggurat.agents import Decision, Environment, PendingItem
+from ziggurat.messages import ToolSpec
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock
+from ziggurat.tools import PERMISSIONS, PermissionCheck, PermissionLog, tool_call
+from ziggurat.tools.permissions import GRANTS, check, narrow_grants
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)
 

@@ -9,11 +9,9 @@ import pytest
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field, create_model
 from pydantic.dataclasses import dataclass
 
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import FunctionTool, tool
+from ziggurat import Agent, ConfigurationError, ToolCall, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import FunctionTool, tool_call
 
 READ: list[Any] = [None, "a", "x", AliasChoices("a", "x"), AliasChoices("b", "c"), AliasPath("a"), AliasPath("a", 0)]
 WRITTEN = [None, "a", "b", "x"]

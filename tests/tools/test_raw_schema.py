@@ -9,14 +9,11 @@ import pydantic
 import pytest
 from msgspec import Struct
 
+from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, raw_tool, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.function import FunctionTool, raw_tool, tool
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.core import JOURNAL, LocalJournal, Scope
+from ziggurat.errors import InvalidArguments, MissingExtra
+from ziggurat.tools import FunctionTool
 
 LEG = {"type": "object", "properties": {"to": {"type": "string"}, "seats": {"type": "integer"}}, "required": ["to"]}
 TRIP: dict[str, Any] = {

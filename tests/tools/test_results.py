@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from tests.samples import sample
 from tests.wrong import wrong
+from ziggurat import Denied, Image, Text, Timeout, ToolCall, ToolError, ToolResult
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import Denied, InvalidArguments, ServiceError, Timeout, ToolError
-from ziggurat.messages.parts import File, Image, Text, ToolCall, ToolResult
+from ziggurat.errors import InvalidArguments, ServiceError
+from ziggurat.messages import File
 from ziggurat.tools.results import MAX_RESULT, error_result, presentable, result_of, text_of_error
 
 CALL = ToolCall("call-1", "fetch")

@@ -7,18 +7,11 @@ from typing import Any
 
 import pytest
 
+from ziggurat import Context, Timeout, Toolbox, ToolCall, ToolError, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import Timeout, ToolError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.parts import ToolCall
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.core import CLOCK, JOURNAL, LocalJournal, Scope
+from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools.guarded_call import run_bounded
-from ziggurat.tools.toolbox import Toolbox
 
 NAME = ContextVar("NAME", default="nobody")
 

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 from msgspec import Meta
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.tools.schema import schema_of
 from ziggurat.tools.type_parts import divide
 

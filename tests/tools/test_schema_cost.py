@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.tools.schema_cost import MAX_WORK, Unfolding, weight_of_patterns
 
 

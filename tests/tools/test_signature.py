@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from tests.tools.signatures import Colour, Place, Tree, problem, taking
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.tools.signature import Signature
+from ziggurat import ConfigurationError, Context
+from ziggurat.errors import InvalidArguments
+from ziggurat.tools import Signature
 
 
 async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:

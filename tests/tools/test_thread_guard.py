@@ -11,16 +11,11 @@ import anyio.to_thread
 import pytest
 
 from tests.samples import pairs
-from ziggurat.agents.agent import Agent
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.events import Warned
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.addresses import connect
-from ziggurat.tools.approval import Approvals, Rule
-from ziggurat.tools.function import tool
+from ziggurat import Agent, AgentRun, Approvals, ConfigurationError, Event, Rule, tool
+from ziggurat.events import Warned
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 pytestmark = pytest.mark.timeout(20)
 

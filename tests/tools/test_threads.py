@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.turns import until
-from ziggurat.core.errors import ToolError
+from ziggurat import ToolError
 from ziggurat.tools import threads
 from ziggurat.tools.threads import ThreadCall, ThreadPool, ThreadRaised, loop_of_this_thread
 

@@ -5,24 +5,16 @@ from typing import Any
 
 import pytest
 
+from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, ToolResult, stack, tool
 from ziggurat.calls.batch import call_tools, not_executed
 from ziggurat.calls.tool_call import act
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.layer import stack
-from ziggurat.core.scope import Scope
+from ziggurat.core import CLOCK, COMPOSITE, JOURNAL, LocalJournal, Scope
 from ziggurat.layers.retry import retry
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult, tool_call
+from ziggurat.messages import ToolSpec
 from ziggurat.messages.tool import SPEC
-from ziggurat.testing.clock import HandClock
-from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.tools.function import tool
+from ziggurat.testing import HandClock, assert_no_leaks
+from ziggurat.tools import ToolStatistics, tool_call
 from ziggurat.tools.guarded_call import GRACE
-from ziggurat.tools.toolbox import Toolbox, ToolStatistics
 
 
 def _ctx(journal: LocalJournal | None = None) -> Context:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.samples import amount
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.validator import MAX_SCHEMA, SchemaValidator
+from ziggurat import ConfigurationError
+from ziggurat.tools import SchemaValidator
+from ziggurat.tools.validator import MAX_SCHEMA
 
 
 def _knocked(door: socket.socket) -> bool:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.usage import Usage
+from ziggurat import Usage
+from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.testing.server.reply_content import steps_of
 from ziggurat.testing.server.types import ReplyContent, Wait
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire

@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ziggurat.agents.compaction import Compaction
+from ziggurat import Message
 from ziggurat.calls.rewrite import apply_rewriting
-from ziggurat.core.context import JOURNAL, root
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.rewriting import Rewrite, RewriteRequest
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.compaction import Compaction
+from ziggurat.core import JOURNAL, LocalJournal, Scope, root
+from ziggurat.messages import Rewrite, RewriteRequest, Transcript
+from ziggurat.models import ScriptedModel
 
 
 def rewrite_request(messages: Sequence[Message], **given: Any) -> RewriteRequest:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.compaction import (
+from ziggurat import ConfigurationError
+from ziggurat.compaction import (
     Compaction,
     Concatenate,
     Drop,
@@ -22,7 +23,6 @@ from ziggurat.agents.compaction import (
     over_tokens,
     recency_decay,
 )
-from ziggurat.core.errors import ConfigurationError
 
 TEXT: Any = "0"
 NUMBER: Any = 3

@@ -4,20 +4,10 @@ import math
 
 import pytest
 
-from ziggurat.agents.compaction.importance import (
-    Turn,
-    composite,
-    entities_in,
-    entity_density,
-    jaccard,
-    keyword_density,
-    recency_decay,
-    text_of,
-    turns_of,
-)
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat import ConfigurationError, ToolCall, ToolResult, user
+from ziggurat.agents.compaction.importance import entities_in, jaccard, text_of, turns_of
+from ziggurat.compaction import Turn, composite, entity_density, keyword_density, recency_decay
+from ziggurat.messages import assistant, tool_message
 
 
 def test_keyword_density_is_different_keywords_among_words() -> None:

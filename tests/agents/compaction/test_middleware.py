@@ -7,8 +7,8 @@ import pytest
 from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable, elsewhere, texts, timeless
 from tests.stores.records import journal_of
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import (
+from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Message, ToolCall, Usage, stack, user
+from ziggurat.compaction import (
     Compaction,
     Drop,
     Excerpt,
@@ -20,19 +20,13 @@ from ziggurat.agents.compaction import (
     over_tokens,
     over_turns,
 )
-from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ContextOverflow
-from ziggurat.core.event import Event
-from ziggurat.core.layer import stack
+from ziggurat.errors import ContextOverflow
+from ziggurat.events import Compacted, Warned
 from ziggurat.layers.retry import retry
-from ziggurat.messages import stops
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.events import Compacted, Warned
-from ziggurat.messages.message import Message, assistant, system, user
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.local import LocalLogs
+from ziggurat.messages import assistant, stops, system
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import LocalLogs
+from ziggurat.tools import tool_call
 
 
 def search(text: str) -> str:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable
 from tests.samples import amount
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.compaction import (
+from ziggurat import Agent, Message, ToolCall, ToolResult, user
+from ziggurat.compaction import (
     Compaction,
     Concatenate,
     Drop,
@@ -27,13 +27,12 @@ from ziggurat.agents.compaction import (
     over_tokens,
     units,
 )
-from ziggurat.core.errors import ContextOverflow
+from ziggurat.errors import ContextOverflow
+from ziggurat.messages import ValidationPolicy, assistant, validate
 from ziggurat.messages.conversation import characters
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.testing.conversations import apply_violation, valid_conversation
+from ziggurat.messages.validation import validate_rewrite
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import apply_violation, valid_conversation
 
 SENDABLE = ValidationPolicy.sendable()
 

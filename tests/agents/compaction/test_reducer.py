@@ -5,16 +5,23 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary, Windows
-from ziggurat.core.context import JOURNAL, root
-from ziggurat.core.errors import ConfigurationError, ContextOverflow, LimitExceeded, ModelError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.scope import Scope
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse
-from ziggurat.messages.parts import Image, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import (
+    Budget,
+    ConfigurationError,
+    Image,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Text,
+    ToolCall,
+    ToolResult,
+    user,
+)
+from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary, Windows
+from ziggurat.core import JOURNAL, LocalJournal, Scope, root
+from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
+from ziggurat.messages import FinishReason, Thinking, assistant, tool_message
+from ziggurat.models import ScriptedModel
 
 CALL = assistant("Let me look.", ToolCall("a", "search", '{"text":"x"}'))
 LONG = tool_message(ToolResult("a", "search", "found it " * 100, origin="web"))

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.agents.compaction import Recent, units
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
-from ziggurat.testing.conversations import valid_conversation
+from ziggurat import ConfigurationError, Message, Text, ToolCall, ToolResult, user
+from ziggurat.compaction import Recent, units
+from ziggurat.messages import assistant, system, tool_message
+from ziggurat.testing import valid_conversation
 
 
 def call(*ids: str) -> Message:

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.agents.compaction import TokenBudget, keyword_density, recency_decay
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError, ToolCall, ToolResult, user
+from ziggurat.compaction import TokenBudget, keyword_density, recency_decay
+from ziggurat.messages import assistant, tool_message
 from ziggurat.messages.conversation import characters
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.parts import ToolCall, ToolResult
 
 CHAT = [
     user("My name is Ada and I live in Rome."),

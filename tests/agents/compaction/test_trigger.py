@@ -3,9 +3,9 @@
 import pytest
 
 from tests.agents.compaction.support import rewrite_request
-from ziggurat.agents.compaction import Trigger, at_fraction, over_messages, over_tokens, over_turns
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import assistant, user
+from ziggurat import ConfigurationError, user
+from ziggurat.compaction import Trigger, at_fraction, over_messages, over_tokens, over_turns
+from ziggurat.messages import assistant
 
 TALK = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
 

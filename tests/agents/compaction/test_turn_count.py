@@ -2,9 +2,9 @@
 
 import pytest
 
-from ziggurat.agents.compaction import TurnCount
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, assistant, user
+from ziggurat import ConfigurationError, Message, user
+from ziggurat.compaction import TurnCount
+from ziggurat.messages import assistant
 
 
 def test_sixty_turns_become_the_last_ten_the_important_one_and_ten_windows() -> None:

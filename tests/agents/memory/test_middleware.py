@@ -7,36 +7,55 @@ from typing import Any
 
 import pytest
 
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.memory import FactsBy, Note, Remembering, everything_said, memory_tools
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Approve,
+    Budget,
+    ConfigurationError,
+    Context,
+    Event,
+    Key,
+    ModelResponse,
+    Runnable,
+    ToolCall,
+    Usage,
+    tool,
+    user,
+)
+from ziggurat.agents import Environment
 from ziggurat.agents.memory.active import ActiveMemory, keep
 from ziggurat.agents.memory.middleware import HEADING, NOTHING
-from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import RUN_ID, Context, root
-from ziggurat.core.errors import ConfigurationError, StoreError
-from ziggurat.core.event import Event
-from ziggurat.core.scope import Key
-from ziggurat.memory import AgentMemory, MemoryRecord, Query, open_memory
+from ziggurat.core import CLOCK, RUN_ID, root
+from ziggurat.errors import StoreError
+from ziggurat.events import MemoryRecalled, MemoryStored, Warned
+from ziggurat.memory import (
+    AgentMemory,
+    FactsBy,
+    Hit,
+    LocalMemoryStore,
+    MemoryRecord,
+    MemoryStore,
+    Note,
+    Query,
+    Remembering,
+    everything_said,
+    half_life,
+    memory_tools,
+    open_memory,
+    product,
+    similarity,
+)
 from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.record import SUBJECT, pack
-from ziggurat.memory.scoring import half_life, product, similarity
-from ziggurat.memory.store import Hit, MemoryStore
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.agent import AgentRequest, AgentRun, Approve
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
-from ziggurat.messages.events import MemoryRecalled, MemoryStored, Warned
-from ziggurat.messages.message import MEMORY, assistant, user
-from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import ToolCall, tool_call
-from ziggurat.messages.stops import BudgetExceeded
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel, ScriptedReply
-from ziggurat.runs.options import Environment
-from ziggurat.stores.local import LocalLogs
-from ziggurat.testing.clock import HandClock
-from ziggurat.tools.function import tool
+from ziggurat.messages import FinishReason, assistant
+from ziggurat.messages.message import MEMORY
+from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
+from ziggurat.stops import BudgetExceeded
+from ziggurat.stores import LocalLogs
+from ziggurat.testing import HandClock
+from ziggurat.tools import tool_call
 
 EARLIER = root().within(CLOCK, HandClock())
 DATE = "2001-09-09"

@@ -9,23 +9,16 @@ import pytest
 
 from tests.agents.memory.test_middleware import contents, fill, records
 from tests.samples import sample
-from ziggurat.agents.agent import Agent
-from ziggurat.agents.memory import Remembering, memory_tools
+from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import notes_on
 from ziggurat.agents.memory.tools import READ, WRITE
-from ziggurat.core.context import Context
-from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
 from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.record import pack
-from ziggurat.memory.stores.local import LocalMemoryStore
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.message import MEMORY
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolResult, tool_call
 from ziggurat.messages.tool import SPEC
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.tools.function import tool
+from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel
+from ziggurat.tools import tool_call
 
 
 def talk(store: LocalMemoryStore, *script: Any, **options: Any) -> AgentRun:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat import ConfigurationError
 from ziggurat.databases.jobs import Job
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.errors import StoreError
 
 
 class Letters:

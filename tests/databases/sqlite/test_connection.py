@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogInfo
+from ziggurat.core import LogInfo
 from ziggurat.databases.sqlite import connection as sqlite_connection
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
-from ziggurat.stores.sqlite import SqliteStore
+from ziggurat.errors import StoreError
+from ziggurat.stores import SqliteStore
 
 INSERT = "INSERT INTO rows (id, number, digest, data, status) VALUES (1, ?, '', ?, '')"
 

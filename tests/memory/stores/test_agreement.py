@@ -9,11 +9,8 @@ import pytest
 
 from tests.samples import amount, sample
 from tests.stores.server import schema
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.local import LocalMemoryStore
+from ziggurat.memory import EpisodicMemory, LocalMemoryStore, MemoryRecord, MemoryStore, Query, SemanticMemory
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.stores.proxy import Proxy
 from tests.stores.server import asked, schema
-from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat import ConfigurationError
 from ziggurat.core.store import is_id
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.local import LocalMemoryStore
+from ziggurat.errors import StoreError
+from ziggurat.memory import LocalMemoryStore, MemoryRecord, MemoryStore, Query
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 

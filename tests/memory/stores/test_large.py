@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from ziggurat.core.context import Context
-from ziggurat.core.errors import StoreError
-from ziggurat.memory import AgentMemory, EpisodicMemory, MemoryRecord
+from ziggurat import Context
+from ziggurat.errors import StoreError
+from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, MemoryRecord, Query
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import Candidate
-from ziggurat.memory.store import Query
-from ziggurat.memory.stores.local import LocalMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.models import Embeddings, EmbedRequest
 
 SMALL, LARGE = 2500, 10_000
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.memory.stores.local import LocalMemoryStore
+from ziggurat import ConfigurationError
+from ziggurat.memory import LocalMemoryStore, MemoryRecord, MemoryStore, Query
+from ziggurat.memory.record import pack
 
 
 def record(name: str, content: str = "", owner: str = "ann", created: float = 0.0, **more: object) -> MemoryRecord:

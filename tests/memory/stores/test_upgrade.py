@@ -5,9 +5,8 @@ import sqlite3
 from pathlib import Path
 
 from tests.stores.server import asked, schema
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.semantic import SemanticMemory
-from ziggurat.memory.store import Query
+from ziggurat.memory import MemoryRecord, Query, SemanticMemory
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 

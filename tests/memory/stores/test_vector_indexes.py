@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.memory.record import MemoryRecord, pack
-from ziggurat.memory.store import Query
+from ziggurat.memory import MemoryRecord, Query
+from ziggurat.memory.record import pack
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.stores.vector_indexes import VectorIndexes
 

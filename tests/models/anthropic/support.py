@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
-from ziggurat.core.errors import ModelError
+from ziggurat import Message, ModelRequest, ModelResponse
+from ziggurat.errors import ModelError
+from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import PartDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages import Transcript
 from ziggurat.models.anthropic import Reader, to_wire
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.providers import DIALECTS
 
 DIALECT = DIALECTS["anthropic"]
 Json = dict[str, Any]

@@ -18,10 +18,9 @@ from tests.models.anthropic.support import (
     reply,
     written,
 )
-from ziggurat.core.errors import ContextOverflow, ModelError
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
+from ziggurat import ModelResponse, Text, ToolCall, Usage
+from ziggurat.errors import ContextOverflow, ModelError
+from ziggurat.messages import Thinking
 from ziggurat.models.anthropic import from_wire
 
 

@@ -20,11 +20,9 @@ from tests.models.anthropic.support import (
     reply,
     written,
 )  # fmt: skip
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat import Image, Message, ModelRequest, Text, ToolCall, ToolResult, user
+from ziggurat.errors import ModelError
+from ziggurat.messages import Audio, Conversation, File, Thinking, assistant, system, tool_message
 from ziggurat.models.anthropic import from_wire, to_wire
 
 PICTURE = b"\x89PNG\r\n"

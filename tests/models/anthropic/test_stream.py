@@ -22,12 +22,11 @@ from tests.models.anthropic.support import (
     stream_of,
     written,
 )
-from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat import Message, Text, ToolCall, Usage
+from ziggurat.errors import ModelError, StreamInterrupted
+from ziggurat.events import Fold, TextDelta
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.delta import Fold, TextDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
+from ziggurat.messages import Thinking
 from ziggurat.models.anthropic import Reader, from_wire
 
 

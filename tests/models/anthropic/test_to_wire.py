@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from tests.models.anthropic.support import DIALECT, body_of
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelSettings, OutputSchema, ToolSpec
+from ziggurat import ConfigurationError, ModelSettings, user
+from ziggurat.messages import OutputSchema, ToolSpec
 from ziggurat.models.anthropic import CACHE
 
 HELLO = user("Hello")

@@ -8,13 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
-from ziggurat.models.embed.cached import cached
-from ziggurat.models.embed.endpoint import HttpEmbedder, http_embedder
-from ziggurat.models.embed.minilm import MiniLm
-from ziggurat.models.embed.resolve import resolve_embedder
+from ziggurat import ConfigurationError, Context
+from ziggurat.core import root
+from ziggurat.errors import ModelError
+from ziggurat.models import Embeddings, EmbedRequest, HttpEmbedder, MiniLm, cached, http_embedder, resolve_embedder
 
 Answer = Callable[[dict[str, object]], tuple[int, object]]
 

@@ -9,20 +9,16 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ModelError, StreamInterrupted
+from ziggurat import Context, Message, ModelRequest, ModelResponse, Text
+from ziggurat.core import root
+from ziggurat.errors import ModelError, StreamInterrupted
+from ziggurat.events import Fold, PartDelta, TextDelta
 from ziggurat.http.client import Client
 from ziggurat.http.incoming import Incoming
-from ziggurat.http.limits import Limits
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text
-from ziggurat.models.http.dialect import DIALECTS, Dialect
-from ziggurat.models.http.providers import Provider
+from ziggurat.messages import Conversation
 from ziggurat.models.http.service import HttpModel, Key, Wire
+from ziggurat.providers import DIALECTS, Dialect, Limits, Provider
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from ziggurat.core.errors import ContextOverflow
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.errors import ContextOverflow
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
+from ziggurat.providers import DIALECTS
 
 OPENAI, ANTHROPIC = DIALECTS["openai"], DIALECTS["anthropic"]
 

@@ -19,22 +19,17 @@ from msgspec.structs import asdict
 
 from tests.models.http.support import Asked, serving
 from tests.samples import pairs, sample
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import root
-from ziggurat.core.errors import ModelError
-from ziggurat.core.event import Event
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import Text, Thinking, ToolCall, tool_call
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat import Agent, Event, Message, ModelRequest, Text, ToolCall, tool
+from ziggurat.core import root
+from ziggurat.errors import ModelError
+from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages import Conversation, Thinking
+from ziggurat.models import FunctionModel
 from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_of, secrets_in
-from ziggurat.models.http.providers import Provider
-from ziggurat.stores.local import LocalLogs
+from ziggurat.providers import DIALECTS, Provider
+from ziggurat.stores import LocalLogs
 from ziggurat.testing.server import FakeProvider
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 CANARY = "sk-Canary/0815+aZ_bird-Q7"
 WIRES = {"openai": "/v1/chat/completions", "openai-responses": "/v1/responses", "anthropic": "/v1/messages"}

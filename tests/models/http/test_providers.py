@@ -5,13 +5,14 @@ import sys
 import pytest
 
 from tests.models.http.support import Asked, request, serving
-from ziggurat.core.context import root
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat import ConfigurationError
+from ziggurat.core import root
+from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
-from ziggurat.models.http.dialect import DIALECTS, dialect_of
-from ziggurat.models.http.providers import provider
+from ziggurat.models import PROVIDERS, known_models, resolve
+from ziggurat.models.http.dialect import dialect_of
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.resolving import PROVIDERS, known_models, resolve
+from ziggurat.providers import DIALECTS, provider
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))

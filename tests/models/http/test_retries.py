@@ -10,8 +10,8 @@ import pytest
 from tests.models.http.support import Asked, model_at, request, serving
 from tests.samples import amount
 from tests.turns import until
-from ziggurat.core.context import root
-from ziggurat.core.layer import stack
+from ziggurat import stack
+from ziggurat.core import root
 from ziggurat.layers import retry
 
 OPEN_FILES = Path("/proc/self/fd")

@@ -12,20 +12,15 @@ import pytest
 from tests.models.http.support import Asked, Server, model_at, request, serving
 from tests.turns import until
 from tests.wrong import wrong
-from ziggurat.core.clock import CLOCK
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
-from ziggurat.core.event import Event
-from ziggurat.core.facts import fact, name_of
-from ziggurat.core.layer import stack
-from ziggurat.http.limits import Limits
+from ziggurat import ConfigurationError, Context, Event, Message, stack
+from ziggurat.core import CLOCK, fact, name_of, root
+from ziggurat.errors import ModelError, StreamInterrupted
+from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
-from ziggurat.messages.message import Message
+from ziggurat.models import forbid_real_calls
 from ziggurat.models.http.service import HttpModel
-from ziggurat.models.real import forbid_real_calls
+from ziggurat.providers import Limits
 from ziggurat.testing import HandClock
 
 EVENTS = (b"data: Hel\n\n", b"data: lo\n\n")

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.models.http.support import Asked, model_at, request, serving
-from ziggurat.core.clock import CLOCK, SystemClock
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ModelError
-from ziggurat.core.layer import stack
+from ziggurat import Context, stack
+from ziggurat.core import CLOCK, SystemClock, root
+from ziggurat.errors import ModelError
 from ziggurat.layers import retry
 
 NOW = 1_000_000_000.0

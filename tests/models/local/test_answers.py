@@ -2,8 +2,8 @@
 
 import pytest
 
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolResult
+from ziggurat import ToolResult
+from ziggurat.messages import ToolSpec
 from ziggurat.models.local.answers import answer, declined, rendered, unfound
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.models.local.fakes import WordCounter
-from ziggurat.messages.model import ToolSpec
+from ziggurat.messages import ToolSpec
 from ziggurat.models.local.choose import choose, describe
 
 EMBED = WordCounter().embed_now

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import AgentRun, ModelRequest, ModelResponse
+from ziggurat.messages import assistant
+from ziggurat.models import ScriptedModel
+from ziggurat.tools import tool_call
 
 DIALOGUES = 20
 PARTICIPLES = {

@@ -7,18 +7,23 @@ import pytest
 from msgspec.structs import replace
 
 from tests.models.local.fakes import Parrot, WordCounter
-from ziggurat.core.context import root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.core.facts import fact, name_of
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
+from ziggurat import (
+    ConfigurationError,
+    Event,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    ToolCall,
+    ToolResult,
+    user,
+)
+from ziggurat.core import fact, name_of, root
+from ziggurat.events import Delta, Fold
+from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES, WINDOW
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.models.local import EmbeddedModel, TemplatedModel, local
+from ziggurat.models import EmbeddedModel, TemplatedModel
+from ziggurat.providers import local
 
 S = {"type": "string"}
 WEATHER = ToolSpec(

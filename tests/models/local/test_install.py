@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat import ConfigurationError
+from ziggurat.errors import ModelError
+from ziggurat.models import install, installed
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models
 from ziggurat.models.local.download import append_from_url
-from ziggurat.models.local.install import check_installed, install, installed, progress_bar, remove
+from ziggurat.models.local.install import check_installed, progress_bar, remove
 
 BYTES = b"GGUF" + bytes(range(256)) * 40
 CHUNK = 3000

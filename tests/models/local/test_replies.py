@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.messages.delta import Fold, PartDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import Text, Thinking, ToolCall
+from ziggurat import Message, Text, ToolCall
+from ziggurat.events import Fold, PartDelta
+from ziggurat.messages import Thinking, ToolSpec
 from ziggurat.models.local.replies import (
     ReplyReader,
     answer_grammar,

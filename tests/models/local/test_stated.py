@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.messages.model import ToolSpec
+from ziggurat.messages import ToolSpec
 from ziggurat.models.local.stated import Statements
 
 PROPERTIES: dict[str, Any] = {

@@ -9,19 +9,26 @@ import pytest
 
 from tests.models.local.fakes import Parrot
 from tests.models.local.test_replies import rules_in, schema_of
-from ziggurat.agents.agent import Agent
-from ziggurat.core.context import root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Event
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, assistant, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolErrorKind, ToolResult
+from ziggurat import (
+    Agent,
+    ConfigurationError,
+    Event,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    Text,
+    ToolCall,
+    ToolResult,
+    tool,
+    user,
+)
+from ziggurat.core import root
+from ziggurat.errors import ToolErrorKind
+from ziggurat.events import Delta, Fold
+from ziggurat.messages import OutputSchema, Thinking, ToolSpec, Transcript, assistant, tool_message
+from ziggurat.models import TemplatedModel
 from ziggurat.models.local.chat_template import ChatTemplate
-from ziggurat.models.local.templated import TemplatedModel
-from ziggurat.tools.function import tool
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**CITY, "additionalProperties": False}

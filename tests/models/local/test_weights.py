@@ -14,18 +14,17 @@ from typing import Any
 import pytest
 
 from tests.samples import LONG
-from ziggurat.core.context import root
-from ziggurat.core.errors import ModelError
-from ziggurat.core.event import Event
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.local import EmbeddedModel, Embedder, Engine, TemplatedModel, engine_for, install, local
+from ziggurat import Event, ModelRequest, ModelSettings, user
+from ziggurat.core import root
+from ziggurat.errors import ModelError
+from ziggurat.events import Delta, Fold
+from ziggurat.messages import OutputSchema, ToolSpec, Transcript
+from ziggurat.models import EmbeddedModel, TemplatedModel, install
+from ziggurat.models.local import Embedder, Engine, engine_for
 from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 from ziggurat.models.local.speech import text_of
+from ziggurat.providers import local
 
 nightly = pytest.mark.skipif(not LONG, reason="takes long: ZIGGURAT_LONG")
 pytestmark = [pytest.mark.local, pytest.mark.timeout(900)]  # one slow processor takes its time

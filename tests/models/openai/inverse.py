@@ -4,8 +4,8 @@ import base64
 import json
 from typing import Any
 
-from ziggurat.messages.message import Message, Role
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat import Image, Message, Text, ToolCall, ToolResult
+from ziggurat.messages import Audio, File, Part, Role, Thinking
 from ziggurat.models.openai.reasoning import GOOGLE, detail_deltas
 
 

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+from ziggurat import ModelResponse, Text, ToolCall
+from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages.delta import PartDelta
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.messages import Part, Thinking
 from ziggurat.models.openai import Reader
+from ziggurat.providers import DIALECTS
 
 DONE = "data: [DONE]\n\n"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models.openai.streams import DONE, call, chunk, said
-from ziggurat.messages.parts import ToolCall
+from ziggurat import ToolCall
 
 END = chunk({}, "tool_calls") + DONE
 TWO = (ToolCall("a", "f", '{"x":1}'), ToolCall("b", "g", '{"y":2}'))

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models.openai.streams import usage
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Audio, Image, Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat import Image, ModelResponse, Text, ToolCall, Usage
+from ziggurat.errors import ModelError
+from ziggurat.messages import Audio, Thinking
 from ziggurat.models.openai import from_wire
+from ziggurat.providers import DIALECTS
 
 OPENAI = DIALECTS["openai"]
 

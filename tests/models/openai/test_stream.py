@@ -4,15 +4,13 @@ from typing import cast
 import pytest
 
 from tests.models.openai.streams import DONE, STREAMS, call, chunk, events, said, told, usage
-from ziggurat.core.errors import ContextOverflow, ModelError, StreamInterrupted
+from ziggurat import Image, Message, ModelResponse, Text, ToolCall, Usage
+from ziggurat.errors import ContextOverflow, ModelError, StreamInterrupted
+from ziggurat.events import Fold
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Audio, Image, Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.messages import Audio, Thinking
 from ziggurat.models.openai import Reader
+from ziggurat.providers import DIALECTS
 
 END = chunk({}, "stop") + DONE
 

@@ -7,13 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models.openai.inverse import messages_of
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
+from ziggurat.messages import (
+    Audio,
+    Conversation,
+    File,
+    OutputSchema,
+    Part,
+    Thinking,
+    ToolSpec,
+    Transcript,
+    assistant,
+    system,
+    tool_message,
+)
 from ziggurat.models.openai import to_wire
+from ziggurat.providers import DIALECTS, Dialect
 
 OPENAI = DIALECTS["openai"]
 ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}})

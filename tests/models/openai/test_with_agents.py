@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ziggurat.agents.agent import Agent
-from ziggurat.messages.events import Delta
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Thinking, ToolCall, tool_call
-from ziggurat.models.http.providers import provider
+from ziggurat import Agent, ModelResponse, ToolCall, tool
+from ziggurat.events import Delta
+from ziggurat.messages import Thinking, assistant
+from ziggurat.providers import provider
 from ziggurat.testing.server import FakeProvider
-from ziggurat.tools.function import tool
+from ziggurat.tools import tool_call
 
 
 @tool

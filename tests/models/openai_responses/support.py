@@ -3,13 +3,12 @@
 import json
 from typing import Any
 
+from ziggurat import Message, ModelRequest, ModelResponse, user
+from ziggurat.events import Fold, PartDelta
 from ziggurat.http.sse import EventParser
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold, PartDelta
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.messages import Transcript
 from ziggurat.models.openai_responses import Reader, from_wire, to_wire
+from ziggurat.providers import DIALECTS
 
 DIALECT = DIALECTS["openai-responses"]
 Json = dict[str, Any]

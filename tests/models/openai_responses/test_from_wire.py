@@ -5,10 +5,9 @@ import json
 import pytest
 
 from tests.models.openai_responses.support import DIALECT, Json, call, message, read, reasoning, reply
-from ziggurat.core.errors import ContextOverflow, ModelError
-from ziggurat.messages.message import assistant
-from ziggurat.messages.parts import Text, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
+from ziggurat import Text, ToolCall, Usage
+from ziggurat.errors import ContextOverflow, ModelError
+from ziggurat.messages import Thinking, assistant
 from ziggurat.models.openai_responses import from_wire
 
 

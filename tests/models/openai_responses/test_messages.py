@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.models.openai_responses.support import Json, call, message, played, read, reasoning, reply, stream, written
+from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages import Audio, File, Part, Thinking, assistant, system, tool_message
 
 
 def items(*messages: Message) -> list[Json]:

@@ -18,11 +18,11 @@ from tests.models.openai_responses.support import (
     stream,
 )
 from tests.samples import sample
-from ziggurat.core.errors import ContextOverflow, ModelError, StreamInterrupted
+from ziggurat import Message, ToolCall
+from ziggurat.errors import ContextOverflow, ModelError, StreamInterrupted
+from ziggurat.events import TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
-from ziggurat.messages.delta import TextDelta, ToolCallDelta
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Thinking, ToolCall
+from ziggurat.messages import Thinking, assistant
 from ziggurat.models.openai_responses import Reader
 
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "rain"}}

@@ -7,10 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.models.openai_responses.support import DIALECT, written
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.message import assistant, user
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat import ConfigurationError, ModelRequest, ModelSettings, user
+from ziggurat.messages import Conversation, OutputSchema, ToolSpec, assistant
 from ziggurat.models.openai_responses import to_wire
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}

@@ -8,23 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.samples import amount
-from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Dropped, Event, Retrying
-from ziggurat.core.facts import fact, name_of
-from ziggurat.core.layer import layer, stack
-from ziggurat.core.service import Service
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import Fold, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.events import Delta
+from ziggurat import (
+    ConfigurationError,
+    Context,
+    Event,
+    ModelRequest,
+    ModelResponse,
+    Service,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    layer,
+    stack,
+    user,
+)
+from ziggurat.core import fact, name_of, root
+from ziggurat.events import Delta, Dropped, Fold, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES
-from ziggurat.messages.message import assistant, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.usage import Usage
-from ziggurat.models.function import FunctionModel
-from ziggurat.models.react_protocol import react
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat.models import FunctionModel, ScriptedModel, react
 
 Model = Service[ModelRequest, ModelResponse]
 REQUEST = ModelRequest(Transcript.of(user("1 + 2?")), tools=(ToolSpec("add", "Adds."),))

@@ -5,10 +5,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.samples import sample
-from ziggurat.messages.delta import Fold, PartDelta
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
-from ziggurat.models.react_protocol import ReactParser
+from ziggurat import Message, Text, ToolCall
+from ziggurat.events import Fold, PartDelta
+from ziggurat.messages import Part, Thinking
+from ziggurat.models import ReactParser
 
 
 def read(*pieces: str) -> tuple[Message, ReactParser]:

@@ -2,10 +2,8 @@
 
 import pytest
 
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat import Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
+from ziggurat.messages import OutputSchema, Part, Thinking, ToolSpec, Transcript, assistant, system, tool_message
 from ziggurat.models.react_protocol.prompt import observation, prompt_of
 
 ADD = ToolSpec("add", "Adds\n  two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ziggurat.messages.parts import tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import ScriptedModel
+from ziggurat import Usage
+from ziggurat.models import ScriptedModel
 from ziggurat.testing.server import FakeProvider, Quirk
+from ziggurat.tools import tool_call
 
 WIRES = ("chat", "responses", "messages")
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.model import ModelResponse
+from ziggurat import ConfigurationError, ModelResponse
+from ziggurat.errors import ModelError
 from ziggurat.testing.server import quirks
 from ziggurat.testing.server.__main__ import main
 from ziggurat.testing.server.script_file import load_script

@@ -12,14 +12,14 @@ from msgspec import DecodeError
 
 from tests.testing.server.conftest import WIRES, Call, request_bytes
 from tests.turns import until
-from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.message import assistant
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Thinking, tool_call
-from ziggurat.messages.usage import Usage
-from ziggurat.models.scripted import Pause, Piece, ScriptedModel
+from ziggurat import ConfigurationError, ModelResponse, Usage
+from ziggurat.errors import ModelError
+from ziggurat.messages import Thinking, assistant
+from ziggurat.models import Pause, ScriptedModel
+from ziggurat.models.scripted import Piece
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.testing.server import FakeProvider, burst, cut, status
+from ziggurat.tools import tool_call
 
 WHOLE = ModelResponse(
     assistant(Thinking("hm", "proof"), "Now ädd.", tool_call("add", a=1), tool_call("add", a=2)),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.samples import sample
 from tests.testing.server.conftest import CALLS, WIRES, Call
-from ziggurat.core.errors import ConfigurationError
+from ziggurat import ConfigurationError
 from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider, parsed, quirks
 from ziggurat.testing.server.quirk import Quirk
