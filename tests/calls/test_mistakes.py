@@ -370,7 +370,7 @@ async def _lost_everywhere(make: Callable[[Store], Runnable], check: Callable[[A
 
 
 def _paying_tool(store: Store) -> Runnable:
-    @tool(effect="once")
+    @tool(effect="once", interrupted="report")
     async def pay() -> str:
         return "paid"
 

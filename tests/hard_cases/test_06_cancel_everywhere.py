@@ -46,7 +46,7 @@ def _asked(text: str) -> Callable[[ModelRequest], bool]:
 
 
 def _agents(world: World, store: LocalLogs, hooked: bool) -> Agent:
-    @tool(effect="once")
+    @tool(effect="once", interrupted="report")
     async def pay(to: str) -> str:
         """Pay."""
         await asyncio.sleep(0)

@@ -164,7 +164,7 @@ def test_errors_amount_to_stops(error: BaseException, stop: Stop) -> None:
     assert stops.stop_of(error) == stop
 
 
-@given(st.lists(pending, max_size=3))
+@given(st.lists(pending, max_size=3, unique_by=lambda item: item.id))
 def test_what_is_waited_for_is_read_by_reference_or_from_a_record(items: list[PendingItem]) -> None:
     assert pending_of(errors.Suspend(tuple(items))) == tuple(items)
     assert pending_of(errors.Suspend(tuple(Raw(encode(item)) for item in items))) == tuple(items)
