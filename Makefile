@@ -124,7 +124,7 @@ conformance: $(TEST_STAMP)  # python -m tests.conformance.fetch takes what is re
 
 sessions: $(TEST_STAMP)
 	dir=$$(mktemp -d) && for url in "sqlite:///$$dir/runs.db?synchronous=NORMAL" "file://$$dir/runs" postgres; do \
-		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps 200 || exit 1; done; rm -rf "$$dir"
+		$(BIN)/python -m tests.stores.session_storm "$$url" --processes 10 --steps $(or $(COUNT),200) || exit 1; done; rm -rf "$$dir"
 
 approvals: $(TEST_STAMP)
 	$(BIN)/python -m tests.calls.approval_races 1000

@@ -1,4 +1,4 @@
-"""Damage to each part of each store; `make faults` has 300 cases of each."""
+"""Damage to each part of each store; `make faults` has more cases."""
 
 from pathlib import Path
 

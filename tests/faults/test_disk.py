@@ -1,4 +1,4 @@
-"""Disks that fail in a short run; `make faults` has twenty steps and every request."""
+"""Disks that fail in a short run; `make faults` has longer ones."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

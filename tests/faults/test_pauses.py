@@ -1,4 +1,4 @@
-"""Writers that are stopped at some operations; `make faults` stops them at every one."""
+"""Writers that are stopped at some operations; `make faults` has more of them."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Losses of power in a short run, on each store; `make faults` has fifty steps and every write."""
+"""Losses of power in a short run, on each store; `make faults` has longer ones."""
 
 from itertools import product
 from pathlib import Path

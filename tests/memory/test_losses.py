@@ -1,4 +1,4 @@
-"""Short tests of crashes and power losses during writes; `make memory` runs ten thousand."""
+"""Short tests of crashes and power losses during writes; `make memory` has thousands."""
 
 from pathlib import Path
 
