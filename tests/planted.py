@@ -83,14 +83,13 @@ def drawn(faults: int, seed: int) -> list[tuple[Path, Place]]:
     return [chance.choice(rooms[ROOMS[number % len(ROOMS)]]) for number in range(faults)]
 
 
-def trial(path: Path, text: str, tests: Path) -> tuple[bool, float]:
-    """Run the tests of the room on a copy of the package with this text in one file."""
+def trial(path: Path, text: str, tests: Path) -> str:
+    """Run the tests of the room on a copy of the package with this text in one file, and return the outcome."""
     inside = path.relative_to(ROOT / "src")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "src", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / inside).write_text(text)
         command = [sys.executable, "-m", "pytest", f"tests/{inside.parts[1]}", "-x", "-p", "no:cacheprovider"]
-        began = time.monotonic()
         process = subprocess.Popen(
             [*command, "--numprocesses=2", "--dist=worksteal"],
             cwd=tests,
@@ -103,10 +102,11 @@ def trial(path: Path, text: str, tests: Path) -> tuple[bool, float]:
             code = process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
-            code = process.wait()
+            process.wait()
+            return "TIMED OUT"
         if code > 2:  # neither passed, failed nor interrupted
             raise SystemExit(f"pytest ended with {code}: {' '.join(command)}")
-        return code > 0, time.monotonic() - began
+        return "found" if code else "NOT FOUND"
 
 
 def main() -> None:
@@ -119,10 +119,11 @@ def main() -> None:
     count = 0
     for number, (path, place) in enumerate(drawn(arguments.faults, arguments.seed), start=1):
         kind, node, _ = place
-        found, seconds = trial(path, plant(path.read_text(), place), arguments.tests.absolute())
-        count += found
+        began = time.monotonic()
+        outcome = trial(path, plant(path.read_text(), place), arguments.tests.absolute())
+        count += outcome == "found"
         where = f"{path.relative_to(SOURCE)}:{node.lineno}"
-        print(f"{number:3} {'found' if found else 'NOT FOUND':9} {seconds:4.0f} s  {kind} at {where}", flush=True)
+        print(f"{number:3} {outcome:9} {time.monotonic() - began:4.0f} s  {kind} at {where}", flush=True)
     print(f"{count} of {arguments.faults} found")
 
 
