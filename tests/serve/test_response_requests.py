@@ -144,7 +144,7 @@ WRONG: list[dict[str, Any]] = [
     {"input": [{"type": "function_call_output", "call_id": "call_nobody", "output": "x"}]},
     {"tools": [{"type": "custom", "name": "x"}]},
     {"tools": [{"type": "mcp", "server_label": "x", "server_url": "http://x"}]},
-    {"conversation": "conv_1", "previous_response_id": "resp_1"},
+    {"conversation": "conv_1"},
     {"prompt": {"id": "pmpt_1"}},
     {"metadata": {"a": 1}},
     {"previous_response_id": "resp_a~b"},

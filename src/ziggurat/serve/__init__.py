@@ -13,7 +13,6 @@
 - `stored_responses` are those given before, `recorded_responses` with their `input_items`; `response_ids` name
   `run_places`, and `recorded_speech` says them again. `response_inputs` are what comes to responses alone,
   and `response_labels` what they repeat of it.
-- `conversation_routes` are sessions as OpenAI's API has them.
 - `live_responses` are given in the background; `response_streams` are their events.
 - `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """

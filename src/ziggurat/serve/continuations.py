@@ -60,7 +60,7 @@ async def find_continuation(
     if approvals:
         if previous is None:
             raise ConfigurationError(
-                "an mcp_approval_response needs previous_response_id, which names who asked for it, or its conversation"
+                "an mcp_approval_response needs previous_response_id, which names the response that asked for it"
             )
         record = await _record_of(agent, previous)
         journal = LocalJournal.load(record)
@@ -73,12 +73,6 @@ async def find_continuation(
     record = await agent.record(run_id)
     decisions = _answers(run_id, results, LocalJournal.load(record))
     return Continuation(run_id, RunPlace.after(record, agent.name), decisions, others) if decisions else None
-
-
-async def find_waiting(agent: Runnable[Any], labels: Mapping[str, object]) -> str | None:
-    """Return the latest run of an agent with some labels that waits; None if none does."""
-    infos = await agent.store.logs("run:", agent=agent.name, status="Suspended", labels=labels, limit=1)
-    return infos[0].log.removeprefix("run:") if infos else None
 
 
 async def _waits(agent: Runnable[Any], run_id: str) -> bool:

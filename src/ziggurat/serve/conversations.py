@@ -9,22 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import new_id
-from ziggurat.core.errors import ConfigurationError, EmptyPrompt, RunNotFound
+from ziggurat.core.errors import EmptyPrompt, RunNotFound
 from ziggurat.core.event import Event
-from ziggurat.core.store import run_log
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.answers import Answered, NotAnswered, conclude
 from ziggurat.serve.client_request import with_client
-from ziggurat.serve.continuations import Continuation, find_continuation, find_waiting
+from ziggurat.serve.continuations import Continuation, find_continuation
 from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.response_labels import labels_of_conversation
 from ziggurat.serve.run_places import RunPlace
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.speech import Say, Speech
-from ziggurat.stores.session.session import Session
 from ziggurat.wires.types import ApprovalResponse
 
 
@@ -35,7 +32,6 @@ class ConversationRequest(Struct, frozen=True):
         agent: The name of the agent.
         content: The conversation, with instructions, tools and the output schema of the client.
         run_id: The id of the run that answers; by default a new one.
-        session: The session that the messages continue; by default they are the whole conversation.
         previous: The run that gave the response to go on with, whose messages come before those of the request; None
             if the client names none.
         approvals: Decisions of the client on what that run waits for.
@@ -46,7 +42,6 @@ class ConversationRequest(Struct, frozen=True):
     agent: str
     content: ModelRequest
     run_id: str | None = None
-    session: str | None = None
     previous: str | None = None
     approvals: tuple[ApprovalResponse, ...] = ()
     labels: dict[str, Any] = {}
@@ -86,10 +81,7 @@ class Conversation:
         agent, content = agents.agent(request.agent), request.content
         if not (content.messages or request.approvals):
             raise EmptyPrompt("there is no message to answer")
-        previous = request.previous
-        if previous is None and request.session is not None:
-            previous = await find_waiting(agent, labels_of_conversation(request.session))
-        waiting = await find_continuation(agent, content, previous, request.approvals)
+        waiting = await find_continuation(agent, content, request.previous, request.approvals)
         if waiting is None and request.previous is not None:
             earlier = await _messages_of(agents, request.previous)
             content = replace(content, messages=Messages([*earlier, *content.messages]).view())
@@ -120,8 +112,6 @@ class Conversation:
     async def _work(self, speech: Speech) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
-        if self.request.session is not None and not self._decisions:
-            await self._add_to_session(self.request.session)
         for message in self._messages:
             await self._agent.attach(self.id.run_id).inject(message)
         return await self._run(speech)
@@ -134,23 +124,12 @@ class Conversation:
             if self._joins:
                 await attached.result()
 
-    async def _add_to_session(self, session: str) -> None:
-        """Add all messages but the last, which the run adds itself, to the session."""
-        *earlier, last = self.request.content.messages
-        if last.role != "user":
-            raise ConfigurationError("conversation: the last item of input is a message of the user")
-        if await self._agent.store.find(run_log(self.id.run_id)) is None:  # else it has begun before
-            await Session(session, self._agent.store).add_items(earlier)
-
     def _run(self, speech: Speech) -> Coroutine[Any, Any, AgentRun]:
         agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [self._begin, speech.hear]
         if self._decisions:
             return agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
-        messages, session = self.request.content.messages, self.request.session
-        labels = self.request.labels or None
-        if session is None:
-            return agent.run(history=messages, run_id=run_id, listeners=listeners, labels=labels)
-        return agent.run(messages[-1], session=session, run_id=run_id, listeners=listeners, labels=labels)
+        messages, labels = self.request.content.messages, self.request.labels or None
+        return agent.run(history=messages, run_id=run_id, listeners=listeners, labels=labels)
 
     def _begin(self, event: Event) -> None:
         self.begun.set()

@@ -15,7 +15,6 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.conversation_routes import conversation_routes
 from ziggurat.serve.conversations import Conversation, ConversationRequest
 from ziggurat.serve.guard import stream_later
 from ziggurat.serve.ids import check_id
@@ -23,7 +22,7 @@ from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_inputs import check_input, response_before, with_references
-from ziggurat.serve.response_labels import conversation_id_of, labels_of_request
+from ziggurat.serve.response_labels import labels_of_request
 from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
@@ -106,8 +105,7 @@ class _ProviderRoutes:
             if body["input"] is not items:
                 asking = replace(asking, content=read_request(encode(body), "responses")[1])
         run_id = None if previous is None else previous.run_id
-        session = conversation_id_of(body)
-        return replace(asking, previous=run_id, approvals=approvals, labels=labels, session=session)
+        return replace(asking, previous=run_id, approvals=approvals, labels=labels)
 
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
@@ -151,7 +149,6 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         _route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
-        *conversation_routes(agents),
         _route("GET", "/v1/responses/{id}", stored.read),
         _route("GET", "/v1/responses/{id}/input_items", stored.list_input),
         _route("DELETE", "/v1/responses/{id}", stored.delete),

@@ -27,8 +27,8 @@ def check_input(body: Json) -> None:
             raise ConfigurationError(f"input: agents read no items of the type {item['type']!r:.50}")
     if body.get("background") is True and body.get("store") is False:
         raise ConfigurationError("background: the response is read later, so store cannot be false")
-    if body.get("conversation") is not None and body.get("previous_response_id") is not None:
-        raise ConfigurationError("conversation, previous_response_id: give one of them")
+    if body.get("conversation") is not None:
+        raise ConfigurationError("conversation: there are none here; send previous_response_id, or all items")
     if body.get("prompt") is not None:
         raise ConfigurationError("prompt: there are no stored prompts here; send input and instructions")
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.ids import check_id
 from ziggurat.wires.types import Json
 
 _OWN = "response."
@@ -15,37 +14,16 @@ def labels_of_request(body: Json) -> dict[str, Any]:
     """Return the labels of a run that answers a request: its metadata, and what a response repeats of it.
 
     Raises:
-        ConfigurationError: the metadata are no strings by their names, or the conversation has no id.
+        ConfigurationError: the metadata are no strings by their names.
     """
     metadata = body.get("metadata") or {}
     if not (isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())):
         raise ConfigurationError(f"metadata: expected an object of strings, got {metadata!r:.200}")
     own = {_OWN + name: body[name] for name in ("background", "previous_response_id") if body.get(name)}
-    conversation = conversation_id_of(body)
-    return metadata | own | ({} if conversation is None else labels_of_conversation(conversation))
-
-
-def labels_of_conversation(conversation_id: str) -> dict[str, Any]:
-    """Return the labels that all runs of a conversation have."""
-    return {f"{_OWN}conversation": conversation_id}
+    return metadata | own
 
 
 def fields_in_labels(labels: Mapping[str, Any]) -> Json:
     """Return what labels say of a request."""
     own = {name.removeprefix(_OWN): value for name, value in labels.items() if name.startswith(_OWN)}
     return {"metadata": {name: str(value) for name, value in labels.items() if not name.startswith(_OWN)}, **own}
-
-
-def conversation_id_of(body: Json) -> str | None:
-    """Return the conversation that a request to OpenAI Responses names; None if it names none.
-
-    Raises:
-        ConfigurationError: it is not an id, or an object with one.
-    """
-    conversation = body.get("conversation")
-    if conversation is None:
-        return None
-    name = conversation.get("id") if isinstance(conversation, dict) else conversation
-    if not isinstance(name, str):
-        raise ConfigurationError(f"conversation: expected an id, got {conversation!r:.100}")
-    return check_id(name)

@@ -14,9 +14,9 @@ from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 _REPEATED = (
-    "background", "conversation", "instructions", "max_output_tokens", "max_tool_calls", "metadata",
-    "parallel_tool_calls", "previous_response_id", "prompt_cache_key", "reasoning", "safety_identifier", "service_tier",
-    "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
+    "background", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls",
+    "previous_response_id", "prompt_cache_key", "reasoning", "safety_identifier", "service_tier", "temperature", "text",
+    "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
 )  # fmt: skip
 """The fields of a request that its response repeats."""
 
@@ -75,8 +75,6 @@ class ResponsesWriter:
         failed = {"code": "server_error", "message": "The model failed."} if status == "failed" else None
         repeated = {name: self._head.body.get(name) for name in _REPEATED}
         defaults = _defaults()
-        if isinstance(repeated["conversation"], str):
-            repeated["conversation"] = {"id": repeated["conversation"]}
         return {
             "id": f"resp_{self._head.id}",
             "object": "response",
