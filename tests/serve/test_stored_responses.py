@@ -20,7 +20,6 @@ def look() -> str:
 
 
 LOOK = [ThinkingDelta("Hm."), TextDelta("I look."), tool_call("look")]
-PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,eA==", "detail": "low"}
 WEATHER = [TextDelta("I ask."), tool_call("weather", city="Oslo")]
 
 
@@ -127,60 +126,6 @@ async def test_a_response_on_record_is_streamed(replies: list[Any]) -> None:
                 await retrieve(given.reply.id, stream=True, extra_query={"starting_after": wrong})
         async with talk.client.responses.stream(response_id=given.reply.id) as stream:
             assert (await stream.get_final_response()).output_text == given.reply.output_text
-
-
-INPUT: list[Any] = [
-    {"role": "user", "content": "One"},
-    {"role": "assistant", "content": "Two"},
-    {"role": "user", "content": [{"type": "input_text", "text": "Three"}, PICTURE]},
-]
-
-
-async def test_what_a_response_was_given_for_is_listed_in_pages() -> None:
-    async with talking(clerk("Hello.", "Again."), wire="responses") as (talk, _):
-        responses = talk.client.responses
-        given = await responses.create(model="clerk", input=INPUT)
-        listed = [item async for item in responses.input_items.list(given.id, order="asc")]
-        contents = [part for item in listed for part in cast("Any", item).content]
-        assert [getattr(part, "text", part.type) for part in contents] == ["One", "Two", "Three", "input_image"]
-        assert [cast("Any", item).role for item in listed] == ["user", "assistant", "user", "user"]
-        pages = await responses.input_items.list(given.id, limit=3)
-        assert (pages.data, pages.has_more) == (listed[:0:-1], True)
-        assert [item async for item in pages] == listed[::-1]
-        rest = await responses.input_items.list(given.id, after=str(listed[2].id), order="asc")
-        assert (rest.data, rest.has_more) == (listed[3:], False)
-        more = await responses.create(model="clerk", input="Five", previous_response_id=given.id)
-        assert len([item async for item in responses.input_items.list(more.id)]) == len(listed) + 2
-        for wrong in ({"limit": 0}, {"limit": 101}, {"limit": "x"}, {"order": "up"}):
-            with pytest.raises(openai.BadRequestError):
-                await responses.input_items.list(given.id, extra_query=wrong)
-        with pytest.raises(openai.NotFoundError):
-            await responses.input_items.list(given.id, after="msg_nobody")
-        with pytest.raises(openai.NotFoundError):
-            await responses.input_items.list("resp_nobody")
-
-
-async def test_what_went_on_with_a_run_was_given_for_results_and_decisions() -> None:
-    acts: list[int] = []
-    async with talking(paying(acts), clerk(WEATHER, "Rain."), wire="responses") as (talk, _):
-        first = await talk.ask(HELLO, model="desk")
-        [request] = [item for item in first.reply.output if item.type == "mcp_approval_request"]
-        yes = {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}
-        paid = await talk.ask(yes, model="desk", previous_response_id=first.reply.id)
-        asked = await talk.ask(HELLO, tools=True)
-        rain = await talk.ask(*talk.results(asked, "rain")[-1:], previous_response_id=asked.reply.id, tools=True)
-        lists = [
-            [item async for item in talk.client.responses.input_items.list(said.reply.id, order="asc")]
-            for said in (paid, rain)
-        ]
-        assert [[item.type for item in items] for items in lists] == [
-            ["message", "mcp_call", "mcp_approval_response"],
-            ["message", "message", "function_call", "function_call_output"],
-        ]
-        call, output = cast("list[Any]", lists[1][-2:])
-        assert (output.call_id, output.output) == (call.call_id, "rain")
-        ids = [item.id for items in lists for item in items]
-        assert len(set(ids)) == len(ids)
 
 
 async def test_metadata_are_labels_of_the_run() -> None:

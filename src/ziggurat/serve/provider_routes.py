@@ -150,7 +150,6 @@ def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         _route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
         _route("GET", "/v1/responses/{id}", stored.read),
-        _route("GET", "/v1/responses/{id}/input_items", stored.list_input),
         _route("DELETE", "/v1/responses/{id}", stored.delete),
         _route("POST", "/v1/responses/{id}/cancel", stored.cancel),
     ]

@@ -9,7 +9,7 @@ from ziggurat.serve.ids import check_id
 
 _PREFIX = "resp_"
 
-_ITEM = re.compile(r"(?:msg|rs|fc|mcp)_(?!in_)(.+)_\d+")
+_ITEM = re.compile(r"(?:msg|rs|fc|mcp)_(.+)_\d+")
 
 
 class ResponseId(Struct, frozen=True):

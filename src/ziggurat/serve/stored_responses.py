@@ -9,7 +9,6 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.core.store import run_log
 from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.input_items import input_items, item_page, page_settings
 from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.recorded_responses import RecordedResponse
 from ziggurat.serve.replies import error_reply
@@ -51,10 +50,6 @@ class StoredResponses:
         events = recorded_events(stored.agent, stored.id, stored.writer(), after, page_of(request))
         return ResponseStream(events, self._closing)
 
-    async def list_input(self, request: Request) -> Response:
-        """Return a page of what a response was given for."""
-        return await self._act(request, _list_input)
-
     async def cancel(self, request: Request) -> Response:
         """Cancel the run of a response, unless it has ended; return the response."""
         return await self._act(request, _cancel)
@@ -90,11 +85,6 @@ def _starting_after(request: Request) -> int:
 
 async def _read(stored: RecordedResponse, request: Request) -> Json:
     return await stored.body(page_of(request))
-
-
-async def _list_input(stored: RecordedResponse, request: Request) -> Json:
-    settings = page_settings(request.query_params)
-    return item_page(input_items(await stored.agent.record(stored.id.run_id), stored.agent, stored.id), settings)
 
 
 async def _cancel(stored: RecordedResponse, request: Request) -> Json:
