@@ -78,9 +78,7 @@ async def test_a_response_repeats_its_request() -> None:
         given = await talk.client.responses.create(model="clerk", input="x", **fields)
         assert {name: given.to_dict()[name] for name in fields} == fields
         again = await talk.client.responses.create(model="clerk", input="x", previous_response_id=given.id)
-        read = await talk.client.responses.retrieve(again.id)
-        assert given.id == again.previous_response_id == read.previous_response_id
-        assert (read.metadata, again.parallel_tool_calls) == ({}, True)
+        assert (again.previous_response_id, again.metadata, again.parallel_tool_calls) == (given.id, {}, True)
 
 
 @pytest.mark.parametrize("as_dicts", [False, True])
@@ -146,7 +144,6 @@ WRONG: list[dict[str, Any]] = [
     {"tools": [{"type": "mcp", "server_label": "x", "server_url": "http://x"}]},
     {"conversation": "conv_1"},
     {"prompt": {"id": "pmpt_1"}},
-    {"metadata": {"a": 1}},
     {"previous_response_id": "resp_a~b"},
 ]
 

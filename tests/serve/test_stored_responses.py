@@ -126,11 +126,3 @@ async def test_a_response_on_record_is_streamed(replies: list[Any]) -> None:
                 await retrieve(given.reply.id, stream=True, extra_query={"starting_after": wrong})
         async with talk.client.responses.stream(response_id=given.reply.id) as stream:
             assert (await stream.get_final_response()).output_text == given.reply.output_text
-
-
-async def test_metadata_are_labels_of_the_run() -> None:
-    async with talking(clerk("Hello."), wire="responses") as (talk, server):
-        given = await talk.ask(HELLO, metadata={"user": "ann"})
-        read = await talk.client.responses.retrieve(given.reply.id)
-        assert (given.reply.metadata, read.metadata) == ({"user": "ann"}, {"user": "ann"})
-        assert [row["run_id"] for row in (await server.get("/runs?label=user:ann"))["runs"]] == [given.run_id]

@@ -35,7 +35,6 @@ class ConversationRequest(Struct, frozen=True):
         previous: The run that gave the response to go on with, whose messages come before those of the request; None
             if the client names none.
         approvals: Decisions of the client on what that run waits for.
-        labels: Values to store with a new run.
         page: The address of the page of this server.
     """
 
@@ -44,7 +43,6 @@ class ConversationRequest(Struct, frozen=True):
     run_id: str | None = None
     previous: str | None = None
     approvals: tuple[ApprovalResponse, ...] = ()
-    labels: dict[str, Any] = {}
     page: str = ""
 
 
@@ -128,8 +126,7 @@ class Conversation:
         agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [self._begin, speech.hear]
         if self._decisions:
             return agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
-        messages, labels = self.request.content.messages, self.request.labels or None
-        return agent.run(history=messages, run_id=run_id, listeners=listeners, labels=labels)
+        return agent.run(history=self.request.content.messages, run_id=run_id, listeners=listeners)
 
     def _begin(self, event: Event) -> None:
         self.begun.set()

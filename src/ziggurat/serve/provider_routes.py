@@ -22,7 +22,6 @@ from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.replies import Reply, error_reply
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_inputs import check_input, response_before, with_references
-from ziggurat.serve.response_labels import labels_of_request
 from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
@@ -97,7 +96,7 @@ class _ProviderRoutes:
         check_input(body)
         approvals, named = read_approvals(body), body.get("previous_response_id")
         previous = None if named is None else ResponseId.read(str(named))
-        labels, items = labels_of_request(body), body["input"]
+        items = body["input"]
         if isinstance(items, list):
             body = await with_references(body, self._agents, asking.page)
             if previous is None and approvals:
@@ -105,7 +104,7 @@ class _ProviderRoutes:
             if body["input"] is not items:
                 asking = replace(asking, content=read_request(encode(body), "responses")[1])
         run_id = None if previous is None else previous.run_id
-        return replace(asking, previous=run_id, approvals=approvals, labels=labels)
+        return replace(asking, previous=run_id, approvals=approvals)
 
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool

@@ -10,7 +10,6 @@ from ziggurat.core.store import LogInfo
 from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.recorded_speech import say_recorded
 from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.response_labels import fields_in_labels
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
@@ -41,9 +40,7 @@ class RecordedResponse(Struct, frozen=True):
 
     def writer(self) -> ResponsesWriter:
         """Return what writes it."""
-        return ResponsesWriter(
-            ReplyHead(self.id.suffix, self.info.agent, fields_in_labels(self.info.labels), int(self.info.created))
-        )
+        return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, {}, int(self.info.created)))
 
     async def body(self, page: str) -> Json:
         """Return it as it is now: ``queued`` if its run has lost its process, and waits for another to go on with it.
