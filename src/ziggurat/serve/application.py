@@ -33,8 +33,8 @@ class ServedApp(Guard):
     def __init__(self, agents: ServedAgents, token: str, hosts: Collection[str], streams: Gate) -> None:
         self.agents = agents
         self.token = token
-        self.closing: Closing = Closing()
-        super().__init__(_application(agents, self.closing), token, hosts, streams)
+        self.closing: Closing = agents.closing
+        super().__init__(_application(agents), token, hosts, streams)
 
 
 @checked
@@ -73,7 +73,7 @@ def app(
     return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams))
 
 
-def _application(agents: ServedAgents, closing: Closing) -> "Starlette":
+def _application(agents: ServedAgents) -> "Starlette":
     try:
         from starlette.applications import Starlette
     except ImportError as error:
@@ -83,7 +83,7 @@ def _application(agents: ServedAgents, closing: Closing) -> "Starlette":
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         yield
-        closing.close()
+        agents.closing.close()
         await agents.drain()
 
-    return Starlette(routes=routes(agents, closing), exception_handlers=FAILURES, lifespan=lifespan)
+    return Starlette(routes=routes(agents), exception_handlers=FAILURES, lifespan=lifespan)

@@ -98,8 +98,7 @@ class Conversation:
         """
         hidden = [tool.name for tool in self.request.content.tools]
         speech = Speech(self._agent.name, say, self._place, hidden)
-        if self._agents.full:
-            raise NotAnswered(503, "as many runs are driven here as may be; try again")
+        self._agents.admit()
         driving = self._agents.drive(self.id.run_id, self._work(speech))
         await asyncio.wait([driving])  # which goes on if this is cancelled
         if driving.cancelled():

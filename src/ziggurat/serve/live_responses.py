@@ -56,7 +56,7 @@ class LiveResponse:
 
         Raises:
             ZigguratError: it cannot begin.
-            NotAnswered: as many runs are driven as may be.
+            NotAnswered: it failed before.
         """
         waiting = asyncio.ensure_future(self.conversation.begun.wait())
         await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -105,7 +105,7 @@ class LiveResponses:
 
         Raises:
             ZigguratError: the run cannot begin; such as RunExists, as another request has its id.
-            NotAnswered: as many runs are driven as may be.
+            NotAnswered: it failed before.
         """
         name = str(conversation.id)
         known = self._responses.get(name)

@@ -24,7 +24,6 @@ from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_inputs import check_input, response_before, with_references
 from ziggurat.serve.response_streams import ResponseStream
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.sse import Closing
 from ziggurat.serve.stored_responses import StoredResponses, page_of
 from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.responses import ResponsesWriter
@@ -33,10 +32,9 @@ from ziggurat.wires.writer import WRITERS
 
 
 class _ProviderRoutes:
-    def __init__(self, agents: ServedAgents, live: LiveResponses, closing: Closing) -> None:
+    def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
         self._agents = agents
         self._live = live
-        self._closing = closing
 
     async def list_models(self, request: Request) -> Response:
         models = [_model(name) for name in self._agents.agents]
@@ -62,13 +60,12 @@ class _ProviderRoutes:
 
     async def answer(self, request: Request, wire: Wire) -> Reply | ResponseStream | Response:
         try:
-            if self._closing.closed:
-                raise NotAnswered(503, "the server ends")
+            self._agents.admit()
             data = await request.body()
             body, content = read_request(data, wire)
             _check(body, wire)
             self._agents.agent(body["model"])
-        except (ValueError, ZigguratError, NotAnswered) as error:
+        except (ValueError, ZigguratError) as error:
             return error_reply(wire, error)
         try:
             return await self._reply(request, wire, body, content)
@@ -89,7 +86,7 @@ class _ProviderRoutes:
         if wire == "responses" and body.get("background") is True:
             return await self._begin(conversation, ResponsesWriter(head), stream=streams)
         stores = body.get("store") is not False if wire == "responses" else body.get("store") is True
-        return Reply(conversation, wire, WRITERS[wire](head), self._closing, stream=streams, stores=stores)
+        return Reply(conversation, wire, WRITERS[wire](head), self._agents.closing, stream=streams, stores=stores)
 
     async def _response_request(self, body: Json, asking: ConversationRequest) -> ConversationRequest:
         """Return what a request to OpenAI Responses asks for."""
@@ -112,7 +109,7 @@ class _ProviderRoutes:
         """Have a response given in the background."""
         live = await self._live.start(conversation, writer)
         if stream:
-            return ResponseStream(live.follow(-1), self._closing)
+            return ResponseStream(live.follow(-1), self._agents.closing)
         return Response(encode(writer.without_answer("in_progress")), 200, media_type="application/json")
 
 
@@ -136,10 +133,10 @@ def _model(name: str) -> dict[str, Any]:
     return model | {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
-def provider_routes(agents: ServedAgents, closing: Closing) -> list[Route]:
+def provider_routes(agents: ServedAgents) -> list[Route]:
     """Return the routes for some agents."""
     live = LiveResponses()
-    own, stored = _ProviderRoutes(agents, live, closing), StoredResponses(agents, live, closing)
+    own, stored = _ProviderRoutes(agents, live), StoredResponses(agents, live)
     return [
         _route("GET", "/v1/models", own.list_models),
         _route("GET", "/v1/models/{name}", own.read_model),

@@ -25,7 +25,6 @@ from ziggurat.serve.ids import check_id
 from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
-from ziggurat.serve.sse import Closing
 from ziggurat.serve.statuses import status_of
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
@@ -81,10 +80,9 @@ class _Fork(Struct, forbid_unknown_fields=True):
 
 
 class _Routes:
-    def __init__(self, agents: ServedAgents, closing: Closing) -> None:
+    def __init__(self, agents: ServedAgents) -> None:
         self.agents = agents
-        self.closing = closing
-        self.feeds = Feeds(closing)
+        self.feeds = Feeds(agents.closing)
 
     # -- what can be read ----------------------------------------------------------------------------------------
 
@@ -162,7 +160,7 @@ class _Routes:
     # -- what changes something ----------------------------------------------------------------------------------
 
     async def start(self, request: Request) -> Any:
-        self._admit()
+        self.agents.admit()
         body = await _body(request, _NewRun)
         run_id = body.run_id or request.headers.get("idempotency-key")
         if run_id is not None:
@@ -185,13 +183,13 @@ class _Routes:
         return {"done": await agent.attach(_id(request)).inject((await _body(request, _Text)).text)}
 
     async def resume(self, request: Request) -> Any:
-        self._admit()
+        self.agents.admit()
         agent, _ = await self.agents.agent_of(_id(request))
         self.agents.resume(agent, _id(request))
         return {"run_id": _id(request)}
 
     async def fork(self, request: Request) -> Any:
-        self._admit()
+        self.agents.admit()
         body = await _body(request, _Fork)
         return {"run_id": await self.agents.fork(_id(request), body.at, body.prompt, body.run_id)}
 
@@ -199,10 +197,6 @@ class _Routes:
         agent, _ = await self.agents.agent_of(_id(request))
         run = await agent.replay(_id(request))
         return {"run_id": _id(request), "stop": run.stop, "answer": run.text}
-
-    def _admit(self) -> None:
-        if self.closing.closed or self.agents.full:
-            raise HTTPException(503, "as many runs are driven here as may be; try again", {"Retry-After": "1"})
 
     async def read_asset(self, request: Request) -> Response:
         file = asset(request.path_params.get("name", "index.html"))
@@ -226,13 +220,13 @@ class _Routes:
         return {"status": "alive"}
 
     async def check_readiness(self, request: Request) -> Any:
-        self._admit()
+        self.agents.admit()
         return {"status": "ready"}
 
 
-def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
+def routes(agents: ServedAgents) -> list[Route]:
     """Return the routes for some agents."""
-    own = _Routes(agents, closing)
+    own = _Routes(agents)
     return [
         _route("GET", "/healthz", own.check_health),
         _route("GET", "/readyz", own.check_readiness),
@@ -258,7 +252,7 @@ def routes(agents: ServedAgents, closing: Closing) -> list[Route]:
         _route("GET", "/sessions", own.list_sessions),
         _route("GET", "/sessions/{id}", own.read_session),
         _route("GET", "/memory", own.read_memory),
-        *provider_routes(agents, closing),
+        *provider_routes(agents),
     ]
 
 
@@ -300,7 +294,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         status, text, headers = error.status_code, error.detail, error.headers
     else:
-        status, text, headers = status_of(error), str(error), None
+        status, text = status_of(error), str(error)
+        headers = {"retry-after": "1"} if status == 503 else None
     body = encode({"error": {"type": type(error).__name__, "message": text}})
     return Response(body, status, headers, "application/json")
 

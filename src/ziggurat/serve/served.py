@@ -14,7 +14,7 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
 from ziggurat.core.entries import JournalEntry
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, session_log
@@ -23,6 +23,7 @@ from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.local import runs_of
 from ziggurat.serve.run_rows import RunRow, RunRows, time_of
+from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.session.session import Session
@@ -67,6 +68,7 @@ class ServedAgents:
     Attributes:
         agents: By their names.
         kinds: What each is: ``Agent``, ``Flow`` ...
+        closing: Ends all streams, so that the server can end.
     """
 
     def __init__(self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int) -> None:
@@ -82,13 +84,20 @@ class ServedAgents:
         if not self.agents:
             raise ConfigurationError("a server needs at least one agent")
         self.limit = limit
+        self.closing: Closing = Closing()
         self._tasks: set[asyncio.Task[object]] = set()
         self._rows = RunRows()
 
-    @property
-    def full(self) -> bool:
-        """Whether this process drives as many runs as it may."""
-        return len(self._tasks) >= self.limit
+    def admit(self) -> None:
+        """Raise if this process may drive no other run.
+
+        Raises:
+            LimitExceeded: it drives as many as it may, or the server ends.
+        """
+        limit, running = 0 if self.closing.closed else self.limit, len(self._tasks)
+        if running >= limit:
+            text = "as many runs are driven here as may be; try again"
+            raise LimitExceeded("runs", limit, running, text, transient=True)
 
     def metrics(self) -> list[Metrics]:
         """Return the different metrics that are middleware of the agents."""

@@ -6,6 +6,7 @@ from ziggurat.core.errors import (
     Denied,
     JournalError,
     LeaseHeld,
+    LimitExceeded,
     RunExists,
     RunNotFound,
     ZigguratError,
@@ -19,6 +20,7 @@ _STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
     (Denied, 403),
     (ConfigurationError, 422),
     (JournalError, 409),
+    (LimitExceeded, 503),
 )
 
 

@@ -15,7 +15,6 @@ from ziggurat.serve.replies import error_reply
 from ziggurat.serve.response_ids import ResponseId
 from ziggurat.serve.response_streams import ResponseStream, recorded_events
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.sse import Closing
 from ziggurat.wires.types import Json
 
 Act = Callable[[RecordedResponse, Request], Awaitable[Json]]
@@ -27,13 +26,11 @@ class StoredResponses:
     Args:
         agents: The agents that give them.
         live: Those that are given in the background here.
-        closing: Tells when the server ends.
     """
 
-    def __init__(self, agents: ServedAgents, live: LiveResponses, closing: Closing) -> None:
+    def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
         self._agents = agents
         self._live = live
-        self._closing = closing
 
     async def read(self, request: Request) -> ResponseStream | Response:
         """Return a response as it is now, or its events."""
@@ -46,9 +43,9 @@ class StoredResponses:
             return error_reply("responses", error, code="response_not_found")
         live = self._live.find(str(stored.id))
         if live is not None:
-            return ResponseStream(live.follow(after), self._closing)
+            return ResponseStream(live.follow(after), self._agents.closing)
         events = recorded_events(stored.agent, stored.id, stored.writer(), after, page_of(request))
-        return ResponseStream(events, self._closing)
+        return ResponseStream(events, self._agents.closing)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel the run of a response, unless it has ended; return the response."""
