@@ -1,6 +1,7 @@
-"""Ids as they come in paths, headers and bodies."""
+"""Ids and numbers as they come in paths, headers, queries and bodies."""
 
 import re
+from collections.abc import Mapping
 
 from ziggurat.core.errors import ConfigurationError
 
@@ -16,3 +17,17 @@ def check_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ConfigurationError(f"an id has letters, digits and . _ - (at most 128), got {text!r:.150}")
     return text
+
+
+def read_number(query: Mapping[str, str], name: str, default: int, *, least: int = 0, most: int = 999_999_999) -> int:
+    """Return a number of a query.
+
+    Raises:
+        ConfigurationError: it is not a whole number within these bounds.
+    """
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise ConfigurationError(f"{name} is a whole number from {least} to {most}, got {text!r:.50}")
+    return int(text)

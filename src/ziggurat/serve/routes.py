@@ -21,7 +21,7 @@ from ziggurat.serve.assets import asset
 from ziggurat.serve.events import EventStream, Position
 from ziggurat.serve.feed import Feeds
 from ziggurat.serve.guard import stream_later
-from ziggurat.serve.ids import check_id
+from ziggurat.serve.ids import check_id, read_number
 from ziggurat.serve.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
@@ -93,20 +93,17 @@ class _Routes:
         query = request.query_params
         labels = dict(each.partition(":")[::2] for each in query.getlist("label"))
         try:
-            limit, before = int(query.get("limit", "50")), query.get("before")
-            until = None if before is None else float(before)
+            before = float(query["before"]) if "before" in query else None
         except ValueError as error:
-            raise ConfigurationError(f"limit and before are numbers: {error}") from error
-        if not 1 <= limit <= 500:
-            raise ConfigurationError(f"limit is a number from 1 to 500, got {limit}")
+            raise ConfigurationError(f"before is a number of seconds: {error}") from error
         rows, more = await self.agents.rows(
             agent=query.get("agent"),
             status=query.get("status"),
             labels=labels or None,
-            before=until,
+            before=before,
             search=query.get("search", "")[:200],
             session=query.get("session", ""),
-            limit=limit,
+            limit=read_number(query, "limit", 50, least=1, most=500),
         )
         return {"runs": rows, "next": more}
 
@@ -114,8 +111,8 @@ class _Routes:
         return await self.agents.detail(_id(request))
 
     async def read_tree(self, request: Request) -> Any:
-        entries = await self.agents.entries(_id(request))
-        return tree_view(entries, _number(request, "from", 0), _number(request, "count", 2000))
+        entries, query = await self.agents.entries(_id(request)), request.query_params
+        return tree_view(entries, read_number(query, "from", 0), read_number(query, "count", 2000))
 
     async def read_standing(self, request: Request) -> Response:
         agent, _ = await self.agents.agent_of(_id(request))
@@ -151,10 +148,9 @@ class _Routes:
         return {"id": request.path_params["id"], "messages": [message_view(message) for message in messages]}
 
     async def read_memory(self, request: Request) -> Any:
-        search, owner = request.query_params.get("search", "")[:200], request.query_params.get("owner") or None
-        limit = _number(request, "limit", 100)
-        agents = self.agents.agents.values()
-        memories, total = await read_memories(agents, search=search, owner=owner, limit=limit)
+        query, agents = request.query_params, self.agents.agents.values()
+        search, owner, limit = query.get("search", "")[:200], query.get("owner"), read_number(query, "limit", 100)
+        memories, total = await read_memories(agents, search=search, owner=owner or None, limit=limit)
         return {"memories": memories, "total": total}
 
     # -- what changes something ----------------------------------------------------------------------------------
@@ -273,13 +269,6 @@ def _id(request: Request) -> str:
         return check_id(str(request.path_params["id"]))
     except ConfigurationError as error:
         raise RunNotFound(str(error)) from error
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ConfigurationError(f"{name} is a number, got {text!r:.50}")
-    return int(text)
 
 
 async def _body(request: Request, kind: type[T]) -> T:

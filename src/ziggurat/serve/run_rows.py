@@ -1,4 +1,4 @@
-"""Runs as rows of a list: what is known of each without reading more than the ends of its record."""
+"""Runs, and what waits in them, as rows of a list: no more of a record is read than its ends."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from ziggurat.calls.call_decision import question_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Ended, JournalEntry, Opened, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.stored_rows import lines_of
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.price import total_of
 from ziggurat.messages.usage import Usage
@@ -54,6 +55,27 @@ class RunRow(Struct, frozen=True):
     session: str
     usage: Usage | None
     cost: Decimal | None
+
+
+class PendingRow(Struct, frozen=True):
+    """A call or a question that waits for a person; see `PendingItem`."""
+
+    id: str
+    kind: str
+    path: str
+    tool: str
+    arguments: Any
+    text: str
+    choices: tuple[Any, ...]
+    expires: str | None
+
+    @classmethod
+    def of(cls, item: PendingItem) -> "PendingRow":
+        """Return an item as it is sent to people."""
+        expires = None if item.until is None else time_of(item.until)
+        kind = "question" if item.stage == "question" else "approval"
+        choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
+        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, tuple(choices), expires)
 
 
 class RunRows:

@@ -6,10 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.call_decision import question_of
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
@@ -18,11 +15,11 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo, Store, session_log
-from ziggurat.messages.agent import Decision, PendingItem
+from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.local import runs_of
-from ziggurat.serve.run_rows import RunRow, RunRows, time_of
+from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
@@ -31,27 +28,6 @@ from ziggurat.stores.session.session import Session
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("ziggurat")
-
-
-class PendingRow(Struct, frozen=True):
-    """A call or a question that waits for a person; see `PendingItem`."""
-
-    id: str
-    kind: str
-    path: str
-    tool: str
-    arguments: Any
-    text: str
-    choices: tuple[Any, ...]
-    expires: str | None
-
-    @classmethod
-    def of(cls, item: PendingItem) -> "PendingRow":
-        """Return an item as it is sent to people."""
-        expires = None if item.until is None else time_of(item.until)
-        kind = "question" if item.stage == "question" else "approval"
-        choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
-        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, tuple(choices), expires)
 
 
 class ServedAgents:

@@ -6,9 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError, ZigguratError
+from ziggurat.core.errors import ZigguratError
 from ziggurat.core.store import run_log
 from ziggurat.serve.answers import NotAnswered
+from ziggurat.serve.ids import read_number
 from ziggurat.serve.live_responses import LiveResponses
 from ziggurat.serve.recorded_responses import RecordedResponse
 from ziggurat.serve.replies import error_reply
@@ -38,7 +39,7 @@ class StoredResponses:
             return await self._act(request, _read)
         try:
             stored = await self._find(request)
-            after = _starting_after(request)
+            after = read_number(request.query_params, "starting_after", -1)  # all events
         except ZigguratError as error:
             return error_reply("responses", error, code="response_not_found")
         live = self._live.find(str(stored.id))
@@ -70,14 +71,6 @@ class StoredResponses:
 def page_of(request: Request) -> str:
     """Return the address of the page of this server."""
     return f"{request.url.scheme}://{request.headers.get('host', '')}/"
-
-
-def _starting_after(request: Request) -> int:
-    """Return the number of the event after which a stream begins; -1 for all events."""
-    text = request.query_params.get("starting_after", "")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ConfigurationError(f"starting_after is the number of an event, got {text!r:.50}")
-    return int(text or -1)
 
 
 async def _read(stored: RecordedResponse, request: Request) -> Json:
