@@ -12,8 +12,8 @@ from ziggurat.flows import flow
 from ziggurat.messages import OutputSchema, ToolSpec
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.models import ScriptedModel
-from ziggurat.serve.answers import Answered, NotAnswered
-from ziggurat.serve.conversations import Conversation, ConversationRequest
+from ziggurat.serve.openai.answers import Answered, NotAnswered
+from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
 from ziggurat.tools import tool_call
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece, message_of

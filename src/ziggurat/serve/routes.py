@@ -22,7 +22,7 @@ from ziggurat.serve.events import EventStream, Position
 from ziggurat.serve.feed import Feeds
 from ziggurat.serve.guard import stream_later
 from ziggurat.serve.ids import check_id, read_number
-from ziggurat.serve.provider_routes import provider_routes
+from ziggurat.serve.openai.provider_routes import provider_routes
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
 from ziggurat.serve.statuses import status_of

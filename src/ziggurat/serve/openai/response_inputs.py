@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.recorded_responses import RecordedResponse
-from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.openai.recorded_responses import RecordedResponse
+from ziggurat.serve.openai.response_ids import ResponseId
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import Json
 

@@ -16,11 +16,11 @@ from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.serve.answers import Answered, conclude
-from ziggurat.serve.client_request import is_of_client
-from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.run_places import RunPlace, asked_calls
-from ziggurat.serve.speech import Say, Speech, tool_place
+from ziggurat.serve.openai.answers import Answered, conclude
+from ziggurat.serve.openai.client_request import is_of_client
+from ziggurat.serve.openai.response_ids import ResponseId
+from ziggurat.serve.openai.run_places import RunPlace, asked_calls
+from ziggurat.serve.openai.speech import Say, Speech, tool_place
 
 
 async def say_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, page: str) -> Answered:

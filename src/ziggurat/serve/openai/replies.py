@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
-from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.conversations import Conversation
 from ziggurat.serve.guard import Receive, Send
+from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.conversations import Conversation
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.serve.statuses import status_of
 from ziggurat.wires.errors import error_body

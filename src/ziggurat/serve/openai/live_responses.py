@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from ziggurat.core.errors import RunExists, ZigguratError
-from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.conversations import Conversation
-from ziggurat.serve.replies import encode_event, status_and_text
+from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.conversations import Conversation
+from ziggurat.serve.openai.replies import encode_event, status_and_text
 from ziggurat.wires.server_items import ReplyPiece
 from ziggurat.wires.types import ResponseChunk
 from ziggurat.wires.writer import LiveReply, Writer

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.guard import Receive, Send
-from ziggurat.serve.recorded_speech import say_recorded
-from ziggurat.serve.replies import encode_event, status_and_text
-from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.recorded_speech import say_recorded
+from ziggurat.serve.openai.replies import encode_event, status_and_text
+from ziggurat.serve.openai.response_ids import ResponseId
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyPiece

@@ -15,13 +15,13 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
-from ziggurat.serve.answers import Answered, NotAnswered, conclude
-from ziggurat.serve.client_request import with_client
-from ziggurat.serve.continuations import Continuation, find_continuation
-from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.run_places import RunPlace
+from ziggurat.serve.openai.answers import Answered, NotAnswered, conclude
+from ziggurat.serve.openai.client_request import with_client
+from ziggurat.serve.openai.continuations import Continuation, find_continuation
+from ziggurat.serve.openai.response_ids import ResponseId
+from ziggurat.serve.openai.run_places import RunPlace
+from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.speech import Say, Speech
 from ziggurat.wires.types import ApprovalResponse
 
 

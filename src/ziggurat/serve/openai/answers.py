@@ -10,8 +10,8 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.client_request import client_calls
-from ziggurat.serve.speech import Speech
+from ziggurat.serve.openai.client_request import client_calls
+from ziggurat.serve.openai.speech import Speech
 from ziggurat.wires.server_items import ApprovalRequest
 
 _CALL_ID = re.compile(r"call_(.+)_([0-9a-f]{16})")

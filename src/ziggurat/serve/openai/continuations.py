@@ -15,9 +15,9 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
-from ziggurat.serve.answers import NotAnswered, call_id, is_approvable, run_of_call
-from ziggurat.serve.client_request import client_calls
-from ziggurat.serve.run_places import RunPlace
+from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
+from ziggurat.serve.openai.client_request import client_calls
+from ziggurat.serve.openai.run_places import RunPlace
 from ziggurat.wires.types import ApprovalResponse
 
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.store import LogInfo
-from ziggurat.serve.answers import NotAnswered
-from ziggurat.serve.recorded_speech import say_recorded
-from ziggurat.serve.response_ids import ResponseId
+from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.recorded_speech import say_recorded
+from ziggurat.serve.openai.response_ids import ResponseId
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece

@@ -8,13 +8,13 @@ from starlette.responses import Response
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
 from ziggurat.core.store import run_log
-from ziggurat.serve.answers import NotAnswered
 from ziggurat.serve.ids import read_number
-from ziggurat.serve.live_responses import LiveResponses
-from ziggurat.serve.recorded_responses import RecordedResponse
-from ziggurat.serve.replies import error_reply
-from ziggurat.serve.response_ids import ResponseId
-from ziggurat.serve.response_streams import ResponseStream, recorded_events
+from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.live_responses import LiveResponses
+from ziggurat.serve.openai.recorded_responses import RecordedResponse
+from ziggurat.serve.openai.replies import error_reply
+from ziggurat.serve.openai.response_ids import ResponseId
+from ziggurat.serve.openai.response_streams import ResponseStream, recorded_events
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import Json
 
