@@ -95,3 +95,11 @@ async def test_memories_are_looked_through() -> None:
         await server.get("/memory?limit=many", 422)
     async with serving(app(greeter("Hello."), token=TOKEN)) as server:
         assert await server.get("/memory") == {"memories": [], "total": 0}
+
+
+async def test_numbers_of_a_query_have_bounds() -> None:
+    async with serving(app(greeter("Hello."), token=TOKEN)) as server:
+        for query in ("limit=0", "limit=501", "limit=-1", "limit=x", "limit=1.5", "limit=", "before=x"):
+            await server.get(f"/runs?{query}", 422)
+        for query in ("limit=1", "limit=500", "before=1.5"):
+            assert await server.get(f"/runs?{query}") == {"runs": [], "next": None}
