@@ -1,4 +1,4 @@
-"""Memory: memories fade, are superseded or forgotten, and an audit finds junk."""
+"""Memory: memories fade, are superseded or forgotten, and an audit finds duplicates."""
 
 import asyncio
 
@@ -37,9 +37,9 @@ async def main() -> None:
     await memory.recall("Which keys open the safe?")
     print("forgotten:", await memory.longterm.prune(), "left:", await memory.longterm.count())
 
-    # an audit finds memories that should not have been stored
-    await memory.remember("ok, thanks!")
-    print([(finding.texts, finding.why) for finding in (await audit(store, "ann", ctx=ctx)).junk])
+    # an audit finds what was stored more than once
+    await memory.remember("Ann lives in Oslo!")
+    print([finding.texts for finding in (await audit(store, "ann", ctx=ctx)).duplicates])
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ from ziggurat.core import root
 from ziggurat.events import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf, find_same
-from ziggurat.memory.contradiction import contradict, contradictions
 from ziggurat.memory.finding import pieces as query_pieces
-from ziggurat.memory.junk import junk_in
 from ziggurat.memory.record import pack
 from ziggurat.memory.similar import term_cosine, wording
 from ziggurat.memory.tfidf import tfidf
@@ -347,16 +345,11 @@ CASES = [
     *given("middleware.trim.Trim", lambda messages: Trim(last=10).view(messages), CONVERSATIONS),
     *over("memory.words.terms", terms, TEXT),
     *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
-    *over("memory.contradiction.contradict", lambda text: contradict(record(text), record(text + " not")), TEXT),
-    *over("memory.contradiction.contradictions",
-          lambda text: contradictions([record(text), record(text + " not")]), TEXT),
-    *given("memory.contradiction.contradictions", contradictions, MEMORIES, least=200, most=3_200),
     *over("memory.similar.wording", wording, TEXT),
     *over("memory.similar.find_same", lambda text: find_same([record(text), record(text + "!")], loosely=True), TEXT),
     *given("memory.similar.find_same", find_same, MEMORIES),
     *given("memory.similar.find_same", partial(find_same, loosely=True), {
         f"{name}, loosely": make for name, make in MEMORIES.items()}),
-    *over("memory.junk.junk_in", lambda text: junk_in(record(text)), TEXT),
     *over("memory.words.query_words", query_words, TEXT),
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
     *over("memory.finding.pieces", query_pieces, TEXT),

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ziggurat import Agent, ModelRequest, ToolCall
-from ziggurat.memory import FactsBy, MemoryStore, Remembering, SemanticMemory, memory_tools, open_memory
+from ziggurat.memory import FactsBy, MemoryStore, Remembering, memory_tools, open_memory
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import ScriptedModel, resolve_embedder
@@ -197,7 +197,6 @@ class Counts(Struct):
         unknown: Questions without an answer.
         nothing: Those for which no memory was recalled.
         doubtful: Those for which no memory was recalled, or each was shown with a doubt.
-        doubted: Updates that the memory itself noticed and marked.
         updates: Updates.
     """
 
@@ -211,7 +210,6 @@ class Counts(Struct):
     unknown: int = 0
     nothing: int = 0
     doubtful: int = 0
-    doubted: int = 0
     updates: int = 0
 
 
@@ -225,8 +223,6 @@ async def measure(half: str, seeds: range, judge: str, embedder: Embedder, *, pl
             for turn in session:
                 await _say(store, turn, judge, embedder)
         counts.updates += sum(bool(turn.replaces) for session in script.sessions for turn in session)
-        facts = [record async for record in store.scan(owner="ann", kind=SemanticMemory.kind)]
-        counts.doubted += sum("doubts" in record.facts for record in facts)
         for domain, question in script.questions.items():
             await _ask(store, script, domain, question, embedder, counts)
     return counts

@@ -20,22 +20,9 @@ SOUND = [
     "The user is tall.",
     "The user is a baker.",
 ]
-JUNK = [
-    "ok thanks",
-    "You are a helpful assistant.",
-    "Traceback (most recent call last)",
-    "No new facts.",
-    "aGVsbG8" * 30,
-]
 SAME = [
     ("Daniel keeps three chickens in his garden.", "Daniel keeps three chickens in his garden"),
     ("Eva works from home on Mondays and Fridays.", "Eva works from home on Fridays and Mondays."),
-]
-OPPOSED = [
-    ("Fred lives in Lisbon.", "Fred lives in Porto."),
-    ("Gina eats meat on Sundays.", "Gina doesn't eat meat on Sundays."),
-    ("The rent is 900 euros.", "The rent is 950 euros."),
-    ("Hugo's favourite colour is blue.", "Hugo's favourite colour is red."),
 ]
 
 
@@ -44,20 +31,17 @@ async def test_it_finds_what_was_planted_and_nothing_else() -> None:
     ctx = context(clock)
     memory = EpisodicMemory(store, "ann", ctx=ctx)
     ids: dict[str, str] = {}
-    for first, second in (*SAME, *OPPOSED):
+    for first, second in SAME:
         ids[first] = (await memory.remember(first)).id
         ids[second] = (await memory.remember(second, origin="tool")).id
-    for text in (*SOUND, *JUNK):
+    for text in SOUND:
         ids[text] = (await memory.remember(text)).id
     before = [record async for record in store.scan(owner="ann")]
     async with leased(store, "ann", "consolidation", ctx, 10):
         found = await audit(store, "ann", ctx=ctx)
-    assert sorted(finding.texts[0] for finding in found.junk) == sorted(JUNK)
     assert [finding.texts for finding in found.duplicates] == SAME
-    assert [finding.texts for finding in found.contradictions] == OPPOSED
     assert [finding.ids for finding in found.duplicates] == [(ids[first], ids[second]) for first, second in SAME]
-    assert (found.examined, found.archived, found.tainted) == (30, 0, 6)
-    assert round(found.junk_share, 4) == 0.2333  # 5 and 2 of 30
+    assert (found.examined, found.archived, found.tainted) == (17, 0, 2)
     assert [record async for record in store.scan(owner="ann")] == before
 
 
@@ -68,7 +52,7 @@ async def test_what_is_archived_or_another_s_is_not_compared() -> None:
     await memory.remember("Ann lives in Oslo.", key="home")
     await SemanticMemory(store, "ben").remember("Ann lives in Bern.")
     found = await audit(store)
-    assert (found.contradictions, found.duplicates, found.junk) == ((), (), ())
+    assert (found.doubts, found.duplicates) == ((), ())
     assert (found.examined, found.archived, found.kinds) == (2, 1, {"semantic": 2})
 
 
@@ -87,11 +71,11 @@ async def test_growth_is_told_by_day_and_week() -> None:
 async def test_as_text_it_is_a_report() -> None:
     ctx, store = context(HandClock()), LocalMemoryStore()
     memory = EpisodicMemory(store, "ann", ctx=ctx)
-    for text in ("ok", "Ann lives in Rome.", "Ann lives in Oslo.", "Ann likes tea.", "Ann likes  tea"):
+    for text in ("Ann lives in Rome.", "Ann likes tea.", "Ann likes  tea"):
         await memory.remember(text)
     report = str(await audit(store, "ann", ctx=ctx)).splitlines()
-    assert [line for line in report if line in ("junk: 1", "duplicates: 1", "contradictions: 1")] == report[3::2]
-    for line, words in zip(report[4::2], ("m1", "m4, m5", "m2, m3"), strict=True):
-        assert line.startswith("  ")
-        assert words in line
+    assert report[3] == "duplicates: 1"
+    assert report[4].startswith("  Ann likes tea. | Ann likes tea")
+    assert "m2, m3" in report[4]
+    assert report[5] == "doubts: 0"
     assert str(await audit(LocalMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")

@@ -52,14 +52,14 @@ def audit(
 ) -> None:
     """Report problems in a memory, and its growth.
 
-    Junk, duplicates and contradictions are listed; nothing is changed. The findings are hints based on words: check
-    them before you forget anything.
+    Duplicates, doubts and changes are listed; nothing is changed. The findings are hints: check them before you forget
+    anything.
 
     \b
     Examples:
       ziggurat memory audit
       ziggurat memory audit --owner me --store sqlite:///agents.db
-      ziggurat memory audit --json | jq '.junk[].texts'
+      ziggurat memory audit --json | jq '.duplicates[].texts'
     """
     from ziggurat.cli.memories import audit_memory
 

@@ -6,8 +6,8 @@
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
   by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts;
   `calibrating` measures what an embedder makes of related and unrelated ones.
-- Similarity of texts: `similar`, `tfidf`, `clusters`, `contradiction`.
-- Problems: `auditing` finds `junk` and others. `consolidating` merges memories by subject, `compressing` the old and
+- Similarity of texts: `similar`, `tfidf`, `clusters`.
+- Problems: `auditing` finds them. `consolidating` merges memories by subject, `compressing` the old and
   unimportant ones; both by `merging`, under a `lease`. `maintenance` does this in the background.
 - Moving memories between stores: `transfer`.
 """

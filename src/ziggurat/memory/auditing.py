@@ -1,4 +1,4 @@
-"""The audit: report junk, duplicates and contradictions in a memory, and its growth. It changes nothing."""
+"""The audit: report duplicates, doubts and changes in a memory, and its growth. It changes nothing."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -11,17 +11,15 @@ from msgspec import Struct
 from ziggurat.core.context import Context, root
 from ziggurat.core.settings import Fraction, checked
 from ziggurat.memory.compressing import COMPRESSED
-from ziggurat.memory.contradiction import DOUBTS, contradictions
-from ziggurat.memory.junk import JUNK, JunkRule, junk_in
 from ziggurat.memory.lease import KIND as LEASE
-from ziggurat.memory.record import MemoryRecord, predecessors
+from ziggurat.memory.record import DOUBTS, MemoryRecord, predecessors
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import MemoryStore
 
 _DAY = 86400.0
 
 
-Kind = Literal["junk", "duplicate", "contradiction", "change"]
+Kind = Literal["duplicate", "doubt", "change"]
 
 
 class Finding(Struct, frozen=True):
@@ -64,9 +62,8 @@ class MemoryAudit(Struct, frozen=True):
         archived: How many are archived.
         tainted: How many of those in use were made from tool results.
         kinds: How many of those in use there are of each kind.
-        junk: Memories that should not have been stored.
         duplicates: Memories stored more than once, one finding for each group.
-        contradictions: Memories that cannot both be true, one finding for each pair.
+        doubts: Facts with another one that was to replace them and is more tainted, one finding for each pair.
         growth: How the memory grows.
         changes: Memories that took the place of others, or into which others were merged, each with those others.
             `View.undo` brings the others back.
@@ -77,18 +74,10 @@ class MemoryAudit(Struct, frozen=True):
     archived: int
     tainted: int
     kinds: dict[str, int]
-    junk: tuple[Finding, ...]
     duplicates: tuple[Finding, ...]
-    contradictions: tuple[Finding, ...]
+    doubts: tuple[Finding, ...]
     growth: Growth
     changes: tuple[Finding, ...] = ()
-
-    @property
-    def junk_share(self) -> float:
-        """The share of junk and redundant duplicates among the memories in use, from 0 to 1."""
-        superfluous = {each for finding in self.duplicates for each in finding.ids[1:]}
-        superfluous.update(each for finding in self.junk for each in finding.ids)
-        return len(superfluous) / self.examined if self.examined else 0.0
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -96,12 +85,11 @@ class MemoryAudit(Struct, frozen=True):
     def _lines(self) -> Iterator[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "none"
         yield f"memory of {self.owner or 'everybody'}: {self.examined} in use ({kinds}), {self.archived} archived"
-        yield f"tainted by tools: {self.tainted}; junk and duplicates: {self.junk_share:.1%}"
+        yield f"tainted by tools: {self.tainted}"
         yield f"made in the last 7 days: {self.growth.last_week}; in the 7 before: {self.growth.week_before}"
         for name, findings in (
-            ("junk", self.junk),
             ("duplicates", self.duplicates),
-            ("contradictions", self.contradictions),
+            ("doubts", self.doubts),
             ("changes", self.changes),
         ):
             if name == "changes" and not findings:
@@ -117,19 +105,17 @@ async def audit(
     owner: str | None = None,
     *,
     threshold: Fraction = 0.85,
-    rules: Sequence[JunkRule] = JUNK,
     ctx: Context | None = None,
 ) -> MemoryAudit:
     """Examine the memories in use; nothing is changed, and nothing counts as recalled.
 
-    The findings are hints, based on rules and words. To act on them, forget the junk, consolidate the duplicates, and
-    let one of two contradicting memories supersede the other.
+    The findings are hints. To act on them, consolidate the duplicates, and let one of two facts in doubt supersede the
+    other.
 
     Args:
         store: Where the memories are stored.
         owner: The owner to examine; None for all, where each memory is compared only with others of the same owner.
         threshold: Two memories with a cosine above this, from 0 to 1, are duplicates, if they say the same.
-        rules: The rules that decide what is junk.
         ctx: Supplies the clock; by default the system's.
 
     Raises:
@@ -138,30 +124,18 @@ async def audit(
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]
     now = (ctx or root("memory")).clock.now()
-    return await asyncio.to_thread(_examine, records, owner, threshold, rules, now)
+    return await asyncio.to_thread(_examine, records, owner, threshold, now)
 
 
-def _examine(
-    records: Sequence[MemoryRecord], owner: str | None, threshold: float, rules: Sequence[JunkRule], now: float
-) -> MemoryAudit:
+def _examine(records: Sequence[MemoryRecord], owner: str | None, threshold: float, now: float) -> MemoryAudit:
     used = [record for record in records if not record.archived]
-    junk = tuple(
-        Finding("junk", (record.id,), (record.content,), why)
-        for record in used
-        if (why := junk_in(record, rules)) is not None
-    )
-    spoiled = {each for finding in junk for each in finding.ids}
     owners: defaultdict[str, list[MemoryRecord]] = defaultdict(list)
     for record in used:
-        if record.id not in spoiled:
-            owners[record.owner].append(record)
+        owners[record.owner].append(record)
     same: list[Finding] = []
-    opposed: list[Finding] = []
+    doubts: list[Finding] = []
     for each in owners.values():
-        pairs = sorted({*contradictions(each), *_doubted(each)})
-        opposed += [
-            _finding("contradiction", [each[place] for place in pair], "not both can be true") for pair in pairs
-        ]
+        doubts += _doubts(each)
         for group in find_same(each, threshold, loosely=True):
             places = group.places
             same.append(_finding("duplicate", [each[place] for place in places], f"cosine {group.similarity:.2f}"))
@@ -171,22 +145,20 @@ def _examine(
         archived=len(records) - len(used),
         tainted=sum(1 for record in used if record.taint),
         kinds=dict(sorted(Counter(record.kind for record in used).items())),
-        junk=junk,
         duplicates=tuple(same),
-        contradictions=tuple(opposed),
+        doubts=tuple(doubts),
         growth=_growth(records, now),
         changes=tuple(_changes(records)),
     )
 
 
-def _doubted(records: Sequence[MemoryRecord]) -> Iterator[tuple[int, int]]:
-    """Yield the pairs that were marked when they were remembered, by positions."""
-    places = {record.id: place for place, record in enumerate(records)}
-    for place, record in enumerate(records):
+def _doubts(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
+    known = {record.id: record for record in records}
+    for record in records:
         doubts = record.facts.get(DOUBTS)
         for each in doubts if isinstance(doubts, list) else ():
-            if each in places:
-                yield min(place, places[each]), max(place, places[each])
+            if each in known:
+                yield _finding("doubt", [known[each], record], "not replaced by a more tainted fact")
 
 
 def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
@@ -198,9 +170,7 @@ def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
             yield _finding("change", [record, *before], why)
 
 
-def _finding(
-    kind: Literal["junk", "duplicate", "contradiction", "change"], records: Sequence[MemoryRecord], why: str
-) -> Finding:
+def _finding(kind: Kind, records: Sequence[MemoryRecord], why: str) -> Finding:
     return Finding(kind, tuple(record.id for record in records), tuple(record.content for record in records), why)
 
 

@@ -13,6 +13,9 @@ Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""
 
 
+DOUBTS = "doubts"
+"""The key in a fact's facts for the ids of less tainted facts that it was to replace."""
+
 SUBJECT = "subject"
 """The name in a memory's facts for what it is about, if it has no key, which would be unique."""
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ziggurat.core.settings import Fraction, checked
-from ziggurat.memory.contradiction import is_negation
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
 from ziggurat.memory.words import SLICE, stems, terms
@@ -20,6 +19,8 @@ _FIRSTS = 16
 
 _FILLING = frozenset({"actually", "also", "currently", "please", "really"})
 """Words that do not change what a sentence says, unless it is a negation."""
+
+_NOT = frozenset({"not", "no", "never", "none", "without", "cannot", "nobody", "nothing"})
 
 _LOOSE = _FILLING | {"a", "an", "the", "just", "quite", "so", "today", "too"}
 """Words that seldom change what a sentence says."""
@@ -64,9 +65,13 @@ def wording(text: str) -> tuple[str, ...]:
     if words and words[0][1:].islower():
         words[0] = words[0].lower()
     words = [each.replace("\u2019", "'") for each in words]
-    if not any(map(is_negation, words)):
+    if not any(map(_is_negation, words)):
         words = [each for each in words if each not in _FILLING] or words
     return tuple(words) or (text.strip(),)
+
+
+def _is_negation(word: str) -> bool:
+    return word in _NOT or word.endswith("n't")
 
 
 def _composed(text: str) -> str:

@@ -56,6 +56,12 @@ _COMMON_WORDS = """
 COMMON = frozenset(_COMMON_WORDS.split())
 """Frequent English words that say little about the subject of a text."""
 
+_POLITE_WORDS = """
+    hi hello hey thanks thank you ok okay yes no yep nope sure bye goodbye good morning evening night great
+    fine please welcome cool nice so very much alright right well how are i am the a to and
+"""
+_POLITE = frozenset(_POLITE_WORDS.split())
+
 
 def terms(text: str) -> list[str]:
     """Return the words of a text, in order, without case and accents.
@@ -78,6 +84,15 @@ def terms(text: str) -> list[str]:
         else:
             words.extend(run[place : place + 2] for place in range(len(run) - 1))
     return words
+
+
+def is_polite(text: str) -> bool:
+    """Return whether a text is only a greeting, thanks or consent, in English.
+
+    >>> is_polite("OK, thank you very much!"), is_polite("Thanks, where is the key?")
+    (True, False)
+    """
+    return _POLITE.issuperset(terms(text))
 
 
 def _fold(text: str) -> str:

@@ -40,6 +40,7 @@ from ziggurat.memory import (
     Note,
     Query,
     Remembering,
+    audit,
     everything_said,
     half_life,
     memory_tools,
@@ -47,8 +48,7 @@ from ziggurat.memory import (
     product,
     similarity,
 )
-from ziggurat.memory.contradiction import DOUBTS
-from ziggurat.memory.record import SUBJECT, pack
+from ziggurat.memory.record import DOUBTS, SUBJECT, pack
 from ziggurat.messages import FinishReason, assistant
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
@@ -283,6 +283,10 @@ def test_what_a_tool_said_does_not_take_the_place_of_what_others_said() -> None:
     }
     assert contents(store, archived=True) == ["The user lives in Oslo."]
     assert records(store)[1].facts[DOUBTS] == [paris.id]
+    assert [finding.texts for finding in asyncio.run(audit(store)).doubts] == [
+        ("The user lives in Paris.", "The user lives in Rome."),
+        ("The user lives in Bern.", "The user lives in Lima."),
+    ]
 
 
 class Broken(LocalMemoryStore):

@@ -13,7 +13,6 @@ from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import notes_on
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
-from ziggurat.memory.contradiction import DOUBTS
 from ziggurat.memory.record import pack
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.tool import SPEC
@@ -108,20 +107,6 @@ def test_a_fact_replaces_another_by_what_it_is_about_or_by_its_id() -> None:
     assert run.observations[2] == "I will remember: She drinks it black. It takes the place of: The tea is green."
     assert run.observations[3] == "there is no memory 'nobody'; recall shows their ids in brackets"
     assert contents(store) == ["Ann lives in Oslo.", "She drinks it black."]
-
-
-def test_a_fact_that_seems_to_contradict_another_is_stored_beside_it_until_the_model_decides() -> None:
-    store = LocalMemoryStore()
-    fill(store, "Ann lives in Paris.")
-    (paris,) = records(store)
-    run = talk(store, tool_call("remember", fact="Ann lives in Oslo."))
-    assert f"may contradict each other: Ann lives in Paris. ({notes_on(paris)}) [{paris.id}]" in run.observations[0]
-    assert contents(store) == ["Ann lives in Paris.", "Ann lives in Oslo."]
-    assert records(store)[1].facts[DOUBTS] == [paris.id]
-    run = talk(store, tool_call("remember", fact="Ann lives in Oslo.", replaces=paris.id))
-    assert run.observations == ("I will remember: Ann lives in Oslo. It takes the place of: Ann lives in Paris.",)
-    assert contents(store) == ["Ann lives in Oslo."]
-    assert contents(store, archived=True) == ["Ann lives in Paris."]
 
 
 VERBS = ("owns", "uses", "prefers", "has", "works at", "lives in", "was born in", "is", "likes", "reports to", "needs")

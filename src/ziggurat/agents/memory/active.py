@@ -17,9 +17,8 @@ from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.calibrating import BOUNDS, Bounds
-from ziggurat.memory.contradiction import DOUBTS, contradict
 from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.record import SUBJECT, MemoryRecord, Origin
+from ziggurat.memory.record import DOUBTS, SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import say_the_same
@@ -78,7 +77,7 @@ class StoredNote(Struct, frozen=True):
         record: The memory.
         replaced: The memory that it replaced, None if none.
         known: Whether it was stored already.
-        doubted: Facts that it may contradict, judged by words alone; all are still in use.
+        doubted: Less tainted facts that it was to replace; all are still in use.
         nearest: Other facts in use that are the nearest to it, for a model to judge whether they still hold.
     """
 
@@ -199,7 +198,7 @@ async def _keep_note(mind: ActiveMemory, note: Note, note_id: str, ctx: Context)
         return StoredNote(await _remember(memory, note, facts))
     if note.subject is not None:
         facts[SUBJECT] = note.subject
-    related = await _find_related(memory, note, ctx.clock.now())
+    related = await _find_related(memory, note)
     if related.same is not None and related.replaced is None:
         return StoredNote(related.same, known=True)
     if related.same is not None and related.replaced is not None:
@@ -240,7 +239,7 @@ class _Related(Struct, frozen=True):
     Attributes:
         same: The one that says the same.
         replaced: The one that is replaced: by key, because the note names it, or as a more tainted copy.
-        doubted: Those that may contradict the new one.
+        doubted: Less tainted ones that the new one was to replace.
         nearest: Others that are the nearest by meaning.
         may_take_key: Whether the new one may be stored under its key.
     """
@@ -252,10 +251,8 @@ class _Related(Struct, frozen=True):
     may_take_key: bool = True
 
 
-async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related:
+async def _find_related(memory: AgentMemory, note: Note) -> _Related:
     """Find the facts related to a note; a more tainted note replaces no less tainted fact."""
-    facts: dict[str, object] = {} if note.key is None else {"key": note.key}
-    new = MemoryRecord(id="", owner=memory.owner, content=note.content, kind="semantic", created=now, facts=facts)
     query = Query(owner=memory.owner, text=note.content, limit=_NEAR, kind=SemanticMemory.kind)
     near = [hit.record for hit in await memory.store.search(query)]
     nearest = [each.record for each in await memory.semantic.find(note.content, limit=_SHOWN + 1, floor=0.0)]
@@ -274,7 +271,7 @@ async def _find_related(memory: AgentMemory, note: Note, now: float) -> _Related
     for each in (replaced, *copies):
         if each is not None:
             known.pop(each.id, None)
-    doubted = [record for record in known.values() if record in (named, about) or contradict(new, record)]
+    doubted = [record for record in known.values() if record in (named, about)]
     others = [record for record in nearest if record.id in known and record not in doubted]
     may_take_key = about is None or about in (replaced, same)
     return _Related(same, replaced, tuple(doubted), tuple(others[:_SHOWN]), may_take_key)

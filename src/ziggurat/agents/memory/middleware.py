@@ -21,11 +21,10 @@ from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.connect import open_memory
 from ziggurat.memory.finding import Recalled
-from ziggurat.memory.junk import is_polite
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.vectorizing import warn
-from ziggurat.memory.words import query_words
+from ziggurat.memory.words import is_polite, query_words
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.events import MemoryRecalled, MemoryStored
