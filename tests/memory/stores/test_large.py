@@ -2,8 +2,10 @@
 
 import os
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -98,6 +100,31 @@ async def test_the_work_of_the_database_does_not_grow_with_the_number_of_memorie
 
     small, large = await measure(SMALL), await measure(LARGE)
     assert [what for what in WORKS if large[what] >= 1.5 * small[what] + 20] == []
+
+
+async def test_the_work_of_the_store_in_this_process_does_not_grow_with_the_number_of_facts() -> None:
+    async def measure(facts: int) -> int:
+        memory = AgentMemory(LocalMemoryStore(), "ann", embedder=embedder)
+        for number in range(facts):
+            await memory.remember(f"fact {number}", kind="semantic", key=f"key {number}")
+        lines = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> object:
+            nonlocal lines
+            lines += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            await memory.remember("another fact", kind="semantic", key="another")
+            await memory.remember("yet another fact", kind="semantic", key="another")
+        finally:
+            sys.settrace(before)
+        return lines
+
+    await measure(1)  # fills the caches of words
+    assert await measure(400) < 1.5 * await measure(50)
 
 
 async def test_a_file_that_is_cut_while_it_is_read_is_an_error_of_that_call(tmp_path: Path) -> None:

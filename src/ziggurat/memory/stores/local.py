@@ -1,6 +1,6 @@
 """The memory store in this process, for tests and short-lived use."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -22,6 +22,9 @@ class LocalMemoryStore:
         self._ids: dict[int, str] = {}
         self._last = 0
         self._words = WordIndex()
+        self._tags: dict[tuple[str, str], dict[str, None]] = {}
+        self._bare: dict[str, None] = {}
+        """Memories in use without a vector."""
         self._lengths: dict[int, float] = {}
         self._vectors: dict[tuple[str, int], VectorIndex] = {}
 
@@ -52,6 +55,10 @@ class LocalMemoryStore:
                 searched.append((self._last, record))
                 words = indexed_words(record)
                 self._words.add(self._last, record.owner, words)
+                if record.embedding is None and record.kind not in UNEMBEDDED:
+                    self._bare[record.id] = None
+                for tag in record.tags:
+                    self._tags.setdefault((record.owner, tag), {})[record.id] = None
                 self._lengths[self._last] = sum(words.values())
         shelves: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
         for number, record in searched:
@@ -67,7 +74,12 @@ class LocalMemoryStore:
         if number is not None:
             record = self._records[self._ids.pop(number)]
             self._words.remove(number, record.owner, indexed_words(record))
+            for tag in set(record.tags):
+                del self._tags[record.owner, tag][name]
+                if not self._tags[record.owner, tag]:
+                    del self._tags[record.owner, tag]
             del self._lengths[number]
+            self._bare.pop(name, None)
             if record.embedding:
                 self._vectors[record.owner, len(record.embedding)].remove([number])
 
@@ -94,13 +106,16 @@ class LocalMemoryStore:
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
         """Return memories without a vector of a model; see `MemoryStore.stale`."""
-        records = (
-            record
-            for record in self._matching(owner, None, (), False)
-            if record.kind not in UNEMBEDDED
-            and (record.embedding is None or (embedder is not None and record.embedder != embedder))
+        if embedder is None:
+            bare = (self._records[name] for name in self._bare)
+            return list(islice((record for record in bare if owner in (None, record.owner)), limit))
+        records = self._matching(owner, None, (), False)
+        other = (
+            each
+            for each in records
+            if each.kind not in UNEMBEDDED and (each.embedding is None or each.embedder != embedder)
         )
-        return list(islice(records, limit))
+        return list(islice(other, limit))
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
         """Replace vectors; see `MemoryStore.set_vectors`."""
@@ -204,7 +219,10 @@ class LocalMemoryStore:
     def _matching(
         self, owner: str | None, kind: str | None, tags: Sequence[str], archived: bool | None
     ) -> Iterator[MemoryRecord]:
-        for record in self._records.values():
+        records: Iterable[MemoryRecord] = self._records.values()
+        if owner is not None and tags and archived is False:
+            records = [self._records[name] for name in self._tags.get((owner, tags[0]), ())]
+        for record in records:
             if (
                 (owner is None or record.owner == owner)
                 and (kind is None or record.kind == kind)
