@@ -4,7 +4,7 @@
 - Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
   for one agent: `agent_memory`.
 - Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
-  by `words`, compared by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts;
+  by `words`, with stems by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts;
   `calibrating` measures what an embedder makes of related and unrelated ones.
 - Similarity of texts: `similar`, `tfidf`, `clusters`.
 - Problems: `auditing` finds them. `consolidating` merges memories by subject, `compressing` the old and

@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.stemming import is_stemming
 from ziggurat.memory.words import indexed_words
 
 TABLES = (
@@ -108,16 +110,26 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
 
 
 def upgrade(database: SqliteConnection) -> None:
-    """Create the tables; give those of earlier versions the columns and the index of words that they lack."""
+    """Create the tables; give those of earlier versions the columns and the index of words that they lack.
+
+    Raises:
+        MissingExtra: the index holds stems, and words have none here.
+    """
     columns = {row[1] for row in database.execute("PRAGMA table_info(memories)")}
     for column, kind in (("embedder", "TEXT NOT NULL DEFAULT ''"), ("length", "REAL NOT NULL DEFAULT 0")):
         if columns and column not in columns:
             database.execute(f"ALTER TABLE memories ADD COLUMN {column} {kind}")
     indexed = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memories_by_kind'").fetchall()
+    stemmed = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_stems'").fetchall()
+    if stemmed and not is_stemming():
+        raise MissingExtra("a file of memories that are indexed by the stems of words", "memory")
     for statement in TABLES:
         database.execute(statement)
-    if columns and "length" not in columns:
+    if is_stemming() and not stemmed:
+        database.execute("CREATE TABLE memory_stems (algorithm TEXT)")
+    if columns and ("length" not in columns or is_stemming() != bool(stemmed)):
         database.execute("DROP TABLE IF EXISTS memory_words")
+        database.execute("DELETE FROM memory_terms")
         for row in database.execute(f"SELECT {COLUMNS} FROM memories WHERE archived = 0").fetchall():  # noqa: S608
             write_words(database, row[0], record_of(row))
     elif columns and not indexed:
