@@ -354,5 +354,5 @@ CASES = [
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
     *over("memory.finding.pieces", query_pieces, TEXT),
     *over("memory.tfidf.TfIdf", weighted, TEXT),
-    *over("memory.tfidf.tfidf", lambda text: tfidf([text.split()]), TEXT),
+    *over("memory.tfidf.tfidf", lambda text: tfidf([text], str.split), TEXT),
 ]  # fmt: skip

@@ -1,18 +1,10 @@
 import math
+import sys
 
 import pytest
 
+from ziggurat.errors import MissingExtra
 from ziggurat.memory import TfIdf
-from ziggurat.memory.tfidf import tfidf
-
-
-def test_the_weight_of_words_by_hand() -> None:
-    one, two = tfidf([["tea", "tea", "hot"], ["the", "tea", "ann"]])
-    # tea is in both texts, hot in one of two
-    assert one == pytest.approx({"tea": 2 / 3 * math.log(1 + 2 / 3), "hot": 1 / 3 * math.log(1 + 2 / 2)})
-    assert one == pytest.approx({"tea": 0.340550, "hot": 0.231049}, abs=1e-6)
-    assert set(two) == {"the", "tea", "ann"}
-    assert tfidf([["tea"], []])[1] == {}
 
 
 def test_weights_by_hand() -> None:
@@ -58,3 +50,15 @@ def test_nothing_is_found_where_nothing_is() -> None:
     index.remove(1)
     index.remove(1)
     assert index.search("coffee") == []
+    index.add(2, "the of")
+    assert index.search("the coffee") == []
+    assert index.vector(2) == {}
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    index: TfIdf[int] = TfIdf()
+    index.add(1, "tea")
+    with pytest.raises(MissingExtra) as raised:
+        index.search("tea")
+    assert raised.value.extra == "memory"

@@ -67,16 +67,9 @@ def _points(records: Sequence[MemoryRecord]) -> Any:
 
         joined = b"".join(record.embedding or b"" for record in records)
         return np.frombuffer(joined, dtype="<f4").reshape(len(records), -1).astype(float)
-    import numpy as np
-    from scipy.sparse import csr_array
-
-    rows = tfidf([_WORD.findall(record.content.lower()) for record in records])
-    columns = {word: place for place, word in enumerate(sorted({word for row in rows for word in row}))}
-    weights = np.array([weight for row in rows for weight in row.values()], dtype=float)
-    # scikit-learn accepts no index type longer than 32 bits
-    words = np.array([columns[word] for row in rows for word in row], dtype=np.int32)
-    ends = np.cumsum([0, *map(len, rows)], dtype=np.int32)
-    return csr_array((weights, words, ends), shape=(len(rows), max(1, len(columns))))
+    texts = [record.content for record in records]
+    _, weigh = tfidf(texts, lambda text: _WORD.findall(text.lower()))
+    return weigh(texts)
 
 
 def _farthest(points: Any, count: int | None, within: float) -> list[int]:

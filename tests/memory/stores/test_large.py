@@ -109,7 +109,7 @@ async def test_the_work_of_the_store_in_this_process_does_not_grow_with_the_numb
             await memory.remember(f"fact {number}", kind="semantic", key=f"key {number}")
         lines = 0
 
-        def count(frame: FrameType, event: str, argument: object) -> object:
+        def count(frame: FrameType, event: str, argument: object) -> Any:
             nonlocal lines
             lines += event == "line"
             return count
