@@ -1,13 +1,24 @@
 """Error replies of providers become errors of the right kind."""
 
+import traceback
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
-from ziggurat.errors import ContextOverflow
+from tests.models.http.support import Asked, serving
+from tests.samples import pairs
+from ziggurat import Message, ModelRequest, Text
+from ziggurat.core import root
+from ziggurat.errors import ContextOverflow, ModelError
+from ziggurat.messages import Conversation
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
-from ziggurat.providers import DIALECTS
+from ziggurat.models.http.service import secrets_in
+from ziggurat.providers import DIALECTS, Provider
 
 OPENAI, ANTHROPIC = DIALECTS["openai"], DIALECTS["anthropic"]
+WIRES = ("openai", "openai-responses", "anthropic")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,41 @@ def test_keys_never_show(text: str) -> None:
     assert text.split()[-1].rpartition("=")[2] not in shown
 
 
-def test_the_key_that_was_sent_never_shows() -> None:
-    body = b'{"error": {"message": "odd-looking-0815 is wrong", "code": "odd-looking-0815"}}'
-    assert "0815" not in str(failure(401, {}, body, OPENAI, key="odd-looking-0815"))
+KEY = "odd/0815+aZ_bird-Q7"
+SAID: dict[str, Callable[[str], object]] = {
+    "fields": lambda said: {"error": {"message": f"bad {said}.", "type": said, "code": said, "param": said}},
+    "long": lambda said: {"error": {"message": "x" * 280 + said}},  # is cut off within the key
+    "text": str,
+    "page": lambda said: f"<html><title>{said}</title>{said}</html>",
+    "broken": lambda said: f"[{said}",
+    "headers only": lambda said: {},
+}
+
+
+async def test_no_error_shows_the_key_or_a_secret_header() -> None:
+    body, status = b"", ""
+
+    async def answer(asked: Asked) -> None:
+        assert KEY in asked.head
+        await asked.reply(body, status, location=f"/{KEY}", retry_after=KEY, x_request_id=KEY)
+
+    statuses = ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK")
+    async with serving(answer) as server:
+        for kind, status, wire, sent in pairs(SAID, statuses, WIRES, ("key", "header")):  # noqa: B007
+            said = SAID[kind](KEY)
+            body = said.encode() if isinstance(said, str) else msgspec.json.encode(said)
+            settings: dict[str, Any] = {"key": KEY} if sent == "key" else {"key": "", "headers": {"X-Token": KEY}}
+            model = Provider(DIALECTS[wire])("m", base_url=f"{server.url}/v1", **settings)
+            request = ModelRequest(Conversation([Message("user", (Text("x"),))]).view())
+            with pytest.raises(ModelError) as error:
+                await model(request, root())
+            await model.close()
+            seen = "".join(traceback.format_exception(error.value)) + repr(vars(error.value))
+            assert "0815" not in seen
+
+
+def test_secret_headers_and_fields_of_a_query_are_known_by_name() -> None:
+    headers = {"Authorization": "Bearer abc-123456789", "x-api-key": "def-123456789", "user-agent": "ziggurat"}
+    secrets = ("abc-123456789", "def-123456789", "ghi-123456789")
+    assert secrets_in(headers.items(), "api-version=1&key=ghi-123456789") == secrets
     assert redacted("nothing here") == "nothing here"

@@ -20,9 +20,8 @@ from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect, dialect_of
-from ziggurat.models.http.key_mask import mask_error, secrets_in
 from ziggurat.models.http.providers import base_of, key_of, transport_of
-from ziggurat.models.http.service import path_of
+from ziggurat.models.http.service import path_of, secrets_in
 from ziggurat.models.real import require_real_calls_allowed
 
 
@@ -153,6 +152,8 @@ class HttpEmbedder:
             try:
                 answer = await self._post(texts, ctx)
             except ModelError as error:
+                from ziggurat.models.http.failures import mask_error
+
                 mask_error(error, self._secrets)
                 raise
             vectors += _ordered(answer, len(texts), self.dialect.name)

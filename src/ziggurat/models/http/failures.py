@@ -16,6 +16,10 @@ from ziggurat.models.http.headers import duration, retry_after
 _LONGEST = 300  # characters of a provider's own text in a message
 _LOOKED_AT = 65536  # bytes of a body that are examined
 
+MASK = "[key]"
+_PART = 8
+"""The shortest beginning of a key that is masked."""
+
 _KEYS = re.compile(
     r"(?:(?:sk|pk|gsk|xai|csk|fw|hf|r8|tgp|pplx|key)[-_][A-Za-z0-9_\-]{6,}|AIza[A-Za-z0-9_\-]{16,})"
     r"(?:[A-Za-z0-9_\-/+%\\&#;=~.]*[A-Za-z0-9_\-/+=;])?"  # the rest of a key, however it is written
@@ -91,7 +95,6 @@ def failure(
     body: bytes | str,
     dialect: Dialect,
     *,
-    key: str = "",
     now: float | None = None,
 ) -> ModelError:
     """Return the error for a reply, of a kind that says how to handle it.
@@ -101,7 +104,6 @@ def failure(
         headers: The reply's headers, with names in lowercase.
         body: The body in any form: JSON of any shape, a web page, a text, or empty.
         dialect: The provider.
-        key: The API key that was sent; it is removed from the text wherever the provider repeats it.
         now: The time in POSIX seconds, for dates in headers; the system's by default.
     """
     body = body[:_LOOKED_AT]
@@ -112,12 +114,12 @@ def failure(
         fault = _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, RecursionError):
         fault = _Said(_plain(body))
-    return _error(status, headers, fault, dialect, key, time.time() if now is None else now)
+    return _error(status, headers, fault, dialect, time.time() if now is None else now)
 
 
-def failure_of(error: object, dialect: Dialect, *, status: int | None = None, key: str = "") -> ModelError:
+def failure_of(error: object, dialect: Dialect, *, status: int | None = None) -> ModelError:
     """Return the error for decoded JSON, such as the ``error`` of a stream's event."""
-    return _error(status, {}, _said(error), dialect, key, 0.0)
+    return _error(status, {}, _said(error), dialect, 0.0)
 
 
 def readable(body: bytes) -> str:
@@ -125,20 +127,29 @@ def readable(body: bytes) -> str:
     return _plain(body[:_LOOKED_AT].decode("utf-8", "replace"))[:_LONGEST]
 
 
-def redacted(text: str, key: str = "") -> str:
-    """Return a text with `key`, and anything that looks like a key, replaced."""
-    if len(key) > 3:
-        text = text.replace(key, "[key]")
-    return _KEYS.sub("[key]", text)
+def mask_error(error: BaseException, keys: tuple[str, ...]) -> None:
+    """Replace keys, and anything that looks like a key, in the text of an error and of its causes."""
+    # The provider's text may have been cut off in the middle of a key, so its first characters count as the key.
+    parts = [re.escape(key[:_PART]) + (r"[^\s\"'<>,;]*" if len(key) > _PART else "") for key in keys if len(key) > 3]
+    sent = re.compile("|".join(parts) or r"(?!)")
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        each.args = tuple(redacted(sent.sub(MASK, arg)) if isinstance(arg, str) else arg for arg in each.args)
+        each = each.__cause__ or each.__context__
 
 
-def _error(
-    status: int | None, headers: Mapping[str, str], fault: _Said, dialect: Dialect, key: str, now: float
-) -> ModelError:
+def redacted(text: str) -> str:
+    """Return a text with anything that looks like a key replaced."""
+    return _KEYS.sub(MASK, text)
+
+
+def _error(status: int | None, headers: Mapping[str, str], fault: _Said, dialect: Dialect, now: float) -> ModelError:
     kind = _kind(status, fault)
     what = "answered" if status is None or status == 200 else f"answered {status}"
-    marks = f" ({redacted(fault.marks, key)[:80]})" if fault.marks else ""
-    words = redacted(fault.message, key)
+    marks = f" ({redacted(fault.marks)[:80]})" if fault.marks else ""
+    words = redacted(fault.message)
     words = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
     text = f"{dialect.name} {what}{' with an error' if status in (None, 200) else ''}{marks}"
     text = f"{text}: {words}" if words else f"{text}, and says nothing more"

@@ -1,10 +1,11 @@
 """HttpModel: a model over HTTP, for all wire formats."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
@@ -17,7 +18,6 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.key_mask import KeyFilter, KeyMask, mask_error, mask_of, secrets_in
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
 from ziggurat.models.windows import window_of
@@ -29,6 +29,8 @@ _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 RETRY_COUNT = "x-retry-count"
 """The header with the number of earlier tries; absent in a first try."""
+
+_SECRET = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 _LONGEST_LINE = 1 << 25  # bytes of an event without end
 
@@ -137,26 +139,26 @@ class HttpModel:
             headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
         if ctx.tries and self._counts:
             headers = (*headers, (RETRY_COUNT, str(ctx.tries)))
-        secrets = (key, *self._secrets)
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
-            return await self._answer(reply, ctx, stream, secrets)
+            return await self._answer(reply, ctx, stream)
         except ModelError as error:
-            mask_error(error, secrets)
+            from ziggurat.models.http.failures import mask_error
+
+            mask_error(error, (key, *self._secrets))
             raise
 
-    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool, secrets: tuple[str, ...]) -> ModelResponse:
+    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool) -> ModelResponse:
         whole = False
         try:
             if not 200 <= reply.status < 300:
                 raise await self._failure(reply, ctx)
-            mask = mask_of(*secrets)
             if stream:
-                response = await self._streamed(reply, ctx, mask)
+                response = await self._streamed(reply, ctx)
             else:
                 response = self._plain(await reply.read(), reply)
             whole = True
-            return response if mask is None else mask.struct(response)
+            return response
         finally:
             await reply.end(whole=whole)
 
@@ -178,24 +180,20 @@ class HttpModel:
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
-    async def _streamed(self, reply: HttpReply, ctx: Context, mask: KeyMask | None) -> ModelResponse:
+    async def _streamed(self, reply: HttpReply, ctx: Context) -> ModelResponse:
         reader = self._wire.Reader(self.dialect)
-        masked = None if mask is None else KeyFilter(mask)
         try:
             data = await _opening(reply)
             if data.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<"):
-                await self._events(data, reply, EventParser(), reader, masked, ctx)
+                await self._events(data, reply, EventParser(), reader, ctx)
                 data = b""
         except ModelError as error:
             if error.kind in ("connection", "timeout"):
                 _cut(reader, error)
             raise
         if not data:
-            for delta in () if masked is None else masked.flush():
-                await ctx.emit(Delta(ctx.path, delta))
             return reader.finish()
         response = self._plain(data + await reply.read(), reply)  # a plain reply, although a stream was requested
-        response = response if mask is None else mask.struct(response)
         await _tell(response, ctx)
         return response
 
@@ -205,15 +203,13 @@ class HttpModel:
         reply: HttpReply,
         parser: EventParser,
         reader: StreamReader,
-        masked: KeyFilter | None,
         ctx: Context,
     ) -> None:
         emit, path, push = ctx.emit, ctx.path, reader.push
         while True:
             events = parser.feed(data) if data else parser.close()
             for event in events:
-                deltas = push(event)
-                for delta in deltas if masked is None else masked.all(deltas):
+                for delta in push(event):
                     await emit(Delta(path, delta))
             if not data:
                 return
@@ -256,6 +252,12 @@ class HttpModel:
 
     def __repr__(self) -> str:
         return f"{self.dialect.name}({self.model!r})"
+
+
+def secrets_in(headers: Iterable[tuple[str, str]], query: str) -> tuple[str, ...]:
+    """Return the values of headers and of fields of a URL's query that by their names are secret."""
+    fields = [*headers, *parse_qsl(query)]
+    return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
 
 
 def path_of(dialect: Dialect) -> str:
