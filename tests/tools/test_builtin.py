@@ -25,6 +25,7 @@ def test_echo() -> None:
         ("1 / 3 * 3", 1), ("7 // 2", 3), ("-7 // 2", -4), ("-7 % 3", 2), ("7.5 % 2", 1.5), ("--3", 3), ("+3 - -3", 6),
         ("1e3", 1000), ("1.5e-1", 0.15), (".5 + 5.", 5.5), ("4 ** 0.5", 2), ("0 ** 0", 1), ("(-1) ** 1,000,001", -1),
         ("2 ** 13999", 2**13999), ("10 ** 100 - 1", 10**100 - 1), ("  ( 1 )  ", 1),
+        ("+".join("1" * 1000), 1000), ("007 + 1", 8), ("1 +\n2", 3), ("2 ** 0.5 // 1", 1), ("0 ** 9999999999", 0),
     ],
 )  # fmt: skip
 def test_calculator(expression: str, value: float) -> None:
@@ -34,35 +35,25 @@ def test_calculator(expression: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "text"),
+    ("expression", "noun"),
     [
-        ("", "the expression is empty"), ("   ", "the expression is empty"),
-        ("1 / 0", "division by zero at character 3"), ("1 // (2 - 2)", "division by zero at character 3"),
-        ("4 % 0", "division by zero at character 3"), ("0 ** -1", "division by zero at character 3"),
-        ("2 +", "expected a number at the end (character 4)"),
-        ("2 + * 3", "expected a number instead of '*' at character 5"),
-        ("2 (3)", "expected an operator before '(' at character 3"),
-        ("2 3", "expected an operator before '3' at character 3"),
-        ("(2", "the parenthesis at character 1 is not closed"),
-        ("2)", "expected the end instead of ')' at character 2"),
-        ("12 * 7 =", "expected the end instead of '=' at character 8"),
-        ("1 + 1; import os", "expected the end instead of ';' at character 6"),
-        ("sqrt(4)", "'sqrt' at character 1 is not known"),
-        ("__import__('os')", "'__import__' at character 1 is not known"), ("1,00", "instead of ',' at character 2"),
-        ("1..2", "'.2' at character 3"), ("9 ** 9 ** 9", "too large at character 3"),
-        ("2 ** 14000", "too large at character 3"), ("0.5 ** 20000", "too large at character 5"),
-        ("1e9999", "the number at character 1 is too large"),
-        ("1e99999999999999999999", "the number at character 1 is too large"),
-        ("1e400 / 3", "fraction too large to write"), ("1e300 ** 1.5", "too large at character 7"),
-        ("(-8) ** 0.5", "no real value (character 6)"),
-        ("(" * 60 + "1" + ")" * 60, "more than 50 levels deep at character 51"),
-        ("-" * 100 + "1", "more than 50 levels deep"), ("1" * (MAX_LENGTH + 1), f"at most {MAX_LENGTH} are allowed"),
+        ("", "empty"), ("   ", "empty"), ("1 / 0", "zero"), ("1 // (2 - 2)", "zero"), ("4 % 0", "zero"),
+        ("0 ** -1", "zero"), ("2 ** 0.5 / 0", "zero"), ("2 +", "valid"), ("2 + * 3", "valid"), ("2 (3)", "operator"),
+        ("()", "number"), ("2 3", "valid"), ("1..2", "valid"), ("(2", "never closed"), ("2)", "unmatched"),
+        ("1) + (2", "unmatched"), ("12 * 7 =", "'='"), ("1 + 1; import os", "';'"), ("sqrt(4)", "'sqrt'"),
+        ("n0", "'n'"), ("__import__('os')", "'__import__'"), ("1,00", "','"), ("1_000", "'_'"), ("0x10", "'x'"),
+        ("9 ** 9 ** 9", "too large"), ("2 ** 14000", "too large"), ("0.5 ** 20000", "too large"),
+        ("1e9999", "too large"), ("1e99999999999999999999", "too large"), ("1e400 / 3", "too large"),
+        ("1e300 ** 1.5", "too large"), ("(-8) ** 0.5", "real value"), ("-" * 100 + "1", "deep"),
+        ("(" * 999 + "1" + ")" * 999, "parentheses"), ("2 ** (" * 99 + "1" + ")" * 99, "deep"),
+        ("-" * 1999 + "1", "deep"),
+        ("1" * (MAX_LENGTH + 1), str(MAX_LENGTH)),
     ],
 )  # fmt: skip
-def test_calculator_refuses(expression: str, text: str) -> None:
+def test_calculator_refuses(expression: str, noun: str) -> None:
     with pytest.raises(InvalidArguments) as caught:
         calculator(expression)
-    assert text in str(caught.value)
+    assert noun in str(caught.value)
 
 
 def test_a_long_chain_of_powers_of_products_is_bounded() -> None:

@@ -1,8 +1,12 @@
 """Evaluate arithmetic from text without ``eval``: exact, and bounded in time and memory."""
 
+import ast
 import math
+import operator
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from ziggurat.core.errors import InvalidArguments
 
@@ -10,23 +14,16 @@ MAX_LENGTH = 2000
 """Characters an expression may have."""
 
 MAX_DEPTH = 50
-"""How deep parentheses, signs and powers may be nested."""
+"""How deep signs, powers and right operands may be nested."""
 
 MAX_BITS = 14_000
 """Bits of the largest whole number, just below Python's default limit for printing (4,300 digits)."""
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
-    r"|(?P<sign>\*\*|//|[-+*/%^()\u00d7\u00f7\u2212])|(?P<word>\w+)|(?P<other>\S))",
-    re.ASCII,
-)
-_SAME = {"\u00d7": "*", "\u00f7": "/", "\u2212": "-", "^": "**"}
-_SIGNS = "+ - * / // % ** ( )"
-_POWER = 4
-_BINARY = {"+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "**": _POWER}
-_SIGN = 3
+_NUMBER = re.compile(r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII)
+_UNKNOWN = re.compile(r"\w+|[^\s()+*/%-]")
+_SAME = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-", "^": "**"})
 
-Number = int | Fraction | float
+Number = Fraction | float
 
 
 def evaluate(expression: str) -> int | float:
@@ -37,148 +34,99 @@ def evaluate(expression: str) -> int | float:
     with a fractional exponent is rounded on the way. The operators bind as in Python.
 
     Raises:
-        InvalidArguments: it is not an expression, divides by zero or grows too large; the message names the position,
-            counted from 1.
+        InvalidArguments: it is not an expression, divides by zero or grows too large.
     """
     if len(expression) > MAX_LENGTH:
         raise InvalidArguments(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
-    value = _Parser(expression).whole()
-    if isinstance(value, Fraction):
-        if value.denominator == 1:
-            return value.numerator
-        try:
-            return float(value)
-        except OverflowError:
-            raise InvalidArguments("the result is a fraction too large to write; use // for whole numbers") from None
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
-
-
-class _Parser:
-    """Precedence climbing over the tokens of one expression."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens = [
-            (kind, _SAME.get(match[kind], match[kind]), match.start(kind) + 1)
-            for match in _TOKEN.finditer(text)
-            if (kind := match.lastgroup)
-        ]
-        self.tokens.append(("end", "", len(text) + 1))
-        self.index = 0
-        self.depth = 0
-
-    def whole(self) -> Number:
-        if self.tokens[0][0] == "end":
-            raise InvalidArguments("the expression is empty; write one such as 12 * (7 + 5)")
-        value = self.climb(1)
-        kind, text, position = self.tokens[self.index]
-        if kind != "end":
-            expected = "an operator before" if kind == "number" or text == "(" else "the end instead of"
-            raise InvalidArguments(f"expected {expected} {text!r} at character {position}")
-        return value
-
-    def climb(self, lowest: int) -> Number:
-        """Parse and apply the operators that bind at least this tightly."""
-        left = self.operand()
-        while (strength := _BINARY.get(self.tokens[self.index][1], 0)) >= lowest:
-            _, operator, position = self.tokens[self.index]
-            self.index += 1
-            # A power groups to the right, and its exponent may have a sign: 2 ** -1.
-            right = self.deeper(_SIGN, position) if operator == "**" else self.climb(strength + 1)
-            left = _apply(operator, left, right, position)
-        return left
-
-    def deeper(self, lowest: int, position: int) -> Number:
-        if self.depth >= MAX_DEPTH:
-            raise InvalidArguments(f"nested more than {MAX_DEPTH} levels deep at character {position}")
-        self.depth += 1
-        value = self.climb(lowest)
-        self.depth -= 1
-        return value
-
-    def operand(self) -> Number:
-        kind, text, position = self.tokens[self.index]
-        self.index += 1
-        if kind == "number":
-            return _number(text, position)
-        if text in ("+", "-"):
-            value = self.deeper(_SIGN, position)
-            return -value if text == "-" else value
-        if text == "(":
-            value = self.deeper(1, position)
-            if self.tokens[self.index][1] != ")":
-                raise InvalidArguments(f"the parenthesis at character {position} is not closed")
-            self.index += 1
-            return value
-        if kind == "end":
-            raise InvalidArguments(f"expected a number at the end (character {position})")
-        if kind == "word":
-            raise InvalidArguments(f"{text!r} at character {position} is not known; only numbers and {_SIGNS}")
-        raise InvalidArguments(f"expected a number instead of {text!r} at character {position}")
-
-
-def _number(text: str, position: int) -> Number:
-    digits, _, exponent = text.replace(",", "").lower().partition("e")
-    if not exponent and "." not in digits:
-        return _bounded(int(digits), position)
-    if len(exponent) > 5 or abs(int(exponent or 0)) > MAX_BITS // 4:
-        raise InvalidArguments(f"the number at character {position} is too large or too small")
-    return _bounded(Fraction(digits.rstrip(".") or "0") * Fraction(10) ** int(exponent or 0), position)
-
-
-def _apply(operator: str, left: Number, right: Number, position: int) -> Number:
-    if right == 0 and operator in ("/", "//", "%"):
-        raise InvalidArguments(f"division by zero at character {position}")
+    text = " ".join(expression.translate(_SAME).split())
+    if not text:
+        raise InvalidArguments("the expression is empty; write one such as 12 * (7 + 5)")
+    if unknown := _UNKNOWN.search(_NUMBER.sub(" ", text)):
+        raise InvalidArguments(f"{unknown[0]!r} is unknown; only numbers and + - * / // % ** ( ) are allowed")
+    # Python would round decimal numbers, so each is a name while Python parses the rest.
+    numbers = [_number(match) for match in _NUMBER.finditer(text)]
+    names = iter(range(len(numbers)))
     try:
-        if operator == "**":
-            return _power(left, right, position)
-        value: Number
-        if operator == "+":
-            value = left + right
-        elif operator == "-":
-            value = left - right
-        elif operator == "*":
-            value = left * right
-        elif operator == "/":
-            value = left / right if isinstance(left, float) or isinstance(right, float) else Fraction(left) / right
-        elif operator == "//":
-            value = left // right
-        else:
-            value = left % right
+        tree = ast.parse(_NUMBER.sub(lambda _: f" n{next(names)} ", text).strip(), mode="eval")
+    except SyntaxError as error:
+        raise InvalidArguments(f"the expression is not valid: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise _too_deep() from None
+    try:
+        value = _value(tree.body, numbers, 0)
+        if isinstance(value, Fraction):
+            return value.numerator if value.denominator == 1 else float(value)
+    except ZeroDivisionError:
+        raise InvalidArguments("division by zero") from None
     except OverflowError:
-        raise _too_large(position) from None
-    return _bounded(value, position)
+        raise _too_large() from None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _power(base: Number, exponent: Number, position: int) -> Number:
-    if base == 0 and exponent < 0:
-        raise InvalidArguments(f"division by zero at character {position}: 0 to a negative power")
-    if isinstance(exponent, Fraction) and exponent.denominator == 1:
-        exponent = exponent.numerator
-    if isinstance(exponent, int) and not isinstance(base, float):
-        if base in (0, 1):
-            return base if exponent else 1
-        if base == -1:
-            return 1 if exponent % 2 == 0 else -1
-        if (_bits(base) - 1) * abs(exponent) > MAX_BITS:
-            raise _too_large(position)
-        return _bounded(Fraction(base) ** exponent, position)
-    if base < 0 and exponent % 1:
-        raise InvalidArguments(f"a negative number to a fractional power has no real value (character {position})")
-    return _bounded(float(base) ** float(exponent), position)
+def _number(match: re.Match[str]) -> Fraction:
+    exponent = match["exponent"] or "0"
+    if len(exponent) > 5 or abs(int(exponent)) > MAX_BITS // 4:
+        raise InvalidArguments("a number is too large or too small")
+    return Fraction(match[0].replace(",", ""))
 
 
-def _bits(value: int | Fraction) -> int:
-    return max(value.numerator.bit_length(), value.denominator.bit_length())
-
-
-def _bounded(value: Number, position: int) -> Number:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _too_large(position)
-    elif _bits(value) > MAX_BITS:
-        raise _too_large(position)
+def _value(node: ast.expr, numbers: list[Fraction], depth: int) -> Number:
+    if depth > MAX_DEPTH:
+        raise _too_deep()
+    row = []
+    while isinstance(node, ast.BinOp):  # a sum of a thousand numbers is nested a thousand times, to the left
+        row.append(node)
+        node = node.left
+    value: Number
+    if isinstance(node, ast.Name):
+        value = _bounded(numbers[int(node.id[1:])])
+    elif isinstance(node, ast.UnaryOp):
+        value = _value(node.operand, numbers, depth + 1)
+        value = -value if isinstance(node.op, ast.USub) else value
+    else:
+        raise InvalidArguments("the expression is not valid: an operator or a number is missing")
+    for each in reversed(row):
+        value = _bounded(_OPERATORS[type(each.op)](value, _value(each.right, numbers, depth + 1)))
     return value
 
 
-def _too_large(position: int) -> InvalidArguments:
-    return InvalidArguments(f"the number is too large at character {position} (at most {MAX_BITS} bits)")
+def _power(base: Number, exponent: Number) -> Number:
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        if (_bits(base) - 1) * abs(exponent) > MAX_BITS:
+            raise _too_large()
+        return Fraction(base**exponent.numerator)
+    power = float(base) ** float(exponent)
+    if isinstance(power, complex):
+        raise InvalidArguments("a negative number to a fractional power has no real value")
+    return float(power)
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+
+
+def _bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
+
+
+def _bounded(value: Number | int) -> Number:
+    if isinstance(value, int):
+        value = Fraction(value)
+    if _bits(value) > MAX_BITS if isinstance(value, Fraction) else not math.isfinite(value):
+        raise _too_large()
+    return value
+
+
+def _too_large() -> InvalidArguments:
+    return InvalidArguments(f"the number is too large (at most {MAX_BITS} bits)")
+
+
+def _too_deep() -> InvalidArguments:
+    return InvalidArguments(f"the expression is nested more than {MAX_DEPTH} levels deep")
