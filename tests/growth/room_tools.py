@@ -1,5 +1,6 @@
 """The readers, validators and renderers of `tools`, `agents`, `calls` and `observe`."""
 
+import io
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from ziggurat.core.similar import similar
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.caller import answer_in_text
 from ziggurat.messages.formatting import call_text, result_text, shortened
-from ziggurat.observe.line_wrapper import LineWrapper
+from ziggurat.observe.screen import Screen
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
@@ -79,12 +80,14 @@ def told(signature: Signature, text: str) -> None:
             raise AssertionError(f"an error of {len(str(error)):,} characters") from error
 
 
-def wrapped(width: int | None) -> Any:
+def streamed(terminal: bool) -> Any:
     def run(letters: list[str]) -> None:
-        wrapper = LineWrapper(lambda text: None, width=width, indent=2)
+        screen = Screen(io.StringIO(), terminal=terminal, width=80)
+        screen.open()
         for letter in letters:
-            wrapper.push(letter)
-        wrapper.end_line()
+            screen.speak(letter, 2, "")
+        screen.end_line()
+        screen.close()
 
     return run
 
@@ -143,11 +146,11 @@ CASES = [
     *over("messages.formatting.shortened", shortened, TEXT),
     *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("messages.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
-    *[Case("observe.line_wrapper.LineWrapper", f"{each} in letters", pieces(each), wrapped(80), reach=32_000)
+    *[Case("observe.screen.Screen.speak", f"{each} in letters", pieces(each), streamed(True), reach=32_000)
       for each in ("newlines", "blanks", "lines", "one_word", "words")],
-    *[Case("observe.line_wrapper.LineWrapper", f"{each} unbounded", pieces(each), wrapped(None))
+    *[Case("observe.screen.Screen.speak", f"{each} to a file", pieces(each), streamed(False))
       for each in TEXT[:3]],
-    *over("observe.line_wrapper.LineWrapper", lambda text: wrapped(80)([text]), TEXT),
+    *over("observe.screen.Screen.speak", lambda text: streamed(True)([text]), TEXT),
 ]  # fmt: skip
 
 

@@ -3,9 +3,12 @@
 import io
 import re
 import sys
+import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ziggurat import Agent, Approve, Deny, Event, ModelResponse, Modify, ToolCall, ToolResult, Usage, stack
 from ziggurat.agents import PendingItem
@@ -249,6 +252,63 @@ def test_lines_on_a_terminal_keep_within_its_width(monkeypatch: pytest.MonkeyPat
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
     assert max(map(len, text.splitlines())) <= 60
     assert text.count("answer") < 10
+
+
+def on_screen(output: str) -> list[str]:
+    """Return the lines of a terminal after an output that moves up and erases lines, without trailing spaces."""
+    lines, at = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n|[^\x1b\r\n]+", output):
+        if part == "\n":
+            at += 1
+            lines += [""] * (at + 1 - len(lines))
+        elif part == "\x1b[1A":
+            at -= 1
+        elif part == "\x1b[2K":
+            lines[at] = ""
+        elif part[0] not in "\x1b\r":
+            lines[at] += part
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n").split("\n")
+
+
+STREAMED = st.lists(st.text(alphabet="ab \n\r", max_size=8), min_size=1, max_size=12)
+
+
+@given(STREAMED, st.sampled_from([None, 12, 20]))
+def test_how_a_streamed_text_is_cut_into_pieces_does_not_show(pieces: list[str], width: int | None) -> None:
+    text = "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        outputs = [
+            shown(*STARTED[:2], *(delta("t/a/model", each) for each in said), terminal=width is not None, width=width)
+            for said in (pieces, [text])
+        ]
+    cut, whole = ([line.split() for line in on_screen(output)] for output in outputs)
+    assert cut == whole
+    if "\r" not in text:
+        assert "".join(word for line in whole[1:] for word in line) == "".join(text.split())
+
+
+@pytest.mark.parametrize(("width", "lines"), [(None, ["  one two three"]), (12, ["  one two", "  three"])])
+def test_streamed_lines_are_indented(monkeypatch: pytest.MonkeyPatch, width: int | None, lines: list[str]) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    text = "\n  zero\n\none two three"
+    output = shown(*STARTED[:2], *(delta("t/a/model", each) for each in text), terminal=width is not None, width=width)
+    assert on_screen(output) == ["  a:", "  zero", "", *lines]
+
+
+def test_an_unfinished_line_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown_now = threading.Event()
+
+    class Watched(io.StringIO):
+        def write(self, text: str) -> int:
+            if "unfinished" in text:
+                shown_now.set()
+            return super().write(text)
+
+    with ConsoleView(Watched(), terminal=True, width=40) as view:
+        view(delta("t/model", "unfinished"))
+        assert shown_now.wait(10)
 
 
 def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Listeners: they report the events of a run and change nothing.
 
-- On a terminal or in a notebook: `console`, written to a `screen`; `line_wrapper` wraps text that streams in,
-  `multiplexer` shows several models that stream at the same time.
+- On a terminal or in a notebook: `console`, written to a `screen`; `multiplexer` shows several models that stream
+  at the same time.
 - As lines of JSON: `jsonl`. As costs: `price`. Which run a log record is of, and log records as JSON: `logs`.
 - As a tree of its calls, made of its record: `tree`, of nodes (`run_node`), drawn by `tree_drawing`.
 - As spans and metrics of OpenTelemetry: `otel`, with `otel_attributes` and `otel_metrics`. As metrics in memory:

@@ -132,7 +132,10 @@ class ConsoleView:
 
     @singledispatchmethod
     def _show(self, event: Event) -> None:
-        """Ignore events without a handler below, such as those of middleware hooks."""
+        """Show an event as a line; events without one, such as those of middleware hooks, are ignored."""
+        text, style, more = _notice(event)
+        if text:
+            self._line(event.path, (text, style), more=more)
 
     @_show.register
     def _agent_started(self, event: events.AgentStarted) -> None:
@@ -178,11 +181,6 @@ class ConsoleView:
             self.screen.line((f"{mark} ", style), (figures, "dim"))
 
     @_show.register
-    def _handed_off(self, event: events.HandedOff) -> None:
-        reason = f": {shortened(event.reason)}" if event.reason else ""
-        self._line(event.path, (f"{event.source} hands over to {event.target}{reason}", "cyan"))
-
-    @_show.register
     def _step_started(self, event: events.StepStarted) -> None:
         _, name = self._place(event.path)
         total = f" · {self._used.total:,} tokens so far" if self._used.total and not name else ""
@@ -218,10 +216,6 @@ class ConsoleView:
         self._last = path
 
     @_show.register
-    def _tool_delta(self, event: events.ToolDelta) -> None:
-        self._line(event.path, (f"{event.name}: {shortened(event.text)}", "dim"), more=_INDENT)
-
-    @_show.register
     def _tool_ended(self, event: events.ToolEnded) -> None:
         call = self._calls.pop(event.path, None)
         if call is None or self._last != event.path:
@@ -252,84 +246,67 @@ class ConsoleView:
         wait = f" in {duration(event.delay)}" if event.delay else " now"
         self._line(event.path, (f"↻ try {event.attempt} failed, again{wait}: {shortened(event.error, 300)}", "yellow"))
 
-    @_show.register
-    def _cache_hit(self, event: CacheHit) -> None:
-        self._line(event.path, ("answered from a cache", "dim"))
 
-    @_show.register
-    def _memory_recalled(self, event: events.MemoryRecalled) -> None:
-        memories = shortened("; ".join(event.memories), 300)
-        self._line(event.path, (f"recalled of {event.owner}: {memories}", "dim"))
+def _notice(event: Event) -> tuple[str, str, int]:
+    """Return the line for an event that needs no more than one, its style, and how much further it is indented."""
+    match event:
+        case events.HandedOff():
+            reason = f": {shortened(event.reason)}" if event.reason else ""
+            return f"{event.source} hands over to {event.target}{reason}", "cyan", 0
+        case events.ToolDelta():
+            return f"{event.name}: {shortened(event.text)}", "dim", _INDENT
+        case CacheHit():
+            return "answered from a cache", "dim", 0
+        case events.MemoryRecalled():
+            return f"recalled of {event.owner}: {shortened('; '.join(event.memories), 300)}", "dim", 0
+        case events.MemoryStored():
+            return f"remembered for {event.owner}: {shortened('; '.join(event.memories), 300)}", "dim", 0
+        case Queued():
+            wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
+            return f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim", 0
+        case Joined():
+            return "waits for the same call, which is in progress", "dim", 0
+        case events.ApprovalRequested() if event.item.stage == "question":
+            return f"‖ asks: {event.item.reason}", "yellow", _INDENT
+        case events.ApprovalRequested():
+            why = f" ({event.item.reason})" if event.item.reason else ""
+            return f"‖ needs approval{why}: {call_text(event.item.call)}", "yellow", _INDENT
+        case events.ApprovalDecided():
+            return _decided(event.decision), "yellow", _INDENT
+    text = _warning(event)
+    return text and f"■ {shortened(text, 600)}", "yellow", 0
 
-    @_show.register
-    def _memory_kept(self, event: events.MemoryStored) -> None:
-        memories = shortened("; ".join(event.memories), 300)
-        self._line(event.path, (f"remembered for {event.owner}: {memories}", "dim"))
 
-    @_show.register
-    def _queued(self, event: Queued) -> None:
-        wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
-        self._line(event.path, (f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim"))
+def _decided(decision: object) -> str:
+    match decision:
+        case Approve():
+            return "approved"
+        case Deny():
+            return f"denied: {decision.reason}"
+        case Modify():
+            return f"approved with other arguments: {shortened(decision.text)}"
+        case Happened():
+            return f"it did happen: {shortened(decision.result)}"
+        case Answer():
+            return f"answered: {shortened(str(decision.value))}"
+    return "it did not happen, and is run now"
 
-    @_show.register
-    def _joined(self, event: Joined) -> None:
-        self._line(event.path, ("waits for the same call, which is in progress", "dim"))
 
-    @_show.register
-    def _approval_requested(self, event: events.ApprovalRequested) -> None:
-        if event.item.stage == "question":
-            self._line(event.path, (f"‖ asks: {event.item.reason}", "yellow"), more=_INDENT)
-            return
-        why = f" ({event.item.reason})" if event.item.reason else ""
-        self._line(event.path, (f"‖ needs approval{why}: {call_text(event.item.call)}", "yellow"), more=_INDENT)
-
-    @_show.register
-    def _approval_decided(self, event: events.ApprovalDecided) -> None:
-        if isinstance(event.decision, Approve):
-            text = "approved"
-        elif isinstance(event.decision, Deny):
-            text = f"denied: {event.decision.reason}"
-        elif isinstance(event.decision, Modify):
-            text = f"approved with other arguments: {shortened(event.decision.text)}"
-        elif isinstance(event.decision, Happened):
-            text = f"it did happen: {shortened(event.decision.result)}"
-        elif isinstance(event.decision, Answer):
-            text = f"answered: {shortened(str(event.decision.value))}"
-        else:
-            text = "it did not happen, and is run now"
-        self._line(event.path, (text, "yellow"), more=_INDENT)
-
-    # -- warnings ------------------------------------------------------------------------------------------------
-
-    def _warn(self, path: str, text: str) -> None:
-        self._line(path, (f"■ {shortened(text, 600)}", "yellow"))
-
-    @_show.register
-    def _warned(self, event: events.Warned) -> None:
-        self._warn(event.path, event.text)
-
-    @_show.register
-    def _loop_warning(self, event: events.LoopWarning) -> None:
-        self._warn(event.path, f"{event.tool} was called {event.count} times in the same way")
-
-    @_show.register
-    def _circuit_changed(self, event: CircuitChanged) -> None:
-        before, after = (state.replace("_", " ") for state in (event.before, event.after))
-        self._warn(event.path, f"circuit breaker {event.circuit!r}: {before} → {after}")
-
-    @_show.register
-    def _under_pressure(self, event: UnderPressure) -> None:
-        self._warn(event.path, f"{event.depth} calls are under way; from {event.hard} on calls are refused")
-
-    @_show.register
-    def _tool_abandoned(self, event: events.ToolAbandoned) -> None:
-        left = plural(event.leaked, "call")
-        self._warn(event.path, f"{event.name} did not stop when it was cancelled and was abandoned ({left} so far)")
-
-    @_show.register
-    def _diverged(self, event: Diverged) -> None:
-        self._warn(
-            event.path,
-            f"{event.what} differs from the record, which is used: {shortened(event.recorded)} was recorded, "
-            f"{shortened(event.asked)} was asked",
-        )
+def _warning(event: Event) -> str:
+    match event:
+        case events.Warned():
+            return event.text
+        case events.LoopWarning():
+            return f"{event.tool} was called {event.count} times in the same way"
+        case CircuitChanged():
+            before, after = (state.replace("_", " ") for state in (event.before, event.after))
+            return f"circuit breaker {event.circuit!r}: {before} → {after}"
+        case UnderPressure():
+            return f"{event.depth} calls are under way; from {event.hard} on calls are refused"
+        case events.ToolAbandoned():
+            left = plural(event.leaked, "call")
+            return f"{event.name} did not stop when it was cancelled and was abandoned ({left} so far)"
+        case Diverged():
+            recorded, asked = shortened(event.recorded), shortened(event.asked)
+            return f"{event.what} differs from the record, which is used: {recorded} was recorded, {asked} was asked"
+    return ""

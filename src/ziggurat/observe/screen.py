@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, TextIO
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.visible import visible
-from ziggurat.observe.line_wrapper import LineWrapper
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.containers import Lines
     from rich.live import Live
+    from rich.text import Text
 
 _PLAIN = str.maketrans({"●": "*", "→": "->", "✓": "+", "✗": "x", "■": "!", "↻": "~", "·": "|", "…": "~", "‖": "?"})
 _FRAMES_PER_SECOND = 10
@@ -58,9 +60,15 @@ class Screen:
         self.terminal = terminal
         self._moves = terminal and not notebook and not self.console.is_dumb_terminal
         self._live: Live | None = None
+        self._pieces: list[str] = []
+        self._current = (0, "")
         self._open = False
         self._broken = False
         self._narrow = "utf" not in (getattr(self._file, "encoding", None) or "utf-8").lower()
+
+    @property
+    def _live_now(self) -> bool:
+        return self._open and self._moves and not self._broken
 
     @property
     def width(self) -> int:
@@ -82,28 +90,54 @@ class Screen:
 
         text = Text.assemble(*((self._fit(visible(piece)), style) for piece, style in pieces))
         try:
-            width = max(10, self.console.width - indent)
-            for part in text.wrap(self.console, width) if self.terminal else [text]:
+            for part in self._wrapped(text, indent) if self.terminal else [text]:
                 self.console.print(Text(" " * indent) + part, soft_wrap=True)
             self._file.flush()
         except (OSError, ValueError):
             self._broken = True
 
-    def flow(self, indent: int, style: str) -> LineWrapper:
-        """Return a wrapper that makes streamed text visible; call `rest` first: there is no spinner meanwhile."""
-        from rich.cells import cell_len
-
-        width = self.console.width if self.terminal else None
-        return LineWrapper(lambda text: self._write(text, style), indent=indent, width=width, measure=cell_len)
-
-    def _write(self, text: str, style: str) -> None:
-        if self._broken:
+    def speak(self, piece: str, indent: int, style: str) -> None:
+        """Add a piece to the current line of a streamed text; what is complete is written, the rest is shown live."""
+        self._current = (indent, style)
+        self._pieces.append(piece)
+        if not self._live_now and "\n" not in piece:
             return
-        try:
-            self.console.out(self._fit(text), style=style or None, highlight=False, end="")
-            self._file.flush()
-        except (OSError, ValueError):
-            self._broken = True
+        text = "".join(self._pieces)
+        whole = text.removesuffix("\r")  # a line break may end in the next piece
+        *lines, rest = self._broken_into_lines(visible(whole), indent)
+        for each in lines:
+            self.line((each, style), indent=indent if each else 0)
+        self._pieces = [rest + text[len(whole) :]]
+        if self._live_now:
+            from rich.padding import Padding
+            from rich.text import Text
+
+            self._show(Padding(Text(self._fit(rest), style), (0, 0, 0, indent)))
+
+    def end_line(self) -> None:
+        """Write the rest of a streamed text as a line, so that other output can follow."""
+        indent, style = self._current
+        rest = visible("".join(self._pieces).removesuffix("\r")).rstrip()
+        if self._pieces:
+            self._show(None)
+        if rest:
+            self.line((rest, style), indent=indent)
+        self._pieces = []
+
+    def _broken_into_lines(self, text: str, indent: int) -> list[str]:
+        """Return the complete lines of a streamed text, and what may go on."""
+        if not self._live_now:
+            return text.split("\n")
+        from rich.text import Text
+
+        text = text.replace("\t", "    ")
+        text = text[: len(text.rstrip(" ")) + self.console.width]  # more spaces make no difference
+        lines = [each.plain for each in self._wrapped(Text(text), indent)]
+        # Spaces at the end of the last line may be left out there: then the next piece decides.
+        return [each.rstrip() for each in lines[:-1]] + lines[-1:] if text.endswith(lines[-1]) else [text]
+
+    def _wrapped(self, text: "Text", indent: int) -> "Lines":
+        return text.wrap(self.console, max(10, self.console.width - indent))
 
     def _fit(self, text: str) -> str:
         """Return a text in the characters that the file's encoding has."""
@@ -114,36 +148,38 @@ class Screen:
 
     def busy(self, text: str) -> None:
         """Show a spinner with a text below the last line, if the terminal supports it."""
-        if not self._open or not self._moves or self._broken:
-            return
-        from rich.live import Live
-        from rich.spinner import Spinner
-        from rich.text import Text
+        if self._live_now:
+            from rich.spinner import Spinner
+            from rich.text import Text
 
-        spinner = Spinner("line" if self._narrow else "dots", Text(self._fit(visible(text)), "dim"), style="cyan")
-        if self._live is not None:
-            self._live.update(spinner)
-            return
-        self._live = Live(
-            spinner,
-            console=self.console,
-            transient=True,
-            refresh_per_second=_FRAMES_PER_SECOND,
-            redirect_stdout=self._file is sys.stdout,
-            redirect_stderr=True,
-        )
-        try:
-            self._live.start()
-        except (OSError, ValueError):
-            self._broken = True
+            words = Text(self._fit(visible(text)), "dim")
+            self._show(Spinner("line" if self._narrow else "dots", words, style="cyan"))
 
     def rest(self) -> None:
-        """Remove the spinner, as before streamed text."""
-        live, self._live = self._live, None
-        if live is None:
-            return
+        """Remove the spinner."""
+        self._show(None)
+
+    def _show(self, content: "RenderableType | None") -> None:
+        """Show something below the last line until it is replaced, or nothing more."""
+        from rich.live import Live
+
         try:
-            live.stop()
+            if content is None:
+                live, self._live = self._live, None
+                if live is not None:
+                    live.stop()
+            elif self._live is not None:
+                self._live.update(content)
+            elif self._live_now:
+                self._live = Live(
+                    content,
+                    console=self.console,
+                    transient=True,
+                    refresh_per_second=_FRAMES_PER_SECOND,
+                    redirect_stdout=self._file is sys.stdout,
+                    redirect_stderr=True,
+                )
+                self._live.start()
         except (OSError, ValueError):
             self._broken = True
 
