@@ -319,7 +319,7 @@ CASES = [
     *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),
     *over("models.http.failures.readable", lambda text: readable(text.encode("utf-8", "replace")), TEXT),
-    *over("models.http.failures.redacted", lambda text: redacted(text, "sk-secret"), TEXT),
+    *over("models.http.failures.redacted", redacted, TEXT),
     *over("models.http.headers.duration", duration, TEXT),
     *over("models.http.headers.retry_after", lambda text: retry_after({"retry-after": text}, 0.0), TEXT),
     *over("models.react_protocol.parser.ReactParser", lambda text: reacted([text]),

@@ -26,15 +26,7 @@ _LOOKS_UP = 0.5
 
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run the coroutine that `start` makes and return its value.
-
-    In a tool's thread it runs on the run's event loop, and the tool's place in the thread pool is free meanwhile. The
-    same holds in any other thread that has the context variables of a run, as with `asyncio.to_thread`. In a thread
-    that already has a running event loop (a notebook), it runs on a new one in another thread, and a warning is logged.
-
-    Raises:
-        ConfigurationError: it would block the run that it is part of.
-    """
+    """Run the coroutine that `start` makes and return its value."""
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)

@@ -10,11 +10,7 @@ T = TypeVar("T")
 
 
 class ConcurrentAgents:
-    """The agents that one tool call runs at the same time.
-
-    A tool that awaits several agents together would end as soon as one of them waits for a decision, and the work of
-    the others from then on would be lost. So that one waits until the others have finished or are suspended too.
-    """
+    """The agents that one tool call runs at the same time."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -23,11 +19,7 @@ class ConcurrentAgents:
         self._all_ended = asyncio.Event()
 
     async def run(self, work: Awaitable[T]) -> T:
-        """Await one of them.
-
-        Raises:
-            Suspend: it waits for a decision, and no other is still running; holds the pending items of all of them.
-        """
+        """Await one of them."""
         self._count += 1
         self._going += 1
         self._all_ended.clear()

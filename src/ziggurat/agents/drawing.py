@@ -15,14 +15,7 @@ STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing
 
 
 def drawn(service: object) -> DiagramNode:
-    """Return a service as a node of its name: with the diagram that it states (`DIAGRAM`), or else with its tools.
-
-    ::
-
-        Diagram(tuple(map(drawn, members)), edges)
-
-    Tools have round corners, unless they are agents, which are drawn with their own tools.
-    """
+    """Return a service as a node of its name: with the diagram that it states (`DIAGRAM`), or else with its tools."""
     name = name_of(service)
     draw, box = fact(service, DIAGRAM), fact(service, TOOLS)
     if draw is not None:
@@ -36,13 +29,7 @@ def drawn(service: object) -> DiagramNode:
 
 
 def marked(node: DiagramNode, calls: Iterable[RunNode]) -> DiagramNode:
-    """Return a drawn agent or team with marks that say how far a run has come; what has not begun has none.
-
-    Args:
-        node: As `drawn`.
-        calls: The nodes of the tree of the run. What was called several times waits or is running if one of the calls
-            is, and otherwise has the state of the last.
-    """
+    """Return a drawn agent or team with marks that say how far a run has come; what has not begun has none."""
     marks: dict[tuple[str, ...], Mark] = {}
     above: list[tuple[str, ...]] = []
     for call in calls:

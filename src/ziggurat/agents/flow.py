@@ -210,20 +210,7 @@ def flow_program(
     permissions: frozenset[str] = frozenset(),
     text: Callable[[Any], str] | None = None,
 ) -> tuple[FlowProgram, FlowInput]:
-    """Return the program of a flow, and what it takes.
-
-    Args:
-        function: The async function.
-        hints: Its annotations.
-        name: The name of the flow.
-        setup: What else of it is compared when a run is continued, besides its name and the type of its input.
-        arguments: Those of `flow`.
-        permissions: The permissions that the tools in it need.
-        text: Returns its output as the text of its last message; by default its JSON.
-
-    Raises:
-        ConfigurationError: the function cannot be a flow; the message says why.
-    """
+    """Return the program of a flow, and what it takes."""
     check_new_name(name, "the name of a flow")
     returns = Parameter.of("result", hints["return"], required=True)
     takes, context = FlowInput.of(function, hints, name)
@@ -240,11 +227,7 @@ def flow_program(
 
 
 def _read_run(returns: Parameter, run: AgentRun) -> AgentRun:
-    """Return a recorded run with its output in the type of the flow.
-
-    Raises:
-        JournalCorrupt: it does not fit, because the type was different when it was written.
-    """
+    """Return a recorded run with its output in the type of the flow."""
     try:
         return replace(run, output=returns.restore(run.output))
     except ValueError as error:
@@ -252,11 +235,7 @@ def _read_run(returns: Parameter, run: AgentRun) -> AgentRun:
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
-    """Return the annotations of a flow's function.
-
-    Raises:
-        ConfigurationError: it is not async, or its result is not annotated.
-    """
+    """Return the annotations of a flow's function."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"a flow is an async function, got {function!r:.200}")
     try:

@@ -17,23 +17,14 @@ from ziggurat.tools.parameter import Parameter
 
 
 class FlowInput(Struct, frozen=True, eq=False):
-    """What a flow takes.
-
-    Attributes:
-        kind: The type; None if the flow takes nothing.
-        parameter: Converts it from and to JSON.
-    """
+    """What a flow takes."""
 
     kind: Any
     parameter: Parameter
 
     @classmethod
     def of(cls, function: Callable[..., Any], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        """Return what a function takes, and the name of its parameter for the Context, if it has one.
-
-        Raises:
-            ConfigurationError: it takes more than one input, or one without annotation or JSON form.
-        """
+        """Return what a function takes, and the name of its parameter for the Context, if it has one."""
         names = list(inspect.signature(function).parameters)
         context = next((each for each in names if hints.get(each) is Context), None)
         inputs = [each for each in names if each != context]
@@ -52,15 +43,7 @@ class FlowInput(Struct, frozen=True, eq=False):
         return digest(self.parameter.schema)[:8]
 
     def prompt(self, value: object, arguments: Mapping[str, Any]) -> Prompt | None:
-        """Return the prompt for an input; None if a recorded run is continued.
-
-        Args:
-            value: The input, its JSON as text, or a message that holds it.
-            arguments: Those of the verb.
-
-        Raises:
-            ConfigurationError: it is not of the flow's type.
-        """
+        """Return the prompt for an input; None if a recorded run is continued."""
         if value is None and self.kind is not None and arguments.get("run_id") is not None:
             return None
         if value is None and (arguments.get("decisions") or arguments.get("strict")):
@@ -84,11 +67,7 @@ class FlowInput(Struct, frozen=True, eq=False):
         return user(canonical(plain).decode())
 
     def value(self, request: AgentRequest) -> Any:
-        """Return the input in a request.
-
-        Raises:
-            InvalidArguments: it is not of the flow's type.
-        """
+        """Return the input in a request."""
         text = request.messages[-1].text
         return text if self.kind is str else self._decode(text)
 
@@ -101,11 +80,7 @@ class FlowInput(Struct, frozen=True, eq=False):
             raise InvalidArguments(str(error)) from error
 
     def tool_input(self, name: str) -> Any:
-        """Return the type of input as `AgentTool` takes it.
-
-        Raises:
-            ConfigurationError: a tool cannot have such an input.
-        """
+        """Return the type of input as `AgentTool` takes it."""
         if self.kind is str:
             return None
         if self.parameter.schema.get("type") != "object":

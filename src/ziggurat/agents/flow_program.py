@@ -40,13 +40,7 @@ class FlowProgram(Struct, eq=False):
         self.facts = {AGENT: self.parts, NAME: self.parts.name, EFFECT: "repeatable"}  # as tools by default
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run the function; what it returns is the output of the run, and as text the last message.
-
-        Raises:
-            InvalidArguments: the input in the request does not fit.
-            JournalMismatch: the recorded one does not, because the type was different when the run began.
-            ConfigurationError: the function returned something else than it is annotated with.
-        """
+        """Run the function; what it returns is the output of the run, and as text the last message."""
         arguments: dict[str, Any] = {} if self.context is None else {self.context: ctx}
         if self.takes.kind is not None:
             arguments[self.takes.parameter.name] = self._value(request, ctx)

@@ -42,11 +42,7 @@ def agent_parts(
     permissions: frozenset[str],
     read: Callable[[AgentRun], AgentRun] | None,
 ) -> AgentParts:
-    """Return the facts about an agent, a flow or a team with what it passes on; the others are as in `AgentParts`.
-
-    Raises:
-        MissingExtra: a budget needs the list of prices, which is not installed.
-    """
+    """Return the facts about an agent, a flow or a team with what it passes on; the others are as in `AgentParts`."""
     budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
     chain, debug = HookChain(arguments.get("middleware", ())), arguments.get("debug")
     if debug is None:
@@ -66,14 +62,7 @@ def agent_parts(
 
 
 class _Inherited(Struct, frozen=True, eq=False):
-    """Rules that hold for one agent and for all below it.
-
-    Attributes:
-        chain: Its middleware.
-        approvals: Which calls a person must approve.
-        budget: What it may spend.
-        limited: Whether its permissions were limited.
-    """
+    """Rules that hold for one agent and for all below it."""
 
     chain: HookChain
     approvals: Approvals | None
@@ -96,11 +85,7 @@ class _Inherited(Struct, frozen=True, eq=False):
 
 
 def _with_prices(budget: Budget | None) -> Budget | None:
-    """Return a budget with the providers' list prices if it limits cost and has no price function.
-
-    Raises:
-        MissingExtra: the list of prices is not installed.
-    """
+    """Return a budget with the providers' list prices if it limits cost and has no price function."""
     if budget is None or budget.cost is None or budget.price is not None:
         return budget
     _list_price("", Usage(0, 0))  # raises MissingExtra here rather than during a run

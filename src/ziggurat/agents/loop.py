@@ -111,10 +111,7 @@ class AgentLoop:
             raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already
 
     async def _begin_step(self, run: LoopRun, ctx: Context) -> None:
-        """Save the previous step to the session, apply steering, and emit the start of the step.
-
-        A slot that was left while people were waited for is taken back, if that wait was cancelled and the run goes on.
-        """
+        """Save the previous step to the session, apply steering, and emit the start of the step."""
         if held():
             await take_back(ctx.watch)
         if run.writer is not None and run.steps > 1:

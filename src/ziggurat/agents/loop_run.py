@@ -59,24 +59,14 @@ class LoopSettings(Struct, frozen=True, eq=False):
 
 
 class ExtraTools(Struct, frozen=True, eq=False):
-    """Tools for the agents at one depth of a run; agents further below do not get them.
-
-    Attributes:
-        depth: How many agents are around those that get the tools.
-        tools: The tools.
-        stop: A policy that is asked before the agent's own.
-    """
+    """Tools for the agents at one depth of a run; agents further below do not get them."""
 
     depth: int
     tools: Toolbox
     stop: Policy
 
     def added(self, settings: LoopSettings) -> LoopSettings:
-        """Return the settings of a loop with these tools.
-
-        Raises:
-            ConfigurationError: the agent has a tool of the same name.
-        """
+        """Return the settings of a loop with these tools."""
         return replace(
             settings,
             tools=settings.tools.joined(self.tools),

@@ -43,16 +43,7 @@ class Output(CheckedStruct, Generic[Out], frozen=True, eq=False):
 
 
 class AnswerReader(Struct, frozen=True, eq=False):
-    """How the answers of one agent are asked for, and read as the type of its output.
-
-    Attributes:
-        kind: The type.
-        mode: How the model is asked for it.
-        schema: Its JSON Schema; an object, with the value under ``value`` if the type is not an object.
-        wrapped: Whether the value is under ``value``.
-        retries: How often the model is asked again when its answer does not fit.
-        parameter: Checks and converts a value, as for a tool.
-    """
+    """How the answers of one agent are asked for, and read as the type of its output."""
 
     kind: Any
     mode: OutputMode
@@ -63,11 +54,8 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, output: Any, model: object) -> "AnswerReader":
-        """Make the reader for an `Output`, a type or a list of types; in the best mode of the model unless one is set.
-
-        Raises:
-            ConfigurationError: the type has no schema, or the model does not support this mode.
-        """
+        """Make the reader for an `Output`, a type or a list of types; in the best mode of the model unless one is
+        set."""
         chosen = output if isinstance(output, Output) else Output(output)
         kind = _one_of(chosen.kind)
         modes = fact(model, OUTPUT_MODES)
@@ -119,11 +107,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
         return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
     def read(self, text: str) -> Any:
-        """Parse an answer from the JSON in a model's text.
-
-        Raises:
-            InvalidArguments: it does not fit the type; the message is written for the model.
-        """
+        """Parse an answer from the JSON in a model's text."""
         body = _json_in(text)
         try:
             value = read(body)
@@ -137,10 +121,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
 
     def _refusal(self, body: str) -> str | None:
-        """Return the decoder's own words for what is wrong, if msgspec alone reads the type.
-
-        They are part of conversations that were recorded earlier, which must replay.
-        """
+        """Return the decoder's own words for what is wrong, if msgspec alone reads the type."""
         if self.parameter.check is not None or len(body) > MAX_ARGUMENTS:
             return None
         kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind
@@ -151,11 +132,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
         return None
 
     def revived(self, value: object) -> Any:
-        """Convert the plain values of a recorded answer to this type.
-
-        Raises:
-            JournalCorrupt: they do not fit, because the type was different when they were written.
-        """
+        """Convert the plain values of a recorded answer to this type."""
         try:
             return self.parameter.restore(value)
         except ValueError as error:

@@ -27,11 +27,8 @@ class _Verdict(Struct, frozen=True):
 async def validate_answer(
     validator: OutputValidator, answer: ParsedAnswer, output: AnswerReader | None, ctx: Context
 ) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged once.
-
-    Raises:
-        ConfigurationError: it returned a value that is not of the type of the output.
-    """
+    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged
+    once."""
 
     async def judge(_: None, ctx: Context) -> _Verdict:
         token = AMBIENT.set(ctx)  # an agent that it calls is a part of this run

@@ -28,12 +28,8 @@ def noting_own_mistakes(ctx: Context) -> Iterator[None]:
 
 
 async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
-    """Run a program below a context; what it calls there is recorded, and answered from the record when it is resumed.
-
-    Raises:
-        Suspend: a call waits for a person, also where the program has raised a group of errors.
-        JournalMismatch: the journal is strict, and a recorded call was not made this time.
-    """
+    """Run a program below a context; what it calls there is recorded, and answered from the record when it is
+    resumed."""
     token = AMBIENT.set(own_places(ctx))
     try:
         result = await program()
@@ -51,11 +47,7 @@ async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
 
 
 async def _report_unused(ctx: Context, journal: LocalJournal) -> None:
-    """Report the first recorded call of a resumed program that it did not make this time.
-
-    Raises:
-        JournalMismatch: the journal is strict.
-    """
+    """Report the first recorded call of a resumed program that it did not make this time."""
     for path in journal.paths():
         if path == ctx.path or not is_beneath(path, ctx.path):
             continue

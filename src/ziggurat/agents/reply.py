@@ -13,10 +13,8 @@ from ziggurat.messages.tool import FINAL_ANSWER
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools.
-
-    Nor if it does not fit because it is not whole, such as a refusal: asking again would not change that.
-    """
+    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
+    # Nor if it does not fit because it is not whole, such as a refusal: asking again would not change that.
     if response.finish == "malformed":
         fault = (response.raw or {}).get("malformed")
         return str(fault or "your last reply could not be read"), None
@@ -42,10 +40,7 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
 
 
 def end_of(response: ModelResponse, output: AnswerReader | None) -> stops.Stop:
-    """Return the stop for a reply with an answer: one that fits its type is whole, whatever the provider says.
-
-    Whether text is whole is up to the provider.
-    """
+    """Return the stop for a reply with an answer: one that fits its type is whole, whatever the provider says."""
     is_text = output is None or (output.mode == "tool" and not response.tool_calls)
     return natural_end(response) if is_text else stops.Completed()
 

@@ -46,10 +46,7 @@ class Starter:
         self._used_as_root = False  # whether it was run outside of all other runs
 
     def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest | None, RunOptions, bool]:
-        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`.
-
-        The request is None for a run that is continued; it is always a run of its own.
-        """
+        """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
         options: dict[str, Any] = {**arguments}
         history, detached = options.pop("history", ()), options.pop("detached", False)
         if prompt is None and not len(history) and options.get("run_id") is not None:

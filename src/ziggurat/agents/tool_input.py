@@ -18,14 +18,7 @@ AGENT_INPUT: Key[Any] = Key("agent input")
 
 
 class ToolInput(Struct, frozen=True, eq=False):
-    """How the arguments of a model's call become the input of an agent.
-
-    Attributes:
-        schema: The JSON Schema of the arguments.
-        value: Returns the typed value of arguments; raises InvalidArguments if they do not fit.
-        normal: Returns arguments in their normal form; raises InvalidArguments if they do not fit.
-        prompt: Returns the agent's prompt for arguments in their normal form.
-    """
+    """How the arguments of a model's call become the input of an agent."""
 
     schema: dict[str, Any]
     value: Callable[[str], Any]
@@ -64,11 +57,7 @@ def input_as_text(name: str) -> ToolInput:
 
 
 def input_of_type(kind: Any) -> ToolInput:
-    """Return the input of an agent that takes a value of a type, as JSON in its prompt.
-
-    Raises:
-        ConfigurationError: the type has no schema, or that of something else than an object.
-    """
+    """Return the input of an agent that takes a value of a type, as JSON in its prompt."""
     parameter = Parameter.of("input", kind, required=True)
     if parameter.schema.get("type") != "object":
         raise ConfigurationError(
@@ -94,10 +83,6 @@ def input_of_type(kind: Any) -> ToolInput:
 
 
 def input_of_function(function: Callable[..., object]) -> ToolInput:
-    """Return the input of an agent that takes the arguments of a function, as JSON in its prompt; it is not called.
-
-    Raises:
-        ConfigurationError: the signature cannot be offered to a model.
-    """
+    """Return the input of an agent that takes the arguments of a function, as JSON in its prompt; it is not called."""
     signature = Signature.of(function)
     return ToolInput(signature.parameters, signature.decode, signature.normalize, lambda text: text)

@@ -154,11 +154,9 @@ class Worker(Generic[Out]):
     # -- within --------------------------------------------------------------------------------------------------
 
     async def _claim_due(self, pause: float) -> int:
-        """Claim as many runs as can be driven now, and drive them; return how many were due.
-
-        A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not claimed
-        again at once.
-        """
+        """Claim as many runs as can be driven now, and drive them; return how many were due."""
+        # A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not
+        # claimed again at once.
         claiming = asyncio.ensure_future(self._store.claim(self._starter.name, self._concurrency - self.running))
         try:
             await finished(claiming)
@@ -254,12 +252,7 @@ class _Driven(Struct, frozen=True):
 
 
 class _Waiting(Struct):
-    """A run that is not tried again before a time, so that it does not keep the worker busy.
-
-    Attributes:
-        until: The time.
-        claim: Its lease, if it was claimed again meanwhile.
-    """
+    """A run that is not tried again before a time, so that it does not keep the worker busy."""
 
     until: float
     claim: Claim | None = None

@@ -43,11 +43,7 @@ class _Meter:
         self.reserved: float = 0
 
     def expect(self, names: Sequence[str], usage: Usage) -> float:
-        """Return what a call of this estimated usage needs: of one that may ask several models, of the dearest.
-
-        Raises:
-            ConfigurationError: that is unknown.
-        """
+        """Return what a call of this estimated usage needs: of one that may ask several models, of the dearest."""
         needs: list[float] = []
         for name in names:
             need = self.measure(name, usage)
@@ -83,11 +79,7 @@ def _meter(kind: str, limit: float, price: Price | None) -> _Meter:
 
 
 class Spending:
-    """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end.
-
-    Raises:
-        ConfigurationError: the budget limits cost and has no `price`.
-    """
+    """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -129,12 +121,7 @@ class Spending:
             meter.spent += meter.amount(name, usage)
 
     def admit(self, request: ModelRequest, ctx: Context, name: str = "", models: tuple[str, ...] = ()) -> "Reservation":
-        """Reserve the estimated maximum of a model call, which may ask one of several models.
-
-        Raises:
-            LimitExceeded: the call might exceed the budget.
-            ConfigurationError: there is a limit on cost, and the price of the model is unknown.
-        """
+        """Reserve the estimated maximum of a model call, which may ask one of several models."""
         limit = self.budget.steps
         question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + self._tools(request)
         estimate = Usage(question, request.settings.max_tokens or self._longest, requests=1)
@@ -178,10 +165,8 @@ class Spending:
         return {name: len(paths) for name, paths in self.calls.items()}
 
     def reached(self, *, on_record: bool) -> BudgetExceeded | None:
-        """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record.
-
-        Once one was refused because of the limit, those that go on count too, such as the call of the agent itself.
-        """
+        """Return the stop if the limit on tool calls is reached by those that have ended so far, or all on record."""
+        # Once one was refused because of the limit, those that go on count too, such as the call of the agent itself.
         limit = self.budget.tool_calls
         if limit is None:
             return None
@@ -220,11 +205,8 @@ class Reservation:
         self._hold([meter.amount(self.name, usage) for meter in self.spending.meters.values()])
 
     def check_try(self, *, beside: bool) -> None:
-        """Check that the maximum of another try is left, of one beside those that go on, or of one instead of the last.
-
-        Raises:
-            LimitExceeded: it is not.
-        """
+        """Check that the maximum of another try is left, of one beside those that go on, or of one instead of the
+        last."""
         for meter, need in zip(self.spending.meters.values(), self._needs, strict=True):
             meter.check(need, 0 if beside else need)
 
@@ -252,11 +234,7 @@ class AdmitTry:
         self.times: int = 0
 
     def __call__(self, before: object, /) -> None:
-        """Admit a try after one whose usage or error is given; without it, beside those that go on.
-
-        Raises:
-            LimitExceeded: the budget allows no further try.
-        """
+        """Admit a try after one whose usage or error is given; without it, beside those that go on."""
         beside = before is None
         for each in () if beside else self._reserved:
             each.lose(before)
@@ -294,10 +272,7 @@ def _is_step(path: str) -> bool:
 
 
 def _name_of_made(record: Record) -> str:
-    """Return the name of a tool whose recorded call was made, empty if it was refused: it has no intent then.
-
-    In a fork, a call that is answered with the result of another run has none either.
-    """
+    """Return the name of a tool whose recorded call was made, empty if it was refused: it has no intent then."""
     if record.intent is not None:
         return record.intent.name
     result = record.result
@@ -309,12 +284,7 @@ ADMISSION: Key[tuple[Spending, ...]] = Key("admission")
 
 
 def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...] = ()) -> list[Reservation]:
-    """Reserve for a live model call in all budgets; it may ask one of several models, if their names are given.
-
-    Raises:
-        LimitExceeded: the call might exceed one of them; nothing is reserved then.
-        ConfigurationError: there is a limit on cost, and the price of the model is unknown.
-    """
+    """Reserve for a live model call in all budgets; it may ask one of several models, if their names are given."""
     reserved: list[Reservation] = []
     try:
         for spending in ctx.scope.get(ADMISSION) or ():
@@ -327,16 +297,7 @@ def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...
 
 
 def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
-    """Count a live tool call in all budgets, once however often it is begun.
-
-    Args:
-        name: The name of the tool.
-        ctx: The context of the call.
-        begun: Whether it was started before, so that it counts in any case.
-
-    Raises:
-        ToolError: a limit is reached; the call counts in none of them.
-    """
+    """Count a live tool call in all budgets, once however often it is begun."""
     path, budgets = ctx.path, ctx.scope.get(ADMISSION) or ()
     for spending in () if begun else budgets:
         spending.check_tool(name, path)
@@ -353,11 +314,7 @@ def _noting_mistakes(budget: Budget, ctx: Context) -> Budget:
 
 
 def budgeted(ctx: Context, budget: Budget) -> Context:
-    """Return a context in which all calls below also count against `budget`.
-
-    Raises:
-        ConfigurationError: the budget limits cost and has no `price`.
-    """
+    """Return a context in which all calls below also count against `budget`."""
     spending, journal = Spending(_noting_mistakes(budget, ctx)), journal_of(ctx)
     for tried, costs in journal.spent(ctx.path):
         spending.recall(tried, costs)

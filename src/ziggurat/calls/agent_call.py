@@ -78,22 +78,13 @@ class AgentCall(Tally):
         self._measured: tuple[str, Stopwatch, float] | None = None  # its path and stopwatch, if nested, less this
 
     def begin(self, ctx: Context, elapsed: float, worked: float = 0.0) -> None:
-        """Count the agent's time from now on.
-
-        Args:
-            ctx: Its context.
-            elapsed: Seconds of the run's time used up so far.
-            worked: Seconds that it has worked before, in other processes.
-        """
+        """Count the agent's time from now on."""
         self.began = elapsed - worked
         if self.outer is not None and ctx.watch is not None:
             self._measured = (ctx.path, ctx.watch, ctx.watch.elapsed - worked)
 
     def worked(self) -> dict[str, float]:
-        """Return the seconds that this agent and each around it have worked, in all processes, by path.
-
-        The outermost agent is left out: it works whenever anything does.
-        """
+        """Return the seconds that this agent and each around it have worked, in all processes, by path."""
         seconds: dict[str, float] = {}
         call: AgentCall | None = self
         while call is not None:
@@ -132,11 +123,9 @@ class AgentCall(Tally):
         return call
 
     def budget_reached(self, journal: LocalJournal, next_call: str) -> BudgetExceeded | None:
-        """Return the stop for a limit on tool calls, of this agent or one around it, that is reached.
-
-        Agents that work at the same time reach it in any order, so what is on record is not decided again: the agent
-        went on if there is a next call of its model, and in a replay it stopped otherwise.
-        """
+        """Return the stop for a limit on tool calls, of this agent or one around it, that is reached."""
+        # Agents that work at the same time reach it in any order, so what is on record is not decided again: the agent
+        # went on if there is a next call of its model, and in a replay it stopped otherwise.
         reached = (spending.reached(on_record=journal.replaying) for spending in reversed(self.budgets))
         stop = next((stop for stop in reached if stop is not None), None)
         return None if stop is None or journal.find(next_call) is not None else stop

@@ -21,10 +21,8 @@ from ziggurat.tools.toolbox import Quorum, Toolbox
 
 
 def _grace(ctx: Context) -> float:
-    """Return the seconds cancelled calls have to end.
-
-    Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
-    """
+    """Return the seconds cancelled calls have to end."""
+    # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
     return GRACE if ctx.deadline is None else 1.25 * GRACE
 
 
@@ -44,16 +42,7 @@ async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResu
 async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
-    """Make the tool calls of a reply concurrently and return their results in the order of the calls.
-
-    Their paths are ``step-1/tool-1:name``, ``step-1/tool-2:name`` ... below the context, whatever ids the provider
-    gave them. When one waits for a decision, the others finish and are recorded first. With `unwanted`, the reason why
-    they are not wanted any more, no call is made: those that were made before have their results, the others that.
-
-    Raises:
-        Suspend: at least one call waits for a decision.
-        ToolError: a call failed and the toolbox has ``on_error="raise"``.
-    """
+    """Make the tool calls of a reply concurrently and return their results in the order of the calls."""
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
     results = await _call_together(box, calls, contexts, ctx, unwanted)
     if box.on_error == "raise":

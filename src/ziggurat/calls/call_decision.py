@@ -48,16 +48,7 @@ With what was sent to the run, it is a pair: the decision, and the number of the
 
 
 class CallDecision:
-    """The decision on the call at a path: the recorded one, one that somebody makes in this process, or none yet.
-
-    Args:
-        item: What is asked, as it would be asked now.
-        record: The record of the call; None if there is none.
-        ctx: The context of the call.
-
-    Attributes:
-        item: What is asked; its id, reason and time are those with which it was recorded, if it has waited before.
-    """
+    """The decision on the call at a path: the recorded one, one that somebody makes in this process, or none yet."""
 
     __slots__ = ("_ctx", "_record", "item")
 
@@ -71,12 +62,7 @@ class CallDecision:
 
     @property
     def recorded(self) -> Decision | None:
-        """The recorded decision; None if there is none yet.
-
-        Raises:
-            JournalCorrupt: it is on another call.
-            ToolError: a middleware has masked it before it was kept.
-        """
+        """The recorded decision; None if there is none yet."""
         decided = None if self._record is None else self._record.decided
         if decided is None:
             return None
@@ -92,11 +78,7 @@ class CallDecision:
         return decision
 
     async def reach(self, settle: Settle | None = None) -> Decision:
-        """Return the decision: the recorded one, what follows when its time is over, or what `settle` returns.
-
-        Raises:
-            Suspend: there is none yet; the call is recorded as waiting.
-        """
+        """Return the decision: the recorded one, what follows when its time is over, or what `settle` returns."""
         decision, ctx, posted = self.recorded, self._ctx, 0
         if decision is None:
             journal = journal_of(ctx)
@@ -191,11 +173,7 @@ def _copy_of(call: ToolCall) -> ToolCall:
 
 
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
-    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting.
-
-    So it is if a call below waits, in an agent that a function calls, which is not called again. A call without a
-    record at the end of a run that waits, such as one that joins members of a team, waited for what others wait for.
-    """
+    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
     if journal.replaying:
         waiting = journal.pending_at(ctx.path)
         anywhere = journal.pending_at("")
@@ -209,10 +187,7 @@ def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
 
 
 def expired(item: PendingItem, now: float) -> Decision | None:
-    """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait.
-
-    A timer ends then. What follows if no event was sent in time is up to whoever waits for it.
-    """
+    """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait."""
     if item.until is None or now < item.until or item.stage == "event":
         return None
     if item.stage == "timer":
@@ -246,11 +221,8 @@ def is_kept(entry: Decided, journal: LocalJournal) -> bool:
 
 
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
-    """Return why a decision cannot be carried out, or None if it can; nothing is known of the tool without `normalize`.
-
-    Raises:
-        MissingExtra: the answer to a question is an object or a list, and the extra ``schemas`` is not installed.
-    """
+    """Return why a decision cannot be carried out, or None if it can; nothing is known of the tool without
+    `normalize`."""
     if isinstance(decision, Deny):
         text = isinstance(decision.reason, str)
         return None if text else f"the reason of a denial is text, got {decision.reason!r:.200}"
@@ -299,11 +271,7 @@ _PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null
 
 
 def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
-    """Return why plain data does not fit a JSON Schema, None if it does.
-
-    Raises:
-        MissingExtra: it is a schema of objects or lists, and the extra ``schemas`` is not installed.
-    """
+    """Return why plain data does not fit a JSON Schema, None if it does."""
     if not schema:
         return None
     if schema.keys() == {"enum"}:

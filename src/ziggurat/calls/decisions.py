@@ -25,11 +25,9 @@ LENT_TOOLS: Fact[Mapping[str, Toolbox]] = Fact("lent tools", {})
 
 
 def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | None:
-    """Return why a decision on what waits in a run of an agent cannot be carried out, or None if it can.
-
-    A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
-    arguments is checked; the gate checks them when the call is made.
-    """
+    """Return why a decision on what waits in a run of an agent cannot be carried out, or None if it can."""
+    # A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
+    # arguments is checked; the gate checks them when the call is made.
     return misfit(item, decision, _normalize_at(agent, item.path))
 
 
@@ -82,11 +80,7 @@ def _is_same(before: Decision, decision: Decision) -> bool:
 
 
 def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
-    """Check that a call that was decided before is decided again in the same way.
-
-    Raises:
-        AlreadyDecided: it is not.
-    """
+    """Check that a call that was decided before is decided again in the same way."""
     if not _is_same(before, decision):
         raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
 
@@ -103,12 +97,7 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
 def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object
 ) -> list[Decided]:
-    """Return the entries that record decisions. An item that has expired is denied, whatever the decision says.
-
-    Raises:
-        ConfigurationError: something is not a decision, does not fit, or names no pending item (they are listed).
-        AlreadyDecided: a call was decided in another way before; deciding again in the same way has no effect.
-    """
+    """Return the entries that record decisions. An item that has expired is denied, whatever the decision says."""
     pending = {item.id: item for item in recorded_items(journal)}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():

@@ -74,11 +74,7 @@ def _spoken(message: Message) -> list[Part]:
 
 
 class FilteredDeltas:
-    """The `Emit` of one model call: filters its deltas.
-
-    Replies of alternatives have their own paths. When the call ends, the deltas of the reply that was used are kept,
-    and those of all others are dropped.
-    """
+    """The `Emit` of one model call: filters its deltas."""
 
     def __init__(self, ctx: Context, chain: HookChain) -> None:
         self._ctx = ctx

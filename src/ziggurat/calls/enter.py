@@ -52,21 +52,7 @@ MAX_DEPTH_KEY: Key[int] = Key("max depth")
 
 
 class AgentParts(Struct, frozen=True, eq=False):
-    """The facts about an agent that `enter` needs, reachable through its layers.
-
-    Attributes:
-        name: The agent's name.
-        prepare: Adds the agent's middleware, budget and approvals to a context; None if it has none.
-        setup: Returns the name of each part of the agent (model, instructions, tools, settings), with a value that
-            differs when the part has changed; compared with the record when a run is entered again.
-        description: When to call it as a tool.
-        permissions: The permissions its tools need.
-        grants: The permissions it passes to all below, never more than it has itself; None to pass on all it has.
-        read: Gives a recorded run its output in the agent's type; None if the recorded values are the output.
-        chain: The agent's middleware, which `prepare` adds to a context.
-        parse: Finds the final answer in a reply of its model, in the type of its output.
-        debug: Whether unexpected errors of it and all agents below are raised at once.
-    """
+    """The facts about an agent that `enter` needs, reachable through its layers."""
 
     name: str
     prepare: Callable[[Context], Context] | None
@@ -93,15 +79,7 @@ def parts_of(agent: AgentService) -> AgentParts:
 
 
 async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
-    """Run an agent at this context's path, or return its recorded run if it ended there before.
-
-    `again` is for the entries that a ``wrap_agent`` makes, each at a path of its own: the settings of the agent are in
-    effect then, and its hooks were called.
-
-    Raises:
-        LimitExceeded: agents are nested too deep.
-        Suspend: a call below waits for a decision.
-    """
+    """Run an agent at this context's path, or return its recorded run if it ended there before."""
     if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
         return await alone(agent, request, ctx)
     parts = parts_of(agent)
@@ -163,12 +141,7 @@ async def _failed(
 
 
 class _Alternatives:
-    """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again.
-
-    Raises:
-        ConfigurationError: it is awaited twice at the same time at one path.
-        NotRepeatable: it has failed at another path, after a tool that acts once only was run there.
-    """
+    """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again."""
 
     __slots__ = ("_ctx", "_failed", "_running", "inner")
 
@@ -224,10 +197,8 @@ def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
 
 
 def _counted_in_all(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
-    """Return a run with the usage of all that was ever called for it: tries that failed or were cancelled before, too.
-
-    Some of it is not called again, such as what `on_error` has called then; `after_agent` is given what it was given.
-    """
+    """Return a run with the usage of all that was ever called for it: tries that failed or were cancelled before,
+    too."""
     journal_of(ctx).skip(ctx, count_only=True)
     return _counted(run, frame, ctx)
 
@@ -302,11 +273,7 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
 
 
 def read_output(run: AgentRun, read: Callable[[AgentRun], AgentRun] | None) -> AgentRun:
-    """Return a run as recorded with its output in the type that its agent gives; `read` is that of `AgentParts`.
-
-    Raises:
-        RunExists: the agent gives another type by now.
-    """
+    """Return a run as recorded with its output in the type that its agent gives; `read` is that of `AgentParts`."""
     if read is None or run.output is None:
         return run
     try:
@@ -371,11 +338,7 @@ def _check_stands(frame: AgentCall, ctx: Context) -> None:
 
 
 async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> None:
-    """Emit `Diverged` for each part of an agent that has changed since it was entered.
-
-    Raises:
-        JournalMismatch: the journal is strict.
-    """
+    """Emit `Diverged` for each part of an agent that has changed since it was entered."""
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))

@@ -30,13 +30,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Awaited(Struct, frozen=True, omit_defaults=True):
-    """The event that a run waits for, as it is recorded.
-
-    Attributes:
-        event: The name.
-        value: The JSON Schema of the value.
-        default: The value if none was sent in time, as plain data; empty if there is none.
-    """
+    """The event that a run waits for, as it is recorded."""
 
     event: str
     value: dict[str, Any]

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 def note_failure(
     error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
 ) -> None:
-    """Log an error that only the model would learn of, and what follows; keep it for the event of the call.
-
-    Raises:
-        Exception: the error, if it is a mistake of the programmer, or the agent is debugged and it is unexpected.
-    """
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
     mistake = mistake_in(error, journal_of(ctx).mistakes)
     if mistake is not None:
         raise mistake

@@ -30,12 +30,7 @@ from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
 
 
 class ApprovedCall(Struct, frozen=True, gc=False):
-    """A call that has passed the gate.
-
-    Attributes:
-        call: The call to execute.
-        id: The id of the approved item; empty if the rules allowed the call.
-    """
+    """A call that has passed the gate."""
 
     call: ToolCall
     id: str = ""
@@ -44,17 +39,7 @@ class ApprovedCall(Struct, frozen=True, gc=False):
 async def pass_gate(
     call: ToolCall, record: Record | None, ctx: Context, normalize: Normalize, tool: ToolSpec | None = None
 ) -> ApprovedCall:
-    """Check a call against the approval rules, and get a decision if they, or the tool itself, require one.
-
-    The call is the one that will be executed: for a model, where there is no `tool`, its name and the whole request.
-
-    Raises:
-        Denied: a rule or a person said no.
-        ToolError: the same call waits for a decision already, since an earlier run of the session.
-        InvalidArguments: a recorded decision changed the arguments to ones that do not fit.
-        ConfigurationError: the approver in this process returned an invalid decision.
-        Suspend: there is no approver in this process.
-    """
+    """Check a call against the approval rules, and get a decision if they, or the tool itself, require one."""
     stage: Stage = "model" if tool is None else "tool"
     waits = record is not None and record.pending is not None
     if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
@@ -88,12 +73,7 @@ async def pass_gate(
 
 
 def _changed(call: ToolCall, change: Modify, normalize: Normalize, on_call: CallDecision, ctx: Context) -> ToolCall:
-    """Return a call with other arguments, in its normal form.
-
-    Raises:
-        InvalidArguments: they do not fit.
-        ConfigurationError: they do not fit, and were given to `resume`, where the tool could not be found.
-    """
+    """Return a call with other arguments, in its normal form."""
     try:
         return normalize(ToolCall(call.id, call.name, change.text))
     except InvalidArguments as error:
@@ -118,11 +98,7 @@ SAVE_WAITING: Key[Callable[[], Awaitable[None]]] = Key("save waiting")
 
 
 async def _refuse_second(call: ToolCall, ctx: Context, normalize: Normalize) -> None:
-    """Refuse a call, in its normal form, that an earlier run of the session has made and that waits for a decision.
-
-    Raises:
-        ToolError: it waits; the message is for the model.
-    """
+    """Refuse a call, in its normal form, that an earlier run of the session has made and that waits for a decision."""
     if await ctx.scope[WAITING_CALLS](call, normalize):
         raise ToolError(
             f"the same call of {call.name} waits for a person's decision already, since an earlier turn; it was not "
@@ -145,10 +121,8 @@ _AT_WORK: Key[tuple[object, ...]] = Key("rules at work")
 
 
 def _deciding(what: Rule | Approvals, ctx: Context) -> Context:
-    """Return the context of what a rule or an approver calls; it is not asked itself about the calls made there.
-
-    Otherwise an agent that decides would be asked about the calls with which it decides, and these about theirs.
-    """
+    """Return the context of what a rule or an approver calls; it is not asked itself about the calls made there."""
+    # Otherwise an agent that decides would be asked about the calls with which it decides, and these about theirs.
     return ctx.at("approval").within(_AT_WORK, (*(ctx.scope.get(_AT_WORK) or ()), what))
 
 
@@ -161,12 +135,7 @@ class Judgement(Struct, frozen=True):
 
 
 async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = False) -> Judgement:
-    """Return the verdict of all rules together on a call: deny wins, then ask.
-
-    The outermost `Approvals` that asks is the desk; if it has no approver, the next one further out that has. If only
-    the tool itself asks (`always`), the desk is the outermost one with an approver. No approver is asked about what it
-    calls itself.
-    """
+    """Return the verdict of all rules together on a call: deny wins, then ask."""
     gates, at_work = ctx.scope.get(APPROVALS) or (), ctx.scope.get(_AT_WORK) or ()
     desks = [gate for gate in gates if gate.approver is not None and gate not in at_work]
     asking: int | None = None
@@ -262,11 +231,7 @@ async def _ask_approver(
 async def _await_approver(
     task: "asyncio.Future[Decision]", desk: Approvals, stage: Stage, ctx: Context, watch: Stopwatch
 ) -> Decision:
-    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout.
-
-    One that does not decide has denied, which is recorded as any decision; a denied model call, which ends the run, is
-    asked about again when the run is resumed.
-    """
+    """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
     late = ""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:

@@ -107,10 +107,7 @@ async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T 
 async def settled_until(
     until: int | None, *parts: Part[T], limit: int | None = None
 ) -> tuple[T | Exception | None, ...]:
-    """Do as `settled` with at most `limit` at the same time, until so many have succeeded; the others give None.
-
-    If some were cancelled, which ones is recorded, and not decided again on resume.
-    """
+    """Do as `settled` with at most `limit` at the same time, until so many have succeeded; the others give None."""
     outcomes = await _Group("settled", parts, None, limit, until).run()
     return tuple(None if each is _NOTHING else cast("T | Exception", each) for each in outcomes)
 
@@ -133,15 +130,7 @@ class _Size(Struct, frozen=True):
 
 
 class _Group:
-    """Parts that run at the same time.
-
-    Args:
-        name: Of the group, in paths.
-        parts: The coroutines.
-        needed: How many must succeed; None if their errors are results.
-        limit: How many run at the same time.
-        until: If errors are results, how many successes are enough; None for all.
-    """
+    """Parts that run at the same time."""
 
     def __init__(
         self, name: str, parts: Sequence[Part[Any]], needed: int | None, limit: int | None, until: int | None = None

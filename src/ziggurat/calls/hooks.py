@@ -155,11 +155,7 @@ async def run_hooks(chain: HookChain, hook: str, value: T, ctx: Context) -> T:
 
 
 async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T:
-    """Call one hook with a value; return the value to continue with.
-
-    Raises:
-        ConfigurationError: it returned what is not of the type of the value, or broke the conversation in it.
-    """
+    """Call one hook with a value; return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
@@ -237,10 +233,8 @@ def without(middleware: Middleware, ctx: Context) -> Context:
 
 
 async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> None:
-    """Call `on_error` of every middleware, once per error and run, however many calls the error passes through.
-
-    An error raised by `on_error` is logged and never hides the first.
-    """
+    """Call `on_error` of every middleware, once per error and run, however many calls the error passes through."""
+    # An error raised by `on_error` is logged and never hides the first.
     if chain is None or not chain.hooks["on_error"]:
         return
     journal = ctx.scope.get(JOURNAL)

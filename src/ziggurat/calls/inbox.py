@@ -39,12 +39,7 @@ Receive = Callable[[int, PostedCancel | PostedMessages, LocalJournal], None]
 
 
 class Sent(Struct, frozen=True):
-    """An event that was sent to the run and that nothing has taken yet.
-
-    Attributes:
-        number: That of the item in the inbox.
-        value: What it brings, as plain JSON data.
-    """
+    """An event that was sent to the run and that nothing has taken yet."""
 
     number: int
     value: Any
@@ -69,14 +64,7 @@ class _Events:
 
 
 class Inbox:
-    """What others have posted to a run.
-
-    Args:
-        inboxes: Where it is.
-        run_id: The id of the run.
-        journal: The record of the run, which says what was taken.
-        receive: Called with each item that cancels or steers the run.
-    """
+    """What others have posted to a run."""
 
     __slots__ = (
         "_decisions", "_entries", "_events", "_inboxes", "_journal", "_last", "_looked", "_receive", "_run_id",
@@ -146,11 +134,10 @@ class Inbox:
         return None
 
     async def post_decision(self, item_id: str, decision: Decision) -> tuple[Decision, int]:
-        """Post a decision that was made here on an item that waits, and return the one that stands, with its number.
-
-        So it cannot happen that another one, which somebody posts before this one is on record, has no effect although
-        it was accepted.
-        """
+        """Post a decision that was made here on an item that waits, and return the one that stands, with its
+        number."""
+        # So it cannot happen that another one, which somebody posts before this one is on record, has no effect
+        # although it was accepted.
         waits = enumerate(reversed(self._journal.entries))
         behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
         key = decision_key(len(self._journal.entries) - behind, item_id)

@@ -39,13 +39,7 @@ if TYPE_CHECKING:
 
 
 async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
-    """Ask a model at this context's path; if the record has an answer there, return that instead.
-
-    Raises:
-        LimitExceeded: a budget does not allow the call.
-        Denied: a rule or a person said no.
-        Suspend: the call waits for a decision.
-    """
+    """Ask a model at this context's path; if the record has an answer there, return that instead."""
     name = name or name_of(model)
     journal = journal_of(ctx)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
@@ -237,11 +231,7 @@ async def _approve(request: ModelRequest, name: str, record: Record | None, ctx:
 
 
 def normalize_request(call: ToolCall) -> ToolCall:
-    """Return a call of a model with the whole request as it will be sent, as canonical JSON.
-
-    Raises:
-        InvalidArguments: the arguments are not a request to a model.
-    """
+    """Return a call of a model with the whole request as it will be sent, as canonical JSON."""
     return ToolCall(call.id, call.name, _arguments_of(_request_of(call), call.name))
 
 

@@ -60,11 +60,7 @@ class ModelTries:
                 self._within.append(charged)
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
-        """Return the reply that the hooks pass on, and what the call has cost besides.
-
-        A reply without figures has those of the model's; with other figures it states what the last try has cost, or
-        all of them together. If the model asks several, it is recorded which of them each try is of.
-        """
+        """Return the reply that the hooks pass on, and what the call has cost besides."""
         self._take_charges()
         usages = [each for each in self._tries if isinstance(each, Usage)]
         if not usages:

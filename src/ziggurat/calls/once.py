@@ -25,12 +25,7 @@ from ziggurat.tools.results import kind_of, result_of, text_of_error
 async def make_once(
     service: Service[ToolCall, ToolResult], spec: ToolSpec, frozen: Frozen, ctx: Context, journal: LocalJournal
 ) -> ToolResult:
-    """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash.
-
-    Raises:
-        NotRepeatable: it is unknown whether it took effect.
-        Suspend: a person must find out whether it took effect.
-    """
+    """Make a call of a tool that acts once only; after a timeout or a lost connection, settle it as after a crash."""
     own = frozen.call
     try:
         return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(frozen))
@@ -55,14 +50,8 @@ async def make_once(
 async def settle_unknown(
     spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, unknown: NotRepeatable
 ) -> ToolResult | None:
-    """Return the result of a begun call as a person reported it; None to run it, as it may be repeated.
-
-    The approver in this process is not asked: one that approves everything would let the call run twice.
-
-    Raises:
-        NotRepeatable: the outcome is unknown, and the model gets that as an error.
-        Suspend: there is no decision of a person yet.
-    """
+    """Return the result of a begun call as a person reported it; None to run it, as it may be repeated."""
+    # The approver in this process is not asked: one that approves everything would let the call run twice.
     policy = spec.interrupted if record.pending is None else "ask"  # once a person was asked, that stands
     if policy == "retry_if_idempotent" or record.never_began:
         return None
@@ -84,13 +73,7 @@ async def settle_unknown(
 
 
 async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
-    """Have a person find out what came of equal calls of the run before a call runs, and note that it runs.
-
-    If the model was told that nobody knows, the question becomes that of this call, unless it has begun before.
-
-    Raises:
-        Suspend: a person is asked.
-    """
+    """Have a person find out what came of equal calls of the run before a call runs, and note that it runs."""
     journal = journal_of(ctx)
     unknown = False
     for act in journal.acts.equal(intent.digest):
@@ -128,21 +111,13 @@ def _failure_since(record: Record, ctx: Context) -> ToolResult | None:
 
 
 async def _decision_on_interrupted(call: ToolCall, record: Record | None, ctx: Context) -> Decision:
-    """Return a person's decision on a call that was interrupted, and may or may not have taken effect.
-
-    Raises:
-        Suspend: there is none yet; the approver in this process is not asked.
-    """
+    """Return a person's decision on a call that was interrupted, and may or may not have taken effect."""
     reason = "it was interrupted, and nobody knows whether it took effect"
     return await CallDecision(item_of(call, ctx, reason=reason, interrupted=True), record, ctx).reach()
 
 
 async def after_acts(error: Exception, ctx: Context) -> Exception:
-    """Return the error of a call below which others may have acted: it tells of those that act once only.
-
-    Raises:
-        Suspend: a person must find out whether one of them took effect.
-    """
+    """Return the error of a call below which others may have acted: it tells of those that act once only."""
     acts = journal_of(ctx).acts_before(error)
     if not acts or isinstance(error, (ConfigurationError, JournalError)):
         return error

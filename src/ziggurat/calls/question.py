@@ -91,11 +91,7 @@ async def ask(
 
 
 def _plain(parameter: Parameter, value: object, what: str, question: str) -> object:
-    """Return a choice or a default as plain data.
-
-    Raises:
-        ConfigurationError: it is not of the type of the answer.
-    """
+    """Return a choice or a default as plain data."""
     try:
         plain = parameter.plain(value)
     except TypeError as error:

@@ -40,10 +40,7 @@ def rewriters(ctx: Context) -> "Rewriters | None":
 
 
 def overflow_of(error: BaseException | None) -> str | None:
-    """Return the message of an error if the conversation was too long for the model, otherwise None.
-
-    Causes and grouped errors are searched too, and the text of errors whose kind is vague.
-    """
+    """Return the message of an error if the conversation was too long for the model, otherwise None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -86,11 +83,7 @@ class Rewriters:
         return OriginalMessages(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
 
     async def ask(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
-        """Ask a model; offer the conversation for rewriting before that, and again if it is too long for the model.
-
-        Raises:
-            ContextOverflow: the conversation was rewritten but is no shorter.
-        """
+        """Ask a model; offer the conversation for rewriting before that, and again if it is too long for the model."""
         place = at.replace("/model", "/rewrite")
         call = ctx.at(at)
         tries = 1

@@ -189,11 +189,7 @@ class Step(Generic[P, R]):
         return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
 
     async def _run_once(self, request: Arguments, ctx: Context) -> R:
-        """Record that a step that acts once only begins, and run it.
-
-        Raises:
-            NotRepeatable: it is unknown whether it took effect, now or when it was started before.
-        """
+        """Record that a step that acts once only begins, and run it."""
         journal = journal_of(ctx)
         record = journal.find(ctx.path)
         if record is not None and record.intent is not None and not record.never_began:
@@ -277,11 +273,7 @@ def counted_steps(ctx: Context) -> int:
 
 
 def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
-    """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ...
-
-    Raises:
-        ConfigurationError: another task calls below the same context, so that numbers would depend on timing.
-    """
+    """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
     places = ctx.state(_Places, _Places)
     if places.task is not current_task():
         raise ConfigurationError(

@@ -50,13 +50,8 @@ _CONCERNS: frozenset[Key[Any]] = frozenset(
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
-    """Make one tool call and return its result; every failure of the tool, a denial too, becomes an error result here.
-
-    Raises:
-        Suspend: the call waits for a decision.
-        JournalError: the record cannot be written or followed.
-        ConfigurationError: the tool was used wrongly, or uses something wrongly.
-    """
+    """Make one tool call and return its result; every failure of the tool, a denial too, becomes an error result
+    here."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and (recorded := record.made if journal.mode == "replay" else record.result) is not None:
@@ -130,10 +125,7 @@ def _missing(
 
 
 async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
-    """Return the error result of a call that failed; raise what the model must not get.
-
-    That is `Suspend` and the like, and mistakes of the programmer.
-    """
+    """Return the error result of a call that failed; raise what the model must not get."""
     error = as_failure(raised)
     await tell(chain, error, ctx)
     note_failure(error, what, ctx)
@@ -151,16 +143,7 @@ async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, ch
 
 
 class _LiveCall(Struct, eq=False):
-    """A call that the record does not answer: it is checked, admitted, recorded as begun, and run.
-
-    Attributes:
-        entry: The tool.
-        call: The call as the model asked for it.
-        record: What earlier processes have recorded of the call; None if nothing.
-        ctx: The context of the call.
-        chain: The middleware around the call.
-        journal: The journal of the run.
-    """
+    """A call that the record does not answer: it is checked, admitted, recorded as begun, and run."""
 
     entry: ToolEntry
     call: ToolCall
@@ -201,10 +184,7 @@ class _LiveCall(Struct, eq=False):
     # -- checks --------------------------------------------------------------------------------------------------
 
     async def _check(self) -> ApprovedCall | ToolResult:
-        """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result.
-
-        It has one if it was made before, and in a fork that makes no effects that of the original run.
-        """
+        """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result."""
         record, spec, ctx = self.record, self.entry.spec, self.ctx
         if record is not None and (record.intent is not None or record.returned is not None):
             admit_tool(self.call.name, ctx, begun=True)
@@ -285,11 +265,7 @@ class _LiveCall(Struct, eq=False):
     # -- the run -------------------------------------------------------------------------------------------------
 
     def _may_be_lost(self, passed: ApprovedCall) -> bool:
-        """Return whether the record must say that the call begins, before its result is there.
-
-        The call may be lost, or cancelled with those beside it, its form is not that of the model, it may wait, or it
-        counts from when it begins.
-        """
+        """Return whether the record must say that the call begins, before its result is there."""
         if self.record is not None and self.record.intent is not None:
             return self.record.decided is not None  # that a call which was started before did not happen
         scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()

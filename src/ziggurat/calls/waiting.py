@@ -33,11 +33,7 @@ def inbox_of(ctx: Context) -> "Inbox":
 
 
 def waiting_place(name: str) -> Context:
-    """Return the context of the next wait of this name, below the function that is running.
-
-    Raises:
-        ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
-    """
+    """Return the context of the next wait of this name, below the function that is running."""
     ambient = AMBIENT.get()
     if ambient is None or JOURNAL not in ambient.scope:
         raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
@@ -56,16 +52,7 @@ def waiting_place(name: str) -> Context:
 
 
 async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
-    """Return the recorded decision on what waits here, or the one that `settle` finds now; else have the run wait.
-
-    Args:
-        item: What waits, as it is recorded if it did not wait before.
-        ctx: The context of the wait.
-        settle: Ends the wait without a person; not called in a replay, nor if its time is over.
-
-    Raises:
-        Suspend: nothing has ended the wait yet. It passes through ``except Exception``.
-    """
+    """Return the recorded decision on what waits here, or the one that `settle` finds now; else have the run wait."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and record.decided is not None:

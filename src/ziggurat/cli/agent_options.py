@@ -85,11 +85,7 @@ def options_in(journal: LocalJournal) -> AgentOptions | None:
 
 
 def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> AgentOptions:
-    """Return the options to build the agent of a run again; options given now override the stored ones.
-
-    Raises:
-        ConfigurationError: no options are stored with the run, and no agent is given.
-    """
+    """Return the options to build the agent of a run again; options given now override the stored ones."""
     if overrides.agent is not None:
         return overrides
     stored = options_in(journal)

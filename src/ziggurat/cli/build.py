@@ -18,16 +18,7 @@ from ziggurat.tools.toolbox import Tool
 
 
 def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
-    """Return the agent for the options: an existing one, or one built from them.
-
-    Args:
-        options: The options.
-        store: Where its runs are stored; None for the store of the existing agent, if it has one, else the default
-            store.
-
-    Raises:
-        ConfigurationError: options exclude each other, or one of them names something that cannot be used.
-    """
+    """Return the agent for the options: an existing one, or one built from them."""
     if options.agent is not None:
         others = {
             "--model": options.model,
@@ -71,11 +62,7 @@ def _model(name: str, option: str | None) -> Model:
 
 
 def check_session(agent: Runnable, session: str | None) -> None:
-    """Refuse a session when the store is not persistent.
-
-    Raises:
-        ConfigurationError: the conversation would be lost at the end of the command.
-    """
+    """Refuse a session when the store is not persistent."""
     if session is not None and not is_lasting(agent.store):
         raise ConfigurationError(
             f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
@@ -99,8 +86,8 @@ def _memory(owner: str | None, store: str | None, model: str) -> tuple[Sequence[
 
 
 def only_remembers(model: str) -> bool:
-    """Return whether a model gets only the first memory tool: the embedded model would answer a question by calling
-    recall, although the memories are already in the prompt."""
+    """Return whether a model gets only the first memory tool: the embedded model would answer a question by
+    calling recall, although the memories are already in the prompt."""
     return model.strip() == "local"
 
 

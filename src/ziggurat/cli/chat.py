@@ -31,16 +31,7 @@ _COMMANDS = {
 
 
 class Chat:
-    """A conversation on a terminal, or line by line on pipes.
-
-    Args:
-        agent: The agent that answers.
-        quiet: Show answers only.
-        approvals: Which calls a person must approve, in every run.
-        labels: Plain values to store with every run.
-        session: The stored session to continue or to start; None to store no session.
-        where: The options with which another command finds the runs; None if they are not stored.
-    """
+    """A conversation on a terminal, or line by line on pipes."""
 
     def __init__(
         self,

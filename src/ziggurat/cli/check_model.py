@@ -40,11 +40,7 @@ _CURES = {
 
 
 def examine_model(spec: str) -> int:
-    """Send a model one small request and write the result; return 0 if it answered, else 1.
-
-    Raises:
-        ConfigurationError: the name is not a model's.
-    """
+    """Send a model one small request and write the result; return 0 if it answered, else 1."""
     report = Report()
     report.title("Model")
     provider, _, name = (part.strip() for part in spec.partition(":"))

@@ -98,13 +98,7 @@ def attach_run(run: str, store: str | None, *, json: bool) -> int:
 
 
 class _Reader:
-    """Shows the events of a run that is followed.
-
-    Attributes:
-        run: The run at its end; None if it waits.
-        pending: What it waits for.
-        shown: Whether the text of its last reply came in pieces.
-    """
+    """Shows the events of a run that is followed."""
 
     def __init__(self, view: ConsoleView | JsonLines) -> None:
         self._view = view

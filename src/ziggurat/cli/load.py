@@ -23,11 +23,7 @@ BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo"
 
 
 def load_tool(spec: str) -> Tool:
-    """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one.
-
-    Raises:
-        ConfigurationError: it does not exist, or cannot be a tool; the message says why.
-    """
+    """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one."""
     if spec in BUILTIN_TOOLS:
         return BUILTIN_TOOLS[spec]
     option = f"--tool {spec}"
@@ -46,11 +42,7 @@ def load_tool(spec: str) -> Tool:
 
 
 def load_agent(spec: str) -> Runnable:
-    """Return the agent named by ``file.py:name`` or ``module:name``.
-
-    Raises:
-        ConfigurationError: it does not exist; the message lists what does.
-    """
+    """Return the agent named by ``file.py:name`` or ``module:name``."""
     value = load_agent_or_schedule(spec)
     option = f"--agent {spec}"
     if isinstance(value, type):
@@ -62,11 +54,7 @@ def load_agent(spec: str) -> Runnable:
 
 
 def load_agent_or_schedule(spec: str) -> Any:
-    """Return what is named by ``file.py:name`` or ``module:name``; whether it is an agent is not checked.
-
-    Raises:
-        ConfigurationError: it does not exist; the message lists the agents that do.
-    """
+    """Return what is named by ``file.py:name`` or ``module:name``; whether it is an agent is not checked."""
     if not spec.strip():
         raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
     return _attribute(spec, f"--agent {spec}", "agent")

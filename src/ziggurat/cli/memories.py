@@ -62,15 +62,7 @@ class _FoundMemory(Struct):
 
 
 def open_memories(option: str | None, *, must_exist: bool = False) -> MemoryStore:
-    """Return the memory store of an option, else of the environment, else the default one, beside the runs.
-
-    Args:
-        option: The option's value.
-        must_exist: Refuse a database that does not exist, instead of creating it.
-
-    Raises:
-        ConfigurationError: it cannot be opened; the message says which ones can.
-    """
+    """Return the memory store of an option, else of the environment, else the default one, beside the runs."""
     url = option if option is not None else os.environ.get(STORE) or f"sqlite:///{default_store()}"
     if url.startswith("memory:"):
         raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")

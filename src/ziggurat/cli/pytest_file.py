@@ -44,16 +44,7 @@ def test_run_{name}() -> None:
 
 
 def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
-    """Return the source of a test that replays a run.
-
-    Args:
-        info: The run's entry in the store.
-        journal: Its record.
-        agent: Its agent, as ``file.py:name`` or ``module:name``; None to use the recorded options.
-
-    Raises:
-        ConfigurationError: no agent is given and its options are not on record, or the name has another form.
-    """
+    """Return the source of a test that replays a run."""
     options = options_for(info.id, journal, AgentOptions(agent=agent))
     agent_text, imports, how = _agent(options)
     approvals = ""

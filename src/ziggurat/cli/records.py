@@ -47,11 +47,7 @@ class _ListedRun(Struct):
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Return the seconds of a span such as ``90m`` or ``2d``, or the seconds since a date.
-
-    Raises:
-        ConfigurationError: the text is neither.
-    """
+    """Return the seconds of a span such as ``90m`` or ``2d``, or the seconds since a date."""
     span = _SPAN.fullmatch(text.strip())
     if span is not None:
         return float(span[1]) * _SECONDS[span[2]]

@@ -83,14 +83,7 @@ def _continue(
 
 
 class DecisionOptions(Struct, frozen=True):
-    """The decision given by options; approval if there are none.
-
-    Attributes:
-        deny: The reason of a denial.
-        modify: The arguments to use instead, as JSON.
-        happened: The result of an interrupted call that took effect.
-        again: Whether an interrupted call took no effect.
-    """
+    """The decision given by options; approval if there are none."""
 
     deny: str | None = None
     modify: str | None = None

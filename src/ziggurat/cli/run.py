@@ -30,13 +30,7 @@ from ziggurat.tools.approval import Approvals
 
 
 class OutputOptions(Struct, frozen=True):
-    """What to write where.
-
-    Attributes:
-        json: Only events to standard output, one per line.
-        quiet: Only the answer, without the live view.
-        where: The options with which another command finds the run; None if it is not stored.
-    """
+    """What to write where."""
 
     json: bool = False
     quiet: bool = False
@@ -90,11 +84,7 @@ def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Ap
 def _by_hand(
     agent: Runnable, begin: Begin, view: ConsoleView | None, approvals: Approvals | None, run_id: str
 ) -> AgentRun | bool:
-    """Run to the end, asking for pending decisions if there is a person to ask.
-
-    Returns:
-        The run; if it was interrupted, whether it is on record.
-    """
+    """Run to the end, asking for pending decisions if there is a person to ask."""
     listeners: list[Listener] = [] if view is None else [view]
     with asyncio.Runner() as runner, ExitStack() as stack:
         stack.callback(lambda: runner.run(closed(agent.store)))
@@ -152,13 +142,7 @@ def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> Non
 
 
 def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
-    """Write the answer as text, an output of another type as JSON; return False if it is empty.
-
-    Args:
-        run: The run.
-        out: Where to.
-        was_shown: Whether the text of the run was shown live, so that it need not be written.
-    """
+    """Write the answer as text, an output of another type as JSON; return False if it is empty."""
     if run.output is None or isinstance(run.output, str):
         text = run.output or run.text
         if text and not was_shown:

@@ -42,18 +42,7 @@ _WIDTH = 100
 
 
 def show_as(run: str, store: str | None, drawing: str | None, agent: str | None) -> int:
-    """Write a run; return the exit code.
-
-    Args:
-        run: Its id, or how that begins.
-        store: Where it is stored.
-        drawing: Its tree as ``tree`` (text), ``html``, ``mermaid`` or ``svg``, or its agent as a ``diagram`` or
-            ``picture``; None for its record.
-        agent: Its agent, for a diagram of a run that was started by a program.
-
-    Raises:
-        ConfigurationError: an agent is given, and it is not needed.
-    """
+    """Write a run; return the exit code."""
     if drawing in ("diagram", "picture"):
         return draw_run(run, AgentOptions(agent=agent), store, as_picture=drawing == "picture")
     if agent is not None:

@@ -34,11 +34,7 @@ def default_store() -> Path:
 
 
 def open_store(option: str | None) -> Store:
-    """Return the store of an option, else of the environment, else the default one.
-
-    Raises:
-        ConfigurationError: it cannot be opened; the message says how to run without one.
-    """
+    """Return the store of an option, else of the environment, else the default one."""
     url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
         try:
@@ -59,11 +55,7 @@ def open_store(option: str | None) -> Store:
 
 
 def kept_store(option: str | None) -> Store:
-    """Return the store to find a run in; a store that is named must exist.
-
-    Raises:
-        ConfigurationError: as `open_store`, or the file or folder does not exist.
-    """
+    """Return the store to find a run in; a store that is named must exist."""
     store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
     if option is not None and isinstance(place, Path) and not place.exists():
@@ -72,13 +64,7 @@ def kept_store(option: str | None) -> Store:
 
 
 def where_kept(store: Store, agent: str | None, option: str | None) -> str | None:
-    """Return the options with which another command finds the runs of a store; None if the store is not persistent.
-
-    Args:
-        store: The agent's store.
-        agent: The value of ``--agent``.
-        option: The value of ``--store``.
-    """
+    """Return the options with which another command finds the runs of a store; None if the store is not persistent."""
     if not is_lasting(store):
         return None
     if option is not None:
@@ -94,11 +80,7 @@ def is_lasting(store: Store) -> bool:
 
 
 def labels_from(options: Sequence[str] | None) -> dict[str, object]:
-    """Return the labels of ``--label NAME=VALUE`` options; a value that is JSON is that value, else it is text.
-
-    Raises:
-        ConfigurationError: an option has another form.
-    """
+    """Return the labels of ``--label NAME=VALUE`` options; a value that is JSON is that value, else it is text."""
     labels: dict[str, object] = {}
     for option in options or ():
         name, sign, text = option.partition("=")
@@ -134,12 +116,7 @@ async def tell_if_busy(store: Store, session: str) -> None:
 
 
 async def find_run(store: Store, run: str) -> LogInfo:
-    """Return the run with an id, or with a unique prefix of it.
-
-    Raises:
-        RunNotFound: no run matches, or several do.
-        ConfigurationError: the id is empty, or the store is not persistent.
-    """
+    """Return the run with an id, or with a unique prefix of it."""
     if not run.strip():  # an empty prefix would match every run
         raise ConfigurationError("which run? its id is empty; ziggurat runs lists them")
     if not is_lasting(store):

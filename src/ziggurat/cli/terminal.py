@@ -12,12 +12,7 @@ from ziggurat.core.visible import escaped_json, visible, visible_line
 
 
 def write(text: str, file: TextIO | None = None) -> None:
-    """Write a text and end its line.
-
-    Args:
-        text: One or more lines.
-        file: Standard output by default.
-    """
+    """Write a text and end its line."""
     _put(visible(text if text.endswith("\n") else text + "\n"), file or sys.stdout)
 
 

@@ -7,10 +7,7 @@ from ziggurat.core.entries import Failure, Intent, JournalEntry, Result
 
 
 class Acts:
-    """The acts in the entries of a run; entries added later are looked at when it is asked.
-
-    A journal makes one when a call fails or acts once only, as most runs never ask.
-    """
+    """The acts in the entries of a run; entries added later are looked at when it is asked."""
 
     __slots__ = ("_begun", "_ended", "_entries", "_equal", "_failed", "_looked_at", "running")
 
@@ -30,10 +27,8 @@ class Acts:
         return [intent for first, intent in self._begun.values() if first < end]
 
     def equal(self, digest: str) -> list[Intent]:
-        """Return the last intent of each act with this digest, without those that had ended before another began.
-
-        The other has begun because the outcome of these was known, or has taken their place.
-        """
+        """Return the last intent of each act with this digest, without those that had ended before another began."""
+        # The other has begun because the outcome of these was known, or has taken their place.
         self._look()
         return [*self._equal.get(digest, {}).values()]
 

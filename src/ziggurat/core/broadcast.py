@@ -25,13 +25,7 @@ class SubscribedItem(Struct, frozen=True):
 
 
 class Unread(Struct, eq=False):
-    """The unread events of one reader; beyond a number the oldest are dropped.
-
-    Attributes:
-        limit: The largest number.
-        items: The events, the oldest first.
-        dropped: How many were dropped before the first of them.
-    """
+    """The unread events of one reader; beyond a number the oldest are dropped."""
 
     limit: int = 1000
     items: deque[SubscribedItem] = field(default_factory=deque)
@@ -51,15 +45,7 @@ class Unread(Struct, eq=False):
 
 
 class Broadcast:
-    """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`.
-
-    Args:
-        journal: The record of the run.
-        outer: Where the events go otherwise.
-        pieces: Whether the pieces of replies are wanted though nobody has subscribed yet: who does so in the middle of
-            a reply receives all of it, or the latest thousand events.
-        recorded: The kinds of events that subscribers get from the record.
-    """
+    """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`."""
 
     def __init__(
         self,
@@ -119,12 +105,10 @@ class Broadcast:
 async def subscribe(
     journal: LocalJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
 ) -> AsyncGenerator[SubscribedItem, None]:
-    """Yield the recorded entries of a run after number `after`, then new items, until the run has ended.
-
-    A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
-    arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind,
-    the oldest are dropped, and a `Skipped` says how many.
-    """
+    """Yield the recorded entries of a run after number `after`, then new items, until the run has ended."""
+    # A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
+    # arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind,
+    # the oldest are dropped, and a `Skipped` says how many.
     unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
     number, index = after, 0
 

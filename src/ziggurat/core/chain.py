@@ -21,18 +21,7 @@ _KEYED = 64
 
 
 class DigestChain:
-    """How the digests of rows are made: each from the digest of the row before and the data of its own.
-
-    A plain digest shows damage. A digest with a key (HMAC-SHA256) also shows what somebody has written who can write
-    the store and does not have the key. With a key, the digest of the first row includes the name of the log, so that
-    rows fit no other log.
-
-    Args:
-        key: The key or keys; without one, digests are plain. An empty sequence means no key.
-
-    Raises:
-        ConfigurationError: a key is too short, or of a wrong type.
-    """
+    """How the digests of rows are made: each from the digest of the row before and the data of its own."""
 
     __slots__ = ("_keys",)
 
@@ -71,11 +60,8 @@ class DigestChain:
         return any(compare_digest(_keyed(key, log, before, row.data).encode(), known) for key in self._keys)
 
     def check_key(self, log: str, rows: Sequence[Row]) -> None:
-        """Check that the first rows of a log were written with a key of this chain, or without one as this chain is.
-
-        Raises:
-            ConfigurationError: they were not.
-        """
+        """Check that the first rows of a log were written with a key of this chain, or without one as this chain
+        is."""
         if not rows:
             return
         first = rows[0]

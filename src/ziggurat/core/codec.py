@@ -53,11 +53,7 @@ _sorting_encoder = msgspec.json.Encoder(enc_hook=_write, order="sorted")
 
 
 def encode(value: object) -> bytes:
-    """Encode a value as JSON.
-
-    Raises:
-        TypeError: something in it has no JSON form, or it is nested too deeply.
-    """
+    """Encode a value as JSON."""
     try:
         return _encoder.encode(value)
     except NotImplementedError as error:
@@ -69,11 +65,7 @@ def encode(value: object) -> bytes:
 
 
 def plain(value: object) -> Any:
-    """Return a value as plain data: dictionaries, lists, text, numbers, booleans and None.
-
-    Raises:
-        TypeError: something in it has no JSON form, or it is nested too deeply.
-    """
+    """Return a value as plain data: dictionaries, lists, text, numbers, booleans and None."""
     try:
         return msgspec.to_builtins(value, enc_hook=_write)
     except NotImplementedError as error:
@@ -114,11 +106,7 @@ def decode(data: bytes | str | Raw, kind: type[T]) -> T: ...
 @overload
 def decode(data: bytes | str | Raw, kind: UnionType) -> Any: ...
 def decode(data: bytes | str | Raw, kind: Any) -> Any:
-    """Decode JSON as a value of type `kind`, a class or a union of classes.
-
-    Raises:
-        JournalCorrupt: it is not JSON, or not of this type.
-    """
+    """Decode JSON as a value of type `kind`, a class or a union of classes."""
     try:
         return _decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotImplementedError) as error:
@@ -131,15 +119,7 @@ def as_type(value: object, kind: type[T]) -> T:
 
 
 def canonical(value: object, few_keys: bool = False) -> bytes:
-    """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order.
-
-    Args:
-        value: The value.
-        few_keys: Whether it is known to have few keys, as the arguments of a function; they are not counted then.
-
-    Raises:
-        TypeError: something in it has no JSON form, or it is nested too deeply.
-    """
+    """Encode a value as JSON with sorted keys, so that equal values give equal bytes, whatever their key order."""
     try:
         if not few_keys:
             plain = _encoder.encode(value)
@@ -155,21 +135,12 @@ def canonical(value: object, few_keys: bool = False) -> bytes:
 
 
 def digest(value: object) -> str:
-    """Return the 128-bit BLAKE2b digest of a value's JSON with sorted keys, as hexadecimal text.
-
-    Equal values have equal digests, whatever their key order.
-
-    Raises:
-        TypeError: something in it has no JSON form.
-    """
+    """Return the 128-bit BLAKE2b digest of a value's JSON with sorted keys, as hexadecimal text."""
     return blake2b(canonical(value), digest_size=16).hexdigest()
 
 
 def error_to_json(error: BaseException) -> dict[str, object]:
-    """Return an error as plain data: type name, nearest known base class, text, `transient`, plain attributes.
-
-    Known classes are those of `core.errors` for our own errors, and Python's built-ins for all others.
-    """
+    """Return an error as plain data: type name, nearest known base class, text, `transient`, plain attributes."""
     message = errors.text_of(error)
     known = vars(errors) if isinstance(error, ZigguratError) else vars(builtins)
     kind = next(each.__name__ for each in type(error).__mro__ if known.get(each.__name__) is each)

@@ -85,10 +85,7 @@ def shown(service: object) -> str:
 
 
 def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
-    """Call a part of a combinator at `ctx`, a child of the call's context; replay repeats its recorded outcome.
-
-    Without a journal, and below a call that is recorded as a whole (a model call), the part is only called.
-    """
+    """Call a part of a combinator at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
     if ctx.leaf or ctx.scope.get(JOURNAL) is None:
         return service(request, ctx)
     return ctx.once(name, request, service, returns=returns, composite=True)

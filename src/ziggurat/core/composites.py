@@ -79,10 +79,7 @@ def _cost_of(tried: Tried) -> list[object]:
 
 
 class Composites:
-    """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked.
-
-    A journal makes one when it is first needed, as most runs never ask.
-    """
+    """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked."""
 
     __slots__ = ("_above", "_around", "_entered", "_entries", "_first", "_looked_at")
 
@@ -100,10 +97,7 @@ class Composites:
         return path in self._above
 
     def own_cost(self, tried: Tried) -> list[object]:
-        """Return the usage in a try of a call, with that of lost ones; a composite has none, its parts have it.
-
-        The hooks of a model call are its parts, but it has its own usage besides.
-        """
+        """Return the usage in a try of a call, with that of lost ones; a composite has none, its parts have it."""
         path = tried.path
         composite = path in self and (path in self._entered or not is_model_call(path))
         return [] if composite else _cost_of(tried)
@@ -154,10 +148,7 @@ def _setups_in(entries: Iterable[JournalEntry]) -> Iterator[tuple[str, Mapping[o
 
 
 def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
-    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them.
-
-    After a failure within a call that has failed as a whole, other calls may have been made at the same time.
-    """
+    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
     setups = {path: setup for path, setup in _setups_in(entries) if "flow" in setup}
     handled: set[int] = set()
     if not setups:
@@ -195,11 +186,7 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 
 
 def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:
-    """If the run ended with a failure, withdraw the failures that ended it, so that their calls are made again.
-
-    A failure did not end the run if a call above it has an answer, if another alternative answered instead, or if
-    a flow has made other calls after it.
-    """
+    """If the run ended with a failure, withdraw the failures that ended it, so that their calls are made again."""
     last = entries[-1] if entries else None
     if not isinstance(last, Ended) or last.stop not in _BROKEN_OFF:
         return

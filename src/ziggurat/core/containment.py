@@ -17,15 +17,8 @@ class StopSignal(asyncio.CancelledError):
 
 
 def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None) -> BaseException:
-    """Return a ServiceError in place of SystemExit and the like that the code of a call raised, else the error itself.
-
-    Left as they are: every Exception, `Suspend`, a cancellation that somebody has asked for (``task.cancelling()``),
-    Ctrl-C, and GeneratorExit where a coroutine is being closed.
-
-    Args:
-        error: What the code of the call raised.
-        owner: The task that runs the call; without it, every GeneratorExit is left as it is.
-    """
+    """Return a ServiceError in place of SystemExit and the like that the code of a call raised, else the error
+    itself."""
     if isinstance(error, (Exception, Suspend, StopSignal)) or _is_signal(error, owner):
         return error
     if isinstance(error, asyncio.CancelledError):
@@ -38,13 +31,7 @@ def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None)
 
 
 def contained_call(raised: BaseException, name: str, path: str) -> BaseException:
-    """Return what `contained` does, or a ConfigurationError if a call could not be awaited, or not be made at all.
-
-    Args:
-        raised: What was caught where the call is made and awaited.
-        name: The name of the call.
-        path: Its path.
-    """
+    """Return what `contained` does, or a ConfigurationError if a call could not be awaited, or not be made at all."""
     trace = raised.__traceback__
     if not isinstance(raised, TypeError) or trace is None or trace.tb_next is not None:  # raised within the call
         return contained(raised)
@@ -54,11 +41,7 @@ def contained_call(raised: BaseException, name: str, path: str) -> BaseException
 
 
 def as_failure(error: BaseException) -> Exception:
-    """Return the error of a call to act on: an Exception itself, or what `contained` puts in the place of others.
-
-    Raises:
-        BaseException: the error, if `contained` leaves it as it is.
-    """
+    """Return the error of a call to act on: an Exception itself, or what `contained` puts in the place of others."""
     failure = contained(error)
     if isinstance(failure, Exception):
         return failure
@@ -74,12 +57,7 @@ async def in_task(begin: Callable[[], Awaitable[T]]) -> T:
 
 
 class Watched(Coroutine[Any, Any, T]):
-    """Work in which task groups of users cancel no more than what they wait for, before Python 3.13.
-
-    There an `asyncio.TaskGroup` cancels the task it is in if one of its tasks fails while it waits for them, and that
-    stays counted in ``task.cancelling()`` for good, as if somebody had asked to end the run. To take it back costs 2 us
-    of an agent's run; a task for each call of a tool, which would end with the count, costs 4 to 7 us.
-    """
+    """Work in which task groups of users cancel no more than what they wait for, before Python 3.13."""
 
     __slots__ = ("_work",)
 

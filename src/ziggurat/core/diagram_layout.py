@@ -24,13 +24,7 @@ _LONG = 60
 
 
 class Layout(Struct, frozen=True):
-    """A layout.
-
-    Attributes:
-        size: That of the whole.
-        centres: That of each box.
-        ways: The points that each arrow passes, without its ends.
-    """
+    """A layout."""
 
     size: Size
     centres: tuple[Point, ...]
@@ -54,12 +48,7 @@ class Layout(Struct, frozen=True):
 
 
 def laid_out(sizes: Sequence[Size], arrows: Sequence[tuple[int, int]]) -> Layout:
-    """Return a layout in which arrows lead down.
-
-    Args:
-        sizes: That of each box.
-        arrows: By the numbers of the boxes at both ends.
-    """
+    """Return a layout in which arrows lead down."""
     down = _turned(len(sizes), arrows)
     layer_of = _layers(len(sizes), down)
     grid = _Grid(sizes, layer_of)

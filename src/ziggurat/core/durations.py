@@ -8,13 +8,7 @@ from ziggurat.core.path import upwards
 
 
 class Durations:
-    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked.
-
-    In each process, a composite has worked from where it was entered, or the process began, up to the last entry of it
-    or of a call below. What others did afterwards, while it only waited for a decision, does not count; if the decision
-    came in that process, its entry says how long the composite had worked. One pass over the entries serves all
-    composites.
-    """
+    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked."""
 
     __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
 

@@ -6,11 +6,7 @@ from msgspec import Struct
 
 
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
-    """The base of all entries: something that happened to the call at `path`.
-
-    Entries of plain data alone are made with ``gc=False``: a process with thousands of runs holds many, and the garbage
-    collector need not look at them. The others can hold what belongs to users, and that may refer back to the run.
-    """
+    """The base of all entries: something that happened to the call at `path`."""
 
     path: str
 
@@ -21,13 +17,7 @@ class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
 
 
 class Origin(Struct, frozen=True, gc=False):
-    """The origin of a forked run.
-
-    Attributes:
-        run_id: The run whose record was copied.
-        step: The first step of that run that was not copied.
-        effects: How the fork treats calls with side effects.
-    """
+    """The origin of a forked run."""
 
     run_id: str
     step: int
@@ -94,11 +84,7 @@ class Result(JournalEntry, frozen=True, gc=True):
 
 
 class PlainResult(Result, frozen=True, gc=False, tag="Result"):
-    """The result of a call of a model or a tool, which is plain data. It is written as a `Result`, and read as one.
-
-    These are most entries of a run, two for each step: if the garbage collector counted them, it would collect a fifth
-    more often, and 10,000 runs that wait at once would take 4 % more time.
-    """
+    """The result of a call of a model or a tool, which is plain data. It is written as a `Result`, and read as one."""
 
 
 class Failure(JournalEntry, frozen=True, gc=True):
@@ -182,10 +168,7 @@ RedactEntry = Callable[[JournalEntry], JournalEntry]
 
 
 class Record(Struct, eq=False):
-    """The entries of the call at one path: failed tries, then perhaps a result, and the steps that led to them.
-
-    `cursor` is the index of the next outcome to answer with.
-    """
+    """The entries of the call at one path: failed tries, then perhaps a result, and the steps that led to them."""
 
     outcomes: list[Outcome] = []
     withdrawn: list[Tried] = []

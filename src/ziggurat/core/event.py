@@ -198,8 +198,6 @@ class _Listeners:
 
 
 def listening_to(outer: Emit, listeners: Sequence[Listener]) -> Emit:
-    """Return an `Emit` that calls each of `listeners` and then `outer`.
-
-    An exception of a listener is logged and otherwise ignored.
-    """
+    """Return an `Emit` that calls each of `listeners` and then `outer`."""
+    # An exception of a listener is logged and otherwise ignored.
     return _Listeners(outer, listeners) if listeners else outer

@@ -142,15 +142,7 @@ _PLAIN = (dict, list, str, int, float, NoneType)
 
 
 def must_be(value: object, returns: type, name: str, ctx: Context, *, stored: bool = False) -> None:
-    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list.
-
-    Args:
-        value: The answer.
-        returns: The type; ``object`` if it is unknown.
-        name: The name of the service.
-        ctx: The context of the call.
-        stored: Whether the answer will be read from a store, for which its type must be known.
-    """
+    """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
     if type(value) is not returns and not isinstance(value, _classes_of(returns)):
         kind = getattr(returns, "__name__", None) or str(returns)
         raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {type(value).__name__}")

@@ -44,11 +44,8 @@ _OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Return whether an error is a mistake of the programmer, which no model can correct: it ends the outermost run.
-
-    Such as a missing dependency, a script without further replies, or a cost budget for a model without a price. What
-    depends on the run, such as the id of a run that is not there, is none.
-    """
+    """Return whether an error is a mistake of the programmer, which no model can correct: it ends the outermost
+    run."""
     return isinstance(error, ConfigurationError) and not isinstance(error, _OF_THE_RUN)
 
 
@@ -59,10 +56,8 @@ def is_unexpected(error: BaseException) -> bool:
 
 
 def note_mistake(error: Exception, ctx: Context) -> None:
-    """Remember an error of the code that an agent is made of, such as a hook: a mistake that ends the outermost run.
-
-    An error on purpose, such as `Denied`, is no mistake, nor is a transient one, such as a lost connection.
-    """
+    """Remember an error of the code that an agent is made of, such as a hook: a mistake that ends the outermost
+    run."""
     journal = ctx.scope.get(JOURNAL)
     on_purpose = isinstance(error, ServiceError) or not is_unexpected(error)
     if journal is not None and not on_purpose and not is_transient(error):
@@ -80,11 +75,7 @@ def noting_mistakes(ctx: Context) -> Iterator[None]:
 
 
 def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
-    """Call a function that a layer or a plan was given; an error that it raises is a mistake.
-
-    Raises:
-        ConfigurationError: it returned a coroutine, which nobody awaits.
-    """
+    """Call a function that a layer or a plan was given; an error that it raises is a mistake."""
     try:
         answer = function(*arguments)
     except Exception as error:
@@ -100,12 +91,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
 
 
 def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException] | None) -> Exception | None:
-    """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none.
-
-    Args:
-        error: The error.
-        mistakes: Those that were noted in the run, by id; None if there are none.
-    """
+    """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none."""
     if isinstance(error, Exception) and (is_mistake(error) or id(error) in (mistakes or ())):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -155,10 +141,8 @@ def _place_in(trace: TracebackType | None, *, anywhere: bool) -> str:
 
 
 def without_own_frames(error: BaseException) -> None:
-    """Remove the frames of this package from the traceback of an error and of its causes.
-
-    They would keep all that a run holds in memory for as long as the error is kept. Those of the user's code stay.
-    """
+    """Remove the frames of this package from the traceback of an error and of its causes."""
+    # They would keep all that a run holds in memory for as long as the error is kept. Those of the user's code stay.
     each: BaseException | None = error
     for _ in range(_MOST_CAUSES):
         if each is None:
@@ -177,15 +161,8 @@ def without_own_frames(error: BaseException) -> None:
 
 
 class Cause:
-    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error itself.
-
-    Two are equal if type and place are. A record holds these two.
-
-    Attributes:
-        kind: The name of its type.
-        place: Where the user's code raised it, as ``file:line in function``; empty if it was raised elsewhere.
-        error: The error; None if it was read from a record.
-    """
+    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error
+    itself."""
 
     __slots__ = ("error", "kind", "place")
 
@@ -205,11 +182,7 @@ class Cause:
 
     @classmethod
     def from_json(cls, value: object) -> "Cause":
-        """Return a cause read from a record.
-
-        Raises:
-            ValueError: the value is not one.
-        """
+        """Return a cause read from a record."""
         if not isinstance(value, dict):
             raise ValueError(f"not the cause of a failure: {value!r:.100}")
         return cls(str(value.get("type", "")), str(value.get("place", "")))
@@ -225,15 +198,7 @@ class Cause:
 
 
 def log_failure(level: int, text: str, error: BaseException, masked: Callable[[str], str]) -> None:
-    """Log an error once, with its traceback.
-
-    Args:
-        level: The level.
-        text: What failed, and where.
-        error: The error.
-        masked: Masks secrets. If there are any in the traceback, its text is logged with them masked, and the record
-            has no ``exc_info``, from which handlers would take the original.
-    """
+    """Log an error once, with its traceback."""
     if not logger.isEnabledFor(level):
         return
     visible = True

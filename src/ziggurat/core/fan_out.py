@@ -23,20 +23,7 @@ End = Callable[[Sequence["asyncio.Future[Any]"]], Awaitable[None]]
 
 
 class FanOut(Generic[T]):
-    """Calls that run at the same time; an error of one of them ends all.
-
-    A call that waits for a person gives its `Suspend` as its outcome, so that the others go on.
-
-    Args:
-        members: Begin the calls; they are started in this order.
-        end: Cancels those that still run.
-        ctx: The context of all of them.
-        slots: How many run at the same time; None for all. One that waits for a person in the process has none.
-        enough: Called with each outcome; returns why the calls that still run are not needed any more, else "".
-
-    Attributes:
-        tasks: The task of each call, None for those that were not started.
-    """
+    """Calls that run at the same time; an error of one of them ends all."""
 
     __slots__ = ("_end", "_enough", "_error", "_members", "_open", "_over", "_slots", "_watch", "_why", "tasks")
 
@@ -61,11 +48,7 @@ class FanOut(Generic[T]):
         self._error: BaseException | None = None
 
     async def run(self) -> str:
-        """Run the calls, and return why those that had not ended were cancelled; empty if all have ended.
-
-        Raises:
-            BaseException: the error of a call; the others were cancelled.
-        """
+        """Run the calls, and return why those that had not ended were cancelled; empty if all have ended."""
         try:
             for number, member in enumerate(self._members):
                 self.tasks[number] = self._start(member)
@@ -156,11 +139,7 @@ async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Su
 
 
 def raise_suspended(outcomes: Iterable[object]) -> None:
-    """Raise one `Suspend` for all calls that wait for a person, if there are any.
-
-    Raises:
-        Suspend: it has the pending items of all of them.
-    """
+    """Raise one `Suspend` for all calls that wait for a person, if there are any."""
     suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
     for suspend in suspends:
         if isinstance(suspend, RecordEnds):

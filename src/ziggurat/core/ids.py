@@ -14,15 +14,7 @@ _NAMES = "visible characters on one line"
 
 
 def check_new_id(text: object, what: str) -> None:
-    """Check the id of a run or a session that does not exist yet.
-
-    Ids are written to terminals, paths, shell commands and generated code, so they have no character that means
-    something there.
-
-    Raises:
-        ConfigurationError: it has other characters than ASCII letters, digits and ``-_.:@/+=,|~``, begins with ``-``,
-            is empty, or is too long.
-    """
+    """Check the id of a run or a session that does not exist yet."""
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST:
         raise ConfigurationError(f"{what} is {_IDS}, 1 to {LONGEST} of them; {_count(text)}")
     if _ID.fullmatch(text) is None:
@@ -31,11 +23,7 @@ def check_new_id(text: object, what: str) -> None:
 
 
 def check_new_name(text: object, what: str) -> None:
-    """Check the name of an agent, a label, or the owner of a memory.
-
-    Raises:
-        ConfigurationError: it has a hidden character or a line break, is blank, or is too long.
-    """
+    """Check the name of an agent, a label, or the owner of a memory."""
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         raise ConfigurationError(f"{what} is {_NAMES}, 1 to {LONGEST} of them; {_count(text)}")
     if not (text.isascii() and text.isprintable()):

@@ -55,11 +55,7 @@ def write_entry(entry: JournalEntry) -> bytes:
 
 
 def read_entry(line: bytes) -> JournalEntry:
-    """Return the entry that `write_entry` wrote.
-
-    Raises:
-        JournalCorrupt: it is not an entry.
-    """
+    """Return the entry that `write_entry` wrote."""
     try:
         read = _line.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -70,12 +66,10 @@ def read_entry(line: bytes) -> JournalEntry:
 
 
 def as_error(recorded: object) -> Exception:
-    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes.
-
-    Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
-    nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
-    KeyError, whose text would gain quotes each time.
-    """
+    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes."""
+    # Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
+    # nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
+    # KeyError, whose text would gain quotes each time.
     if isinstance(recorded, Exception):
         return recorded
     if not isinstance(recorded, Raw):

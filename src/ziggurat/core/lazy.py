@@ -9,15 +9,7 @@ from typing import Any
 def lazy(
     module: str, names: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names.
-
-    Type checkers do not see these; they read the stub beside the module, which `tests/test_names.py` writes.
-
-    Args:
-        module: The `__name__` of the module that hands on names.
-        names: The names by the module that has them, without the leading ``ziggurat.``; ``"*"`` for all that are in
-            the `__all__` of a module, which is imported at once then.
-    """
+    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names."""
     homes = {
         name: home
         for home, each in names.items()
@@ -52,11 +44,7 @@ def _is_imported_by_name() -> bool:
 
 
 class _Message:
-    """A message that says which public name was probably meant.
-
-    That is looked up only when somebody reads it: Python itself asks for names that do not exist, as before the import
-    of a module in a package.
-    """
+    """A message that says which public name was probably meant."""
 
     def __init__(self, unknown: str, module: str, names: Sequence[str]) -> None:
         self._unknown, self._module, self._names = unknown, module, names

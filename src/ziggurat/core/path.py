@@ -18,10 +18,7 @@ _STEP = re.compile(r"step-(\d+)/(.*)")
 
 
 def escaped(name: str) -> str:
-    """Return a name as one segment of a path; different names give different segments.
-
-    ``#`` is reserved for numbering and ``:`` for tool calls (``tool-1:search``), so they are escaped as ``/`` is.
-    """
+    """Return a name as one segment of a path; different names give different segments."""
     if not name:
         return "unnamed"
     if "/" in name or "%" in name or "#" in name or ":" in name:
@@ -78,15 +75,7 @@ def is_question(path: str) -> bool:
 
 
 def step_of(path: str, agent: str | None = None) -> tuple[str, int, str]:
-    """Return the agent of a call made in a step, the number of the step, and what follows: ``model`` or ``tool-1:x``.
-
-    Args:
-        path: The path of the call; of one below a tool of `agent`, that tool counts.
-        agent: The agent; by default the innermost one.
-
-    Returns:
-        The path itself, 0 and an empty string if the call is in no step.
-    """
+    """Return the agent of a call made in a step, the number of the step, and what follows."""
     if agent is None:
         match = _INNERMOST_STEP.fullmatch(path)
         return (path, 0, "") if match is None else (match[1], int(match[2]), match[3])

@@ -41,13 +41,7 @@ class Compared(Protocol):
     """A request that says what differs between it and the recorded one; of others only the fingerprints are shown."""
 
     def compared(self, entries: "Sequence[JournalEntry]", path: str, recorded: str) -> tuple[str, str, str] | None:
-        """Return what differs, how it was, and how it is now; None if it cannot say.
-
-        Args:
-            entries: The entries of the record.
-            path: The path of the call.
-            recorded: The fingerprint of the recorded request.
-        """
+        """Return what differs, how it was, and how it is now; None if it cannot say."""
         ...
 
 
@@ -90,11 +84,9 @@ def is_protocol(kind: object) -> bool:
 
 
 def implements(value: object, protocol: type) -> bool:
-    """Return whether an object has all methods of a protocol.
-
-    Unlike ``isinstance``, which from Python 3.12 on does not see what ``__getattr__`` returns, it asks the object
-    itself, so that a store may delegate to another. A class is no implementation; its instances are.
-    """
+    """Return whether an object has all methods of a protocol."""
+    # Unlike ``isinstance``, which from Python 3.12 on does not see what ``__getattr__`` returns, it asks the object
+    # itself, so that a store may delegate to another. A class is no implementation; its instances are.
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _methods(protocol))
 
 
@@ -153,11 +145,7 @@ _AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any", "object", "~")
 
 
 def is_synchronous(value: Any) -> bool:
-    """Return whether a function, or an object with ``__call__``, surely returns nothing that can be awaited.
-
-    It may return something if it is async, annotated to do so, or a lambda, which may pass on what an async function
-    returns.
-    """
+    """Return whether a function, or an object with ``__call__``, surely returns nothing that can be awaited."""
     written = _written(value)
     if not isinstance(written, FunctionType) or written.__name__ == "<lambda>" or iscoroutinefunction(written):
         return False

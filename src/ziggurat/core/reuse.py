@@ -18,14 +18,7 @@ R = TypeVar("R")
 
 
 def identity(request: object) -> str:
-    """Return a text that identifies a request, including everything that can affect its answer.
-
-    It is the SHA-256 of the bytes that the request's own `identity()` returns; without that method its own
-    `fingerprint()`; without either the SHA-256 of its JSON with sorted keys.
-
-    Raises:
-        TypeError: the request has no JSON form.
-    """
+    """Return a text that identifies a request, including everything that can affect its answer."""
     kind = type(request)
     if hasattr(kind, "identity"):
         return sha256(cast("Identified", request).identity()).hexdigest()
@@ -35,10 +28,7 @@ def identity(request: object) -> str:
 
 
 def is_reusable(answer: object) -> bool:
-    """Return whether others may get an answer, too: False if its own `is_reusable` says that it is not whole.
-
-    So a reply that was cut, a run that waits for a decision and the error result of a tool are not.
-    """
+    """Return whether others may get an answer, too: False if its own `is_reusable` says that it is not whole."""
     return cast("Reusable", answer).is_reusable if hasattr(type(answer), "is_reusable") else True
 
 
@@ -48,11 +38,7 @@ def recalled(answer: R) -> R:
 
 
 def key_of(layer: str, service: object, request: object, key: Callable[[Any], str] | None, ctx: Context) -> str:
-    """Return the key under which a layer stores the answer to a request: by default service name and identity.
-
-    Raises:
-        ConfigurationError: the request has no JSON form and no `key` function is given, or that returns no text.
-    """
+    """Return the key under which a layer stores the answer to a request: by default service name and identity."""
     if key is not None:
         name: object = call_given(key, ctx, request)
         if not isinstance(name, str):
@@ -67,10 +53,8 @@ def key_of(layer: str, service: object, request: object, key: Callable[[Any], st
 
 
 async def note_reuse(ctx: Context, service: object) -> None:
-    """Record that an agent was answered with what another call was answered with, so that a replay looks for no calls.
-
-    A call that is no composite has its answer on record as a whole.
-    """
+    """Record that an agent was answered with what another call was answered with, so that a replay looks for no
+    calls."""
     if not ctx.leaf and ctx.scope.get(JOURNAL) is not None and fact(service, COMPOSITE):
         await ctx.at(REUSED).once(REUSED, None, _noted, returns=bool)
 

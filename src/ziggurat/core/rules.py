@@ -43,15 +43,7 @@ _META = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern", "title",
 
 
 class SettingRule(NamedTuple):
-    """What a setting may be.
-
-    Attributes:
-        allows: Returns whether a value is allowed.
-        words: What is allowed, to stand after "is".
-        item: The rule of each item, if several values are allowed.
-        advice: Returns how to correct a value, to be added to the sentence; empty if there is nothing more to say.
-        secret: Whether a wrong value must not be shown.
-    """
+    """What a setting may be."""
 
     allows: Callable[[object], bool]
     words: str
@@ -65,13 +57,7 @@ ANYTHING = SettingRule(lambda value: True, "anything")
 
 
 def rule_of(annotation: object, names: dict[str, Any]) -> SettingRule:
-    """Return the rule of an annotation.
-
-    Args:
-        annotation: The annotation, or its text.
-        names: The global names that it may contain. If one is missing, as those of imports for the type checker are,
-            anything is allowed.
-    """
+    """Return the rule of an annotation."""
     holder = SimpleNamespace(__annotations__={"value": annotation})
     try:
         return _rule(get_type_hints(holder, names, include_extras=True)["value"])

@@ -76,11 +76,7 @@ class Settings:
         self._rules: dict[str, SettingRule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
-        """Check pairs of a name and a value; those of other names are ignored.
-
-        Raises:
-            ConfigurationError: one does not fit; the message says where, which, what would, and what was passed.
-        """
+        """Check pairs of a name and a value; those of other names are ignored."""
         rules = self._rules
         if rules is None:
             rules = self._rules = self._read()

@@ -19,13 +19,8 @@ DONE: Awaitable[None] = _Done()
 
 
 async def finished(work: Awaitable[T]) -> T:
-    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards.
-
-    For work that must not stop half-way, such as taking or releasing a lease, and that ends in bounded time.
-
-    Raises:
-        CancelledError: the task was cancelled; the outcome of the work is not reported.
-    """
+    """Await `work` to its end, however often the task is cancelled; the cancellation is raised afterwards."""
+    # For work that must not stop half-way, such as taking or releasing a lease, and that ends in bounded time.
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -25,14 +25,7 @@ class Slots(Protocol):
 
 
 class Slot(Struct, eq=False):
-    """The slot of one call, which has been taken.
-
-    Attributes:
-        slots: Where it is.
-        left: Whether the call does not have it now.
-        over: Whether the call has ended.
-        waiting: While a part of the call waits for the slot, the other parts that wait with it.
-    """
+    """The slot of one call, which has been taken."""
 
     slots: Slots
     left: bool = False

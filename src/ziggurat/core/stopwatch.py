@@ -14,19 +14,7 @@ _WHILE = 0.01
 
 
 class Stopwatch:
-    """Measures the seconds that a call and all calls below it work; waiting for a person is not counted.
-
-    Stopwatches form a tree, as calls do. One that stands still stops the one around it too, unless that one has
-    parallel branches and another of them works on. So a wait is free for the call that waits and for all around it,
-    and no call beside it gets more time. A call's `slots` are free while its stopwatch stands still; whoever goes on
-    below it waits for them, by `take_back`.
-
-    Args:
-        clock: Tells the time.
-        outer: The stopwatch of the call around this one; None if there is none.
-        emit: Of the call; the time for which emitting waits for a slow reader is not counted either.
-        earlier: The seconds that were counted before, in other processes.
-    """
+    """Measures the seconds that a call and all calls below it work; waiting for a person is not counted."""
 
     __slots__ = (
         "_began", "_branches", "_followers", "_limit", "_returning", "_sleeping", "_stopped", "_waits",
@@ -64,10 +52,7 @@ class Stopwatch:
 
     @property
     def deadline(self) -> float | None:
-        """When the first limit on this stopwatch or one around it is reached, unless they stop; None for never.
-
-        In seconds of the clock's `monotonic`.
-        """
+        """When the first limit on this stopwatch or one around it is reached, unless they stop; None for never."""
         first: float | None = None
         watch: Stopwatch | None = self
         while watch is not None:
@@ -165,11 +150,9 @@ class Stopwatch:
 
 
 async def take_back(watch: Stopwatch | None) -> None:
-    """Wait until the calls that a stopwatch measures have the slots again that they left, the outermost first.
-
-    Meanwhile none of them is left again, although another call may begin to wait: who takes an inner slot without the
-    outer one would wait for the latter where it must not.
-    """
+    """Wait until the calls that a stopwatch measures have the slots again that they left, the outermost first."""
+    # Meanwhile none of them is left again, although another call may begin to wait: who takes an inner slot without the
+    # outer one would wait for the latter where it must not.
     if watch is None:
         return
     watches = [watch]

@@ -327,20 +327,14 @@ def label_lines(labels: Mapping[str, object]) -> list[str]:
 
 
 def labels_text(labels: Mapping[str, object]) -> str:
-    """Return labels as JSON in which each has a line of its own, so that a database can search for the line.
-
-    JSON has no line breaks within a text, so a line that is found is a label, and never a part of a value.
-    """
+    """Return labels as JSON in which each has a line of its own, so that a database can search for the line."""
+    # JSON has no line breaks within a text, so a line that is found is a label, and never a part of a value.
     lines = "\n,\n".join(label_lines(labels))
     return f"{{\n{lines}\n}}" if labels else "{}"
 
 
 def labels_in(text: str) -> dict[str, Any]:
-    """Return the labels that `labels_text` has written.
-
-    Raises:
-        JournalCorrupt: the text is something else.
-    """
+    """Return the labels that `labels_text` has written."""
     return decode(text, dict[str, Any])
 
 

@@ -30,12 +30,7 @@ _POINTS: dict[type[JournalEntry], str] = {
 
 
 class _Written:
-    """Awaited until an entry is durable.
-
-    The entry is passed to the store in the next turn of the event loop. A store that writes at once has written it
-    when the task that awaits this is resumed in that same turn; a second turn would cost 4 us, a fifteenth of a step
-    recorded by SQLite.
-    """
+    """Awaited until an entry is durable."""
 
     __slots__ = ("_future",)
 
@@ -48,23 +43,7 @@ class _Written:
 
 
 class StoredJournal(LocalJournal):
-    """The journal of a run in a store; `append` returns an awaitable for when the entry is durable.
-
-    Entries appended in one turn of the event loop are written as one batch, and a run writes one batch at a time. An
-    entry that the store can write immediately waits for no others, as a turn of the loop costs a tenth of a step. The
-    answer of a step's model is written together with what follows from it, the intent of a tool call or the end of
-    the run, so it is not awaited alone; `settled` waits for it.
-
-    If a batch cannot be written, everything after it is refused with the same error, so the log never has gaps.
-
-    Args:
-        store: The store to write to.
-        log: The name of the log.
-        epoch: The epoch of the lease.
-        mode: As for any journal.
-        clock: Measures the run's time allowance.
-        probe: Called with a point (``before intent``, ``after result`` ...) and a path, to crash a run there in a test.
-    """
+    """The journal of a run in a store; `append` returns an awaitable for when the entry is durable."""
 
     __slots__ = (
         "_batch", "_chain", "_digest", "_epoch", "_failed", "_immediate", "_log", "_probe", "_rows", "_stable",
@@ -136,11 +115,7 @@ class StoredJournal(LocalJournal):
         self._screens = screens
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
-        """Return an awaitable for when all appended entries are durable; None if they are already.
-
-        Args:
-            flush: Write also those that are to be written with the next entry.
-        """
+        """Return an awaitable for when all appended entries are durable; None if they are already."""
         if flush and self._rows and not self._writing and self._failed is None:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -154,11 +129,7 @@ class StoredJournal(LocalJournal):
         return _Written(waiting)
 
     def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry.
-
-        Raises:
-            ConfigurationError: something in it has no JSON form.
-        """
+        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
         loop = asyncio.get_running_loop()
         if self._failed is not None:
             waiting: asyncio.Future[None] = loop.create_future()
@@ -191,19 +162,12 @@ class StoredJournal(LocalJournal):
         return _Written(waiting)
 
     def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether the task that appends has appended the entry before, too.
-
-        If several do, as those of parallel tool calls, their entries are collected for one write.
-        """
+        """Return whether the task that appends has appended the entry before, too."""
         before, self._task = self._task, asyncio.current_task(loop)
         return self._task is before
 
     def written(self, entry: JournalEntry) -> bytes:
-        """Return the JSON of an entry.
-
-        Raises:
-            ConfigurationError: something in it has no JSON form.
-        """
+        """Return the JSON of an entry."""
         try:
             return write_entry(entry)
         except TypeError as error:

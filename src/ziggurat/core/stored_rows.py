@@ -17,23 +17,14 @@ BLOB_BYTES = 64 * 1024
 
 
 class Blob(Struct, frozen=True):
-    """The data of a row whose entry is stored as a separate large value.
-
-    Attributes:
-        blob: The digest of the value.
-        size: Its length in bytes.
-    """
+    """The data of a row whose entry is stored as a separate large value."""
 
     blob: str
     size: int
 
 
 async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
-    """Return the data of rows as JSON lines, with separate large values put back in.
-
-    Raises:
-        JournalCorrupt: a large value is missing or damaged; the message names the entry.
-    """
+    """Return the data of rows as JSON lines, with separate large values put back in."""
     lines: list[bytes] = []
     for row in rows:
         data = row.data
@@ -50,15 +41,8 @@ async def lines_of(store: Store, log: str, rows: Iterable[Row]) -> list[bytes]:
 async def read_rows(
     store: Store, log: str, after: int = 0, before: str = "", *, accept_loss: bool = False
 ) -> list[Row]:
-    """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is missing.
-
-    They are those after the row `after`, which has the digest `before`; with `accept_loss`, later ones may be missing.
-
-    Raises:
-        JournalCorrupt: a row was changed, lost or damaged; the message names it. Unless rows are only missing at the
-            end, the log is now in quarantine.
-        ConfigurationError: it was written with another key than the store has, or without one.
-    """
+    """Return the rows of a log after checking their numbers, their chain of digests, and that no later one is
+    missing."""
     mark = None if after else await acknowledged_in(store, log)
     problem = ""
     try:
@@ -83,12 +67,7 @@ async def read_rows(
 
 
 async def known_run(store: Store, run_id: str) -> LogInfo:
-    """Return the header of a run that can be read.
-
-    Raises:
-        RunNotFound: there is no such run; no other run is named.
-        JournalCorrupt: it is in quarantine.
-    """
+    """Return the header of a run that can be read."""
     info = await store.find(run_log(run_id))
     if info is None:
         raise RunNotFound(f"there is no run {run_id!r} in this store")
@@ -98,12 +77,7 @@ async def known_run(store: Store, run_id: str) -> LogInfo:
 
 
 async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-    """Return a copy of a run's record; the run may be in progress elsewhere.
-
-    Raises:
-        RunNotFound: there is no run with this id.
-        JournalCorrupt: an entry is damaged; the message names it.
-    """
+    """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
     journal = LocalJournal("resume", clock=clock)
     journal.read_in(await lines_of(store, log, await read_rows(store, log)))

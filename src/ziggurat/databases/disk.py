@@ -8,10 +8,7 @@ from ziggurat.databases.files import make_private_folder, open_private
 
 
 class Disk:
-    """The file system; tests replace it by one that fails, or that tracks what was flushed.
-
-    Every method may raise OSError, and `open` StoreError for what is not a regular file.
-    """
+    """The file system; tests replace it by one that fails, or that tracks what was flushed."""
 
     def open(self, path: Path, *, fresh: bool) -> int:
         """Open a file for writing at its end; create it if needed, and empty it if `fresh`. Return the descriptor."""

@@ -24,19 +24,7 @@ _IRREGULAR = (errno.ENXIO, errno.ELOOP, errno.EISDIR, errno.ENODEV)
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of a store, and return its descriptor.
-
-    A file that does not exist is created with mode 0600, whatever the umask, if `flags` has ``O_CREAT``; one that
-    exists keeps its mode.
-
-    Args:
-        path: The file.
-        flags: As for `os.open`.
-
-    Raises:
-        StoreError: it is not a regular file, but a folder, link, pipe, socket or device.
-        OSError: it cannot be opened.
-    """
+    """Open a file of a store, and return its descriptor."""
     known = flags & ~os.O_CREAT | _NEVER_WAIT | _NO_LINK
     while True:
         try:
@@ -73,63 +61,35 @@ def _checked(at: int, path: Path) -> int:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with mode 0600 for a database, unless there is one; SQLite gives its companions this mode.
-
-    An existing file is not opened: when a process closes any descriptor of a SQLite database, the system drops all of
-    the locks that connections in this process have on it.
-
-    Raises:
-        OSError: it cannot be created.
-    """
+    """Create an empty file with mode 0600 for a database, unless there is one; SQLite gives its companions this
+    mode."""
     real = Path(os.path.realpath(path))
     with _creating, contextlib.suppress(FileExistsError):
         os.close(_create(real, os.O_WRONLY))
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file that a user has named, as the `opener` of ``open()``: a new one gets mode 0600.
-
-    It may be a device or a pipe, but a pipe that nobody reads is an error instead of waiting for a reader.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Open a file that a user has named, as the `opener` of ``open()``: a new one gets mode 0600."""
+    # It may be a device or a pipe, but a pipe that nobody reads is an error instead of waiting for a reader.
     at = os.open(path, flags | _NEVER_WAIT, _MODE)
     os.set_blocking(at, True)
     return at
 
 
 def write_private_text(path: Path, text: str) -> None:
-    """Write a file that a user has named, in UTF-8; a new one gets mode 0600.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file that a user has named, in UTF-8; a new one gets mode 0600."""
     with open(path, "w", encoding="utf-8", opener=private_opener) as file:
         file.write(text)
 
 
 def read_private(path: Path) -> bytes:
-    """Return the content of a file of a store.
-
-    Raises:
-        StoreError: it is not a regular file.
-        OSError: it cannot be read.
-    """
+    """Return the content of a file of a store."""
     with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def refuse_irregular(path: Path, *, link: bool = True) -> None:
-    """Refuse a path that exists and is not a regular file.
-
-    Args:
-        path: The path.
-        link: Whether a symbolic link to a regular file is accepted.
-
-    Raises:
-        StoreError: it is a folder, pipe, socket or device.
-    """
+    """Refuse a path that exists and is not a regular file."""
     try:
         mode = os.stat(path, follow_symlinks=link).st_mode
     except FileNotFoundError:
@@ -152,22 +112,15 @@ def _irregular(path: Path, mode: int) -> StoreError:
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder with mode 0700, whatever the umask.
-
-    Raises:
-        FileExistsError: it exists; it keeps its mode.
-        OSError: it cannot be created.
-    """
+    """Create a folder with mode 0700, whatever the umask."""
     os.mkdir(path, _FOLDER_MODE)
     if stat.S_IMODE(os.stat(path).st_mode) & _FOLDER_MODE != _FOLDER_MODE:
         os.chmod(path, _FOLDER_MODE)
 
 
 def write_problem(folder: Path) -> str:
-    """Return why no file can be written in a folder, such as "No space left on device"; empty if one can.
-
-    SQLite reports a full disk or quota as a file that it cannot open, or as an I/O error.
-    """
+    """Return why no file can be written in a folder, such as "No space left on device"; empty if one can."""
+    # SQLite reports a full disk or quota as a file that it cannot open, or as an I/O error.
     path = folder / f".{new_id()}.new"
     try:
         at = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)

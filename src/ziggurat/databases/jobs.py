@@ -8,13 +8,7 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """One job for the thread, and the future for its outcome.
-
-    Attributes:
-        work: The function to run in the thread.
-        log: The log that it writes; empty if it only reads, and so shares no transaction with others.
-        small: Whether it writes so little that it may run at once in the event loop.
-    """
+    """One job for the thread, and the future for its outcome."""
 
     __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
 

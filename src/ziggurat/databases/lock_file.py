@@ -22,19 +22,7 @@ _FREE = b"-"
 
 
 class LockFile:
-    """A file of a store that one process at a time has locked; the lock ends with the process.
-
-    Args:
-        path: The file; created if it does not exist.
-        owner: The name of the holder in this process, see `new_owner`.
-
-    Raises:
-        StoreError: it is not a regular file.
-        OSError: it cannot be opened.
-
-    Attributes:
-        fresh: Whether nobody has signed it since it was created.
-    """
+    """A file of a store that one process at a time has locked; the lock ends with the process."""
 
     def __init__(self, path: Path, owner: str) -> None:
         self.path = path
@@ -71,11 +59,7 @@ class LockFile:
         fcntl.flock(self._at, fcntl.LOCK_UN)
 
     def refusal(self, waited: float) -> StoreError:
-        """Return the error for a lock that another process has: who, since when, and what can be done.
-
-        Args:
-            waited: Seconds that were waited for it.
-        """
+        """Return the error for a lock that another process has: who, since when, and what can be done."""
         owner, _, rest = os.pread(self._at, _SIZE, 0).decode("utf-8", "replace").partition("\n")
         what = str(self.path).removesuffix("-lock")
         try:

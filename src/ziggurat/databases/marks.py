@@ -50,20 +50,7 @@ def mark_in(slot: bytes, log: str) -> LogMark | None:
 
 
 class Marks:
-    """The marks of the logs in a database, in one file beside it.
-
-    The file is a hash table of slots. A log's mark is in one of the four slots of its bucket in one of the levels, each
-    of which has twice the buckets of the one before; a level is used when the log's buckets below are full. So nothing
-    is ever moved, and processes that write at the same time need no lock: if two choose the same free slot, one mark
-    is missing until the next row of its log.
-
-    Marks are not flushed. They are written after the rows, so a crash leaves them as old as the rows or older; what is
-    older, missing or damaged only protects less. A failure to write one is logged, and does not fail the rows.
-
-    Args:
-        path: The file.
-        disk: The file-system operations.
-    """
+    """The marks of the logs in a database, in one file beside it."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self.path = path
@@ -116,11 +103,7 @@ class Marks:
         self._failed = True
 
     def remove(self, logs: Iterable[str]) -> None:
-        """Remove the marks of logs, before the logs are deleted.
-
-        Raises:
-            OSError: the file cannot be read or written.
-        """
+        """Remove the marks of logs, before the logs are deleted."""
         removed = False
         for log in logs:
             tag = _tag(log)

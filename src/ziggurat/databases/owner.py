@@ -39,23 +39,13 @@ def is_gone(owner: str) -> bool:
 
 
 def without_lost_lease(info: LogInfo) -> LogInfo:
-    """Return the description of a log without the lease of a process that is gone, if nothing is left to do for it.
-
-    A process may be killed after it has recorded the end of a run and before it gives the lease back. While a run is in
-    progress, its holder is named also when it is gone: that shows that the run was interrupted.
-    """
+    """Return the description of a log without the lease of a process that is gone, if nothing is left to do for it."""
     lost = info.owner and info.status != "running" and is_gone(info.owner)
     return replace(info, owner="") if lost else info
 
 
 def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
-    """Return the error for writing a log that another holder writes: who holds it, and what can be done.
-
-    Args:
-        log: The log.
-        owner: The holder of its lease.
-        left: Seconds until the lease expires, unless the holder renews it, as a live one does.
-    """
+    """Return the error for writing a log that another holder writes: who holds it, and what can be done."""
     kind, _, name = log.partition(":")
     what = f"the {kind} {name}" if kind in ("run", "session") else log
     who, cure = describe_owner(owner)
@@ -90,10 +80,8 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the system's start time of a process, which tells it from a later one with the same number.
-
-    It is empty where the start time cannot be read.
-    """
+    """Return the system's start time of a process, which tells it from a later one with the same number."""
+    # It is empty where the start time cannot be read.
     fields = _state(pid)
     if not fields:
         return ""

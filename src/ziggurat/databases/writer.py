@@ -65,10 +65,8 @@ _open: "WeakSet[Writer]" = WeakSet()
 
 @contextmanager
 def closed_when_unused() -> Iterator[None]:
-    """Open stores that nobody has to close: they close when they are no longer used, or when the process ends.
-
-    For stores that are opened by their address and may be shared, so that no single user could close them.
-    """
+    """Open stores that nobody has to close: they close when they are no longer used, or when the process ends."""
+    # For stores that are opened by their address and may be shared, so that no single user could close them.
     token = _shared.set(True)
     try:
         yield
@@ -77,13 +75,7 @@ def closed_when_unused() -> Iterator[None]:
 
 
 class _Turn:
-    """What was submitted in one turn of an event loop.
-
-    Attributes:
-        task: The task that submitted the first job.
-        left: How many more jobs of that task may run at once.
-        jobs: Those that did not.
-    """
+    """What was submitted in one turn of an event loop."""
 
     __slots__ = ("jobs", "left", "task")
 
@@ -94,20 +86,7 @@ class _Turn:
 
 
 class Writer:
-    """Accept jobs from any number of event loops and run them in order in one thread.
-
-    Passing a job to the thread and back takes longer than a small write that waits for nothing. If the store supports
-    such writes, they run at once, in the event loop's thread, when nothing else of that loop is pending and the writer
-    thread is idle: the first ones of a turn immediately, if they are all of one task, a few more of that turn together.
-
-    Args:
-        name: The name of the thread.
-        together: Runs writing jobs in one transaction, and stores each one's outcome.
-        idle: Called between jobs, at least every `pause` seconds.
-        pause: Seconds between calls of `idle`.
-        ended: Called last, in the thread, also for a store that was forgotten: it must not refer to the store.
-        at_once: Does what `together` does, in any thread, if it need not wait; returns whether it did.
-    """
+    """Accept jobs from any number of event loops and run them in order in one thread."""
 
     def __init__(
         self,
@@ -140,16 +119,7 @@ class Writer:
         return self._closed
 
     def submit(self, work: Callable[[], T], log: str = "", *, small: bool = False) -> "asyncio.Future[T]":
-        """Run a function in the thread, or at once; return a future for its result.
-
-        Args:
-            work: The function.
-            log: The log that it writes, if it writes.
-            small: Whether it writes so little that it may run in the event loop.
-
-        Raises:
-            StoreError: the store is closed, or belongs to the parent process of a fork.
-        """
+        """Run a function in the thread, or at once; return a future for its result."""
         if self._thread is None:
             self._begin()
         if self._closed or self._pid != os.getpid():

@@ -39,11 +39,7 @@ _EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
 
 
 def is_public(address: AnyAddress) -> bool:
-    """Return whether an address is that of a public server.
-
-    It is not if it is private, of this machine or its link, of many, reserved, for documentation, or the one where
-    clouds keep their metadata; nor if it only leads to such an address of IPv4.
-    """
+    """Return whether an address is that of a public server."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _SPECIAL)
     for network, behind in _EMBEDDING:
@@ -53,11 +49,7 @@ def is_public(address: AnyAddress) -> bool:
 
 
 def network_of(text: str) -> AnyNetwork:
-    """Return a network, such as ``10.1.0.0/16``; an address alone is a network of one.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
+    """Return a network, such as ``10.1.0.0/16``; an address alone is a network of one."""
     try:
         return ip_network(text)
     except ValueError as error:

@@ -50,24 +50,7 @@ class Transport(Protocol):
 
 
 class Client:
-    """An HTTP/1.1 client of one service: one pool of connections per event loop, closed when the loop ends.
-
-    It never retries; use the layer `retry`. An idle connection that the server has closed is noticed before it is used.
-
-    ::
-
-        client = Client("https://llm.example", limits=Limits(connect=3, idle=60))
-
-    Args:
-        url: The URL of the service; the part after the host is ignored.
-        name: The name of the service, for errors.
-        limits: Limits on times, sizes and connections.
-        proxy: The URL of a proxy; ``""`` for none, None for the one in the environment variables.
-        ca: A file or folder of certificate authorities to trust instead of the system's, or your own SSLContext.
-
-    Raises:
-        ConfigurationError: a URL or file is invalid.
-    """
+    """An HTTP/1.1 client of one service: one pool of connections per event loop, closed when the loop ends."""
 
     def __init__(
         self,
@@ -91,11 +74,7 @@ class Client:
         return sum(pool.open for pool in self._pools.values())
 
     async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> Incoming:
-        """Send a request, and return the reply once its head has arrived; the caller must read or close it.
-
-        Raises:
-            ModelError: of kind connection, timeout or malformed.
-        """
+        """Send a request, and return the reply once its head has arrived; the caller must read or close it."""
         head = self._heads.get((path, headers)) or self._head(path, headers)
         connection = await self._pool().borrow(ctx)
         reply = Incoming(connection, ctx, self.limits, self.name, stream=stream)

@@ -39,11 +39,7 @@ class Parser(Protocol):
 
 
 def require_parser() -> None:
-    """Raise if llhttp is not installed.
-
-    Raises:
-        MissingExtra: the extra ``http`` is not installed.
-    """
+    """Raise if llhttp is not installed."""
     try:
         import httptools  # noqa: F401
     except ModuleNotFoundError:
@@ -57,12 +53,7 @@ def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
 
 
 class Connection(asyncio.Protocol):
-    """One HTTP/1.1 connection.
-
-    Args:
-        home: The owner that takes it back when a reply is complete.
-        name: The name of the service, for errors.
-    """
+    """One HTTP/1.1 connection."""
 
     def __init__(self, home: ConnectionOwner, name: str) -> None:
         self.home = home

@@ -206,11 +206,7 @@ class _Target(Struct, frozen=True):
 
     @classmethod
     def read(cls, url: str, ports: Collection[int] | None) -> "_Target":
-        """Return the parts of an address.
-
-        Raises:
-            Denied: it is none, or has what no public address has.
-        """
+        """Return the parts of an address."""
         if len(url) > _LONGEST or "\\" in url or any(char <= " " or char == "\x7f" for char in url):
             raise Denied(f"no address of a page: {url!r:.100}")
         try:
@@ -251,11 +247,7 @@ async def _addresses(target: _Target) -> list[str]:
 
 
 def _ascii_host(host: str) -> str:
-    """Return a host as it is asked for; an address in its usual form, however it was written.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return a host as it is asked for; an address in its usual form, however it was written."""
     if ":" in host and "%" not in host:
         return str(IPv6Address(host))
     name = host.encode("idna").decode("ascii").lower().removesuffix(".")

@@ -34,14 +34,7 @@ class FlowControl(Protocol):
 
 
 class Inflater:
-    """Decompresses a body in pieces of limited size.
-
-    Args:
-        encoding: ``gzip`` or ``deflate``.
-
-    Raises:
-        ModelError: of kind malformed, for any other encoding and for data that cannot be decompressed.
-    """
+    """Decompresses a body in pieces of limited size."""
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -69,15 +62,7 @@ class Inflater:
 
 
 class Incoming:
-    """A reply that arrives on a connection; one timer enforces its time limits.
-
-    Args:
-        line: The connection.
-        ctx: The call's context; its clock measures the limits.
-        limits: The limits.
-        name: The name of the service, for errors.
-        stream: Whether the size limit of streamed replies applies.
-    """
+    """A reply that arrives on a connection; one timer enforces its time limits."""
 
     def __init__(self, line: FlowControl, ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
         self.status = 0
@@ -138,11 +123,7 @@ class Incoming:
     # -- to the reader -------------------------------------------------------------------------------------------
 
     async def head(self) -> None:
-        """Wait for status and headers.
-
-        Raises:
-            ModelError: of kind connection, timeout or malformed.
-        """
+        """Wait for status and headers."""
         while not self.headed:
             if self._error is not None:
                 raise self._error
@@ -152,11 +133,7 @@ class Incoming:
             self._inflater = Inflater(encoding)
 
     async def more(self) -> bytes:
-        """Return the next bytes of the body, empty at its end.
-
-        Raises:
-            ModelError: the reply was cut off, is too large or too late, or cannot be decompressed.
-        """
+        """Return the next bytes of the body, empty at its end."""
         while True:
             if self._pieces or (self._inflater is not None and self._inflater.rest):
                 data = self._take()
@@ -170,11 +147,7 @@ class Incoming:
                 await self._wait()
 
     async def read(self) -> bytes:
-        """Return the whole body.
-
-        Raises:
-            ModelError: as `more`.
-        """
+        """Return the whole body."""
         first = await self.more()
         if self.done and not self._pieces and self._inflater is None and self._error is None:
             return first

@@ -12,12 +12,7 @@ from ziggurat.http.limits import Limits
 
 
 class Pool:
-    """Keeps connections open and lends each to one call at a time; waiting calls are served in order.
-
-    Args:
-        connect: Opens a connection that belongs to this pool.
-        limits: How many connections there may be, and how long they are kept.
-    """
+    """Keeps connections open and lends each to one call at a time; waiting calls are served in order."""
 
     def __init__(self, connect: "Callable[[Pool, Context], Awaitable[Connection]]", limits: Limits) -> None:
         self._connect = connect

@@ -41,10 +41,7 @@ def is_loopback(host: str) -> bool:
 
 
 def proxy_for(scheme: str, host: str, port: int) -> str | None:
-    """Return the proxy for an address from the usual environment variables; None for none.
-
-    ``NO_PROXY`` lists hosts, domains (with or without a leading dot), networks and ``host:port``; ``*`` means all.
-    """
+    """Return the proxy for an address from the usual environment variables; None for none."""
     proxy = _variable(f"{scheme}_proxy") or _variable("all_proxy")
     if not proxy:
         return None
@@ -77,11 +74,7 @@ def _covers(entry: str, host: str, port: int) -> bool:
 
 @lru_cache(maxsize=16)
 def tls_context(ca: str | None = None) -> ssl.SSLContext:
-    """Return a context that verifies servers with the system's authorities, or with those in a file or folder `ca`.
-
-    Raises:
-        ConfigurationError: there are no certificates at `ca`.
-    """
+    """Return a context that verifies servers with the system's authorities, or with those in a file or folder `ca`."""
     try:
         if ca is not None:
             folder = os.path.isdir(ca)
@@ -107,16 +100,7 @@ def _authorities() -> str | None:
 
 
 class Route:
-    """Opens connections to the server of a base URL.
-
-    Args:
-        url: The base URL.
-        proxy: The URL of a proxy; ``""`` for none, None for the one in the environment variables.
-        ca: A file or folder of certificate authorities to trust instead of the system's, or your own SSLContext.
-
-    Raises:
-        ConfigurationError: a URL or file is invalid.
-    """
+    """Opens connections to the server of a base URL."""
 
     def __init__(self, url: str, *, proxy: str | None = None, ca: str | ssl.SSLContext | None = None) -> None:
         parts = _parsed(url, "base_url")
@@ -155,12 +139,7 @@ class Route:
         return self._ca if isinstance(self._ca, ssl.SSLContext) else tls_context(self._ca)
 
     async def open(self, connection: Connection) -> None:
-        """Connect to the server.
-
-        Raises:
-            OSError: the connection failed, TLS errors included.
-            ModelError: the proxy refused.
-        """
+        """Connect to the server."""
         loop = asyncio.get_running_loop()
         proxy = self._proxy
         if proxy is None:

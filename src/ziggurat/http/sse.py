@@ -6,13 +6,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class ServerEvent(Struct, frozen=True, gc=False):
-    """One event of a stream.
-
-    Attributes:
-        event: Its type; ``"message"`` if the server gave none.
-        data: Its data lines, joined with line feeds and otherwise unchanged.
-        id: The last id in the stream so far.
-    """
+    """One event of a stream."""
 
     event: str
     data: str
@@ -109,11 +103,7 @@ class EventParser:
         return chunk.removeprefix(_BOM)
 
     def close(self) -> list[ServerEvent]:
-        """End the stream; return the last event even if no blank line ended it.
-
-        The standard drops such an event, but some servers omit the last blank line, or even the last line end. Its
-        reader can tell a line that was cut off from a complete one: it is not JSON.
-        """
+        """End the stream; return the last event even if no blank line ended it."""
         if self._rest:
             lines = [b"".join(self._rest).removeprefix(b"" if self._begun else _BOM), b""]
             self._rest.clear()

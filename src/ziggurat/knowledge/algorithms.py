@@ -23,10 +23,7 @@ Links = Mapping[str, Targets]
 
 
 class Reached(Set[str]):
-    """A set of ids, stored as numbers and converted to ids only on access.
-
-    It does not change when the graph changes.
-    """
+    """A set of ids, stored as numbers and converted to ids only on access."""
 
     __slots__ = ("_found", "_ids", "_numbers")
 
@@ -53,14 +50,7 @@ class Reached(Set[str]):
 
 
 class Compiled:
-    """The graph as a rustworkx structure; rebuilt only when the graph has changed.
-
-    Args:
-        outgoing: The relations of every entity, in declared order.
-
-    Raises:
-        MissingExtra: rustworkx is not installed.
-    """
+    """The graph as a rustworkx structure; rebuilt only when the graph has changed."""
 
     __slots__ = ("_turned", "graph", "ids", "numbers")
 

@@ -6,12 +6,7 @@ from ziggurat.knowledge.algorithms import Links, Targets
 
 
 def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:
-    """Return groups of entities that are more connected with each other than with the rest.
-
-    Each entity starts with its own label. In each round every entity in turn, in declared order, takes the label of
-    most of its relations, in both directions; of equally frequent labels the one declared first. It ends after a round
-    without a change, or after `rounds`. (rustworkx has no such algorithm, and other libraries choose at random.)
-    """
+    """Return groups of entities that are more connected with each other than with the rest."""
     ids = list(outgoing)
     numbers = {name: number for number, name in enumerate(ids)}
     near = [_near(outgoing[name], incoming[name], numbers) for name in ids]

@@ -30,16 +30,7 @@ _relation = msgspec.json.Decoder(Relation)
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """The latest change of an entity or a relation.
-
-    Attributes:
-        place: The number of its declaration.
-        source: The id of the entity, or of the source of the relation.
-        target: The id of the target of the relation; empty for an entity.
-        kind: The kind of the relation; empty for an entity.
-        changed: The number of the change.
-        value: The entity or relation; None if it was removed.
-    """
+    """The latest change of an entity or a relation."""
 
     place: int
     source: str
@@ -50,12 +41,7 @@ class Row(Struct, frozen=True, array_like=True):
 
 
 class Rows:
-    """The rows of one graph; all methods must be called in the thread of the connection.
-
-    Args:
-        database: The connection.
-        graph: The name of the graph.
-    """
+    """The rows of one graph; all methods must be called in the thread of the connection."""
 
     def __init__(self, database: SqliteConnection, graph: str) -> None:
         self._database = database
@@ -74,15 +60,7 @@ class Rows:
         ]
 
     def put(self, things: Sequence[Entity | Relation], *, together: bool) -> None:
-        """Write entities and relations: all of them or none.
-
-        Args:
-            things: What to write.
-            together: Merge each with the existing one instead of replacing it.
-
-        Raises:
-            ConfigurationError: a relation refers to an entity that does not exist; nothing was written.
-        """
+        """Write entities and relations: all of them or none."""
         self._check(things)
         change = self._next()
         keys = [_key(thing) for thing in things]

@@ -36,10 +36,7 @@ class BreakerRules(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, gc=False):
-    """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends.
-
-    The ticket of a trial identifies its permit: no other call has the same.
-    """
+    """Whether a call may pass: if so, `ticket` is 0 or more, and is passed to `Circuit.settle` when the call ends."""
 
     ticket: int
     retry_after: float | None = None

@@ -21,13 +21,7 @@ R = TypeVar("R")
 
 
 class _Waiter:
-    """A call that waits for a slot.
-
-    Attributes:
-        call: Identifies the call.
-        above: The calls around it that have a slot, or have left it and will have it again.
-        returns: Whether it had a slot before.
-    """
+    """A call that waits for a slot."""
 
     __slots__ = ("above", "call", "granted", "returns", "turn")
 

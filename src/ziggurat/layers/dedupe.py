@@ -35,12 +35,7 @@ class _Outcome(Generic[R]):
 
 
 class _Flight:
-    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled.
-
-    Attributes:
-        followers: What the calls around each of those hold that wait for its outcome.
-        watch: Measures its time; while it waits for a person, so do those that wait for it.
-    """
+    """A call in progress; `over` resolves to its outcome, or to None if its caller was cancelled."""
 
     __slots__ = ("followers", "over", "until", "watch")
 
@@ -103,14 +98,8 @@ class DedupeStore:
                 del answers[next(iter(answers))]
 
     def _may_join(self, flight: _Flight, above: tuple[object, ...]) -> bool:
-        """Return False for another event loop, and for a call that would wait for itself.
-
-        It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
-
-        Args:
-            flight: The call in progress.
-            above: What the calls around the other one hold.
-        """
+        """Return False for another event loop, and for a call that would wait for itself."""
+        # It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
         if flight.over.get_loop() is not asyncio.get_running_loop():
             return False
         with self._lock:

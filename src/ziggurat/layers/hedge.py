@@ -69,11 +69,7 @@ class _Hedge(Combinator[Q, R]):
         cancelled: list[BaseException],
         ctx: Context,
     ) -> asyncio.Task[R] | None:
-        """Call one alternative after the other until one has answered; return its task, None when all have failed.
-
-        Raises:
-            LimitExceeded: all have failed so far, and no budget is left for the next one.
-        """
+        """Call one alternative after the other until one has answered; return its task, None when all have failed."""
         for index, place in enumerate(places):
             if index and not await self._is_admitted(running, failures, places, ctx):
                 return await self._wait_for_answer(running, failures, ctx, last=True)

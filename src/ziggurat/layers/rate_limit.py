@@ -220,12 +220,7 @@ class RateLimiter:
             self._weight = 0.0  # what rounding has left
 
     def _pump(self, clock: Clock, timed: _Waiter | None = None) -> None:
-        """Let calls pass whose turn has come, refuse those whose turn would be too late, and wake the next in turn.
-
-        Args:
-            clock: Tells the time.
-            timed: The waiting call whose timer this is; it looks again in any case.
-        """
+        """Let calls pass whose turn has come, refuse those whose turn would be too late, and wake the next in turn."""
         with self._lock:
             self._let_pass(clock.monotonic())
             if timed is not None:

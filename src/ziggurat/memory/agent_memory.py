@@ -140,10 +140,7 @@ class AgentMemory(View):
 
 
 def _facts_first(matches: Sequence[Recalled]) -> list[Recalled]:
-    """Put facts about the query before episodes, such as what was said about it.
-
-    A fact is about the query if it is at least half as relevant as the best memory; other memories follow by relevance.
-    """
+    """Put facts about the query before episodes, such as what was said about it."""
     least = near_best(each.score for each in matches)
     first = [each for each in matches if each.record.kind != EpisodicMemory.kind and each.score >= least]
     ids = {each.record.id for each in first}

@@ -32,19 +32,11 @@ _OPTIONS = Settings(RememberOptions.__annotations__, RememberOptions)
 
 
 def check_options(options: RememberOptions) -> None:
-    """Check options that are changed before they are passed on.
-
-    Raises:
-        ConfigurationError: one has the wrong type.
-    """
+    """Check options that are changed before they are passed on."""
     _OPTIONS.check("remember", options.items())
 
 
 def check_vector(embedding: bytes | None) -> None:
-    """Check the length of a vector, which its type does not tell.
-
-    Raises:
-        ConfigurationError: it is not a multiple of four bytes.
-    """
+    """Check the length of a vector, which its type does not tell."""
     if embedding is not None and len(embedding) % 4:
         raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")

@@ -39,14 +39,7 @@ class Finding(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """How a memory grows.
-
-    Attributes:
-        days: How many memories were created on each day (UTC, such as 2026-01-31), archived ones too; the earliest
-            first.
-        last_week: How many were created in the seven days before the audit.
-        week_before: How many were created in the seven days before those.
-    """
+    """How a memory grows."""
 
     days: dict[str, int]
     last_week: int

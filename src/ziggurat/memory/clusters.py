@@ -15,12 +15,7 @@ _SAME = 1.0 - 1e-6
 
 
 class Clusters(Struct, frozen=True):
-    """The result of `cluster`.
-
-    Attributes:
-        labels: The number of each memory's cluster.
-        similarities: The cosine between each memory and the centre of its cluster.
-    """
+    """The result of `cluster`."""
 
     labels: list[int]
     similarities: list[float]
@@ -29,21 +24,10 @@ class Clusters(Struct, frozen=True):
 def cluster(
     records: Sequence[MemoryRecord], count: int | None = None, *, within: float = 0.5, iterations: int = 10
 ) -> Clusters:
-    """Group memories by k-means on unit vectors; the same memories always give the same groups.
-
-    The first centre is the first memory; each further one is the memory farthest from the centres chosen so far.
-    Embeddings are used when all memories have one of the same size, otherwise `tfidf` of words of three or more
-    letters.
-
-    Args:
-        records: The memories.
-        count: How many groups; None for as many as are needed to bring each memory near a centre.
-        within: The lowest cosine that counts as near.
-        iterations: How often the centres are moved at most.
-
-    Raises:
-        MissingExtra: scikit-learn is not installed.
-    """
+    """Group memories by k-means on unit vectors; the same memories always give the same groups."""
+    # The first centre is the first memory; each further one is the memory farthest from the centres chosen so far.
+    # Embeddings are used when all memories have one of the same size, otherwise `tfidf` of words of three or more
+    # letters.
     try:
         from sklearn.cluster import KMeans
         from sklearn.preprocessing import normalize

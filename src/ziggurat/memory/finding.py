@@ -67,10 +67,7 @@ def pieces(query: str) -> list[str]:
 
 
 async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
-    """Return the most relevant memories of some queries, best first; of memories that say the same only the best.
-
-    If the queries look for memories of other kinds apart, up to `limit` of those follow.
-    """
+    """Return the most relevant memories of some queries, best first; of memories that say the same only the best."""
     best: dict[str, Hit] = {}
     for query in queries:
         for hit in await _distinct(store, query):

@@ -15,11 +15,7 @@ KIND = "lease"
 
 
 class WorkLease:
-    """The lease for one kind of work for one owner, until another worker takes it over.
-
-    The holder is the worker that added the highest number: a store accepts an id only once, so of two workers that try
-    the same number one is refused.
-    """
+    """The lease for one kind of work for one owner, until another worker takes it over."""
 
     def __init__(self, store: MemoryStore, record: MemoryRecord, number: int, seconds: float, ctx: Context) -> None:
         self._store = store
@@ -29,11 +25,7 @@ class WorkLease:
         self._ctx = ctx
 
     async def confirm(self) -> None:
-        """Renew the lease for another full period; call it before each write.
-
-        Raises:
-            LeaseLost: it expired, and another worker has taken it.
-        """
+        """Renew the lease for another full period; call it before each write."""
         if await _highest(self._store, self._record) != self._number:
             raise LeaseLost(f"the {self._name} of {self._record.owner!r} took too long and was taken over by another")
         self._record = replace(self._record, used=self._ctx.clock.now() + self._seconds)
@@ -63,18 +55,7 @@ async def _leases(store: MemoryStore, owner: str, name: str) -> list[tuple[int, 
 
 @asynccontextmanager
 async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float) -> AsyncIterator[WorkLease]:
-    """Hold the lease on one kind of work for one owner while the block runs.
-
-    Args:
-        store: Where the owner's memories and the lease are stored.
-        owner: The owner of the memories.
-        name: The kind of work.
-        ctx: Supplies the clock.
-        seconds: How long it is held without a renewal; after that another worker may take it over.
-
-    Raises:
-        LeaseHeld: another worker holds it; try again later.
-    """
+    """Hold the lease on one kind of work for one owner while the block runs."""
     now = ctx.clock.now()
     leases = await _leases(store, owner, name)
     number = max([number for number, _ in leases], default=0) + 1

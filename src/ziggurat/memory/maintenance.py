@@ -40,18 +40,7 @@ _SUMMARIES = 1000
 
 
 class Counters(Struct, frozen=True):
-    """What a `Maintenance` has done so far.
-
-    Attributes:
-        runs: How many passes over all owners were completed.
-        consolidated: How many memories were archived because they were merged by subject.
-        compressed: How many memories were archived because they were compressed.
-        summaries: How many memories were written in their place.
-        skipped: How often an owner was left out because another worker was at it.
-        failures: How often the work on an owner failed; each was logged.
-        usage: What the model used.
-        cost: What the model cost, by the price of the budget; 0 without one.
-    """
+    """What a `Maintenance` has done so far."""
 
     runs: int = 0
     consolidated: int = 0

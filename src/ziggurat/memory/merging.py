@@ -100,28 +100,13 @@ async def merging(
     ctx: Context,
     progress: Callable[[MemoryRecord], None] | None,
 ) -> "AsyncIterator[Merger]":
-    """Hold the lease on the memories of an owner, and yield what merges them; see `Merger`.
-
-    Raises:
-        LeaseHeld: another worker is merging memories of this owner.
-    """
+    """Hold the lease on the memories of an owner, and yield what merges them; see `Merger`."""
     async with leased(store, owner, LEASE, ctx, policy.lease) as lease:
         yield Merger(store, lease, model, rule, policy.into, tag, ctx, progress)
 
 
 class Merger:
-    """Merges groups of one owner's memories, under a lease, and counts what was done.
-
-    Args:
-        store: Where the memories are stored.
-        lease: The lease for changing them.
-        model: Writes the texts of the new memories; None for the rule.
-        rule: Returns the text of a new memory without a model.
-        kind: The kind of the new memories.
-        tag: A tag of the new memories that says how they were made.
-        ctx: Supplies the time, and the context of model calls and events.
-        progress: Called with each new memory.
-    """
+    """Merges groups of one owner's memories, under a lease, and counts what was done."""
 
     def __init__(
         self,
@@ -152,15 +137,7 @@ class Merger:
         return MergeReport(owner, examined, self._archived, tuple(self._summaries), self._usage)
 
     async def merge(self, group: Sequence[MemoryRecord]) -> MemoryRecord | None:
-        """Write one memory for a group and archive the group, in one write.
-
-        Returns:
-            The new memory; None, and nothing is changed, if one of the group was changed or forgotten meanwhile.
-
-        Raises:
-            ServiceError: the model failed, or returned no text.
-            LeaseLost: another worker has taken over.
-        """
+        """Write one memory for a group and archive the group, in one write."""
         text = self._rule(group) if self._model is None else await self._ask(self._model, group)
         await self._lease.confirm()
         group = await self._reread(group)

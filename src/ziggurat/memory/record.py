@@ -100,11 +100,7 @@ def pack(vector: Iterable[float]) -> bytes:
 
 
 def unpack(embedding: bytes) -> "array[float]":
-    """Decode a vector that `pack` wrote.
-
-    Raises:
-        ConfigurationError: the length is not a multiple of four bytes.
-    """
+    """Decode a vector that `pack` wrote."""
     if len(embedding) % 4:
         raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
     vector = array("f")

@@ -42,15 +42,7 @@ Entries = Mapping[str, Mapping[int, float]]
 
 
 class Candidate(Struct, frozen=True):
-    """What is needed of a memory to rank it.
-
-    Attributes:
-        number: The store's number for it.
-        length: How many words it has.
-        similarity: The cosine of its vector and the query's; None if they cannot be compared.
-        created: When it was created.
-        kind: Its kind.
-    """
+    """What is needed of a memory to rank it."""
 
     number: int
     length: float = 0.0
@@ -72,10 +64,8 @@ class Source(Protocol):
     """What a store provides to a search: of the query's owner, or of all owners."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more.
-
-        Some may belong to memories since removed.
-        """
+        """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more."""
+        # Some may belong to memories since removed.
         ...
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
@@ -100,16 +90,7 @@ class Source(Protocol):
 
 
 def relevance(similarity: float | None, evidence: float) -> float:
-    """Return how good a match is by meaning and words together, at most 1.
-
-    Meaning and words are two independent reasons to believe that a memory is about a query, so the doubt that the one
-    leaves is lessened by the other: ``1 - (1 - cos) * exp(-3 * evidence)``, a cosine below 0 taken as 0.
-
-    Args:
-        similarity: The cosine of the vectors; None if they cannot be compared.
-        evidence: What the words prove: the share of the query's words that the memory has, times ``1 - 1 / n`` for n
-            different words, since one word in common may be an accident, and several seldom are.
-    """
+    """Return how good a match is by meaning and words together, at most 1."""
     if similarity is None:
         similarity = _UNKNOWN
     if evidence <= 0.0:
@@ -118,11 +99,7 @@ def relevance(similarity: float | None, evidence: float) -> float:
 
 
 def best(query: Query, source: Source) -> list[SearchMatch]:
-    """Return the best matches of a store, best first; of equals, the earliest.
-
-    More candidates are read than are asked for. If the query's filters leave too few, all memories that pass them are
-    compared, or, if those are too many, the pool is widened.
-    """
+    """Return the best matches of a store, best first; of equals, the earliest."""
     words = [] if query.text is None else query_words(query.text)
     if query.limit <= 0 or (query.text is not None and not words):
         return []
@@ -139,14 +116,7 @@ def best(query: Query, source: Source) -> list[SearchMatch]:
 def _gather(
     query: Query, source: Source, wording: "_Wording | None", *, few: bool = False
 ) -> tuple[Sequence[Candidate], bool]:
-    """Return candidates, and whether there are more.
-
-    Args:
-        query: What to search for.
-        source: Where to search.
-        wording: The words of the query, if it has any.
-        few: The first pool is known to hold too few that pass the filters.
-    """
+    """Return candidates, and whether there are more."""
     pool = first = max(_POOL, query.limit * _FACTOR)
     while True:
         if not few or pool > first:
@@ -167,17 +137,7 @@ def _gather(
 
 
 class _Wording:
-    """The words of one query: which memories have them, and what share of the query they are.
-
-    The score of a memory is BM25 divided by the most that a memory could have: the sum, over the words that it has, of
-    their rarity times how much they are used, by the sum of the rarity of all words of the query. Rarity is
-    ``ln(1 + memories / memories with the word)``, use is ``often * (1 + k) / (often + k * (1 - b + b * length / 16))``,
-    at most 1. As evidence beside the meaning, a word with a digit (a number, a code) counts as two, and so does a word
-    that is the whole query.
-
-    Candidates are looked for from the rarest word on until there are enough; the more common words only count for the
-    candidates found by then (Moffat and Zobel, 1996: "Self-indexing inverted files").
-    """
+    """The words of one query: which memories have them, and what share of the query they are."""
 
     def __init__(self, query: Query, words: Sequence[str], source: Source) -> None:
         self._query = query

@@ -97,12 +97,7 @@ def say_the_same(one: str, other: str) -> bool:
 
 
 class Duplicates(Struct, frozen=True):
-    """Memories that say the same.
-
-    Attributes:
-        places: Their positions, the earliest first; at least two.
-        similarity: The lowest cosine of the earliest one with another one, of their vectors, or of their words.
-    """
+    """Memories that say the same."""
 
     places: list[int]
     similarity: float

@@ -188,11 +188,7 @@ OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:')
 
 
 def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Return what `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived.
-
-    The new one supersedes the latest; if there are several, the others are named in its fact ``"sources"``, after those
-    that are there.
-    """
+    """Return what `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived."""
     if not before:
         return [record]
     supersedes = record.supersedes or before[-1].id
@@ -205,11 +201,7 @@ def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[Me
 
 
 def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
-    """Raise an error if an id of the new memories exists already, or occurs twice.
-
-    Raises:
-        ConfigurationError: such an id was found; the message names it.
-    """
+    """Raise an error if an id of the new memories exists already, or occurs twice."""
     seen: set[str] = set()
     for name in ids:
         if name in known or name in seen:
@@ -218,11 +210,7 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
 
 
 def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
-    """Raise an error if one of the memories holds something that not every store can keep.
-
-    Raises:
-        ConfigurationError: such a memory was found; the message says what is wrong.
-    """
+    """Raise an error if one of the memories holds something that not every store can keep."""
     for record in records:
         for what, name in (("owner", record.owner), ("kind", record.kind)):
             if not is_id(name):

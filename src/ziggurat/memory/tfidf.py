@@ -13,17 +13,7 @@ Weigh = Callable[[Sequence[str]], Any]
 
 
 def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[list[str], Weigh]:
-    """Return the words of some texts, and how texts are weighed by them: ``f * ln(1 + N / (1 + n))``.
-
-    `f` is how often the text has the word, `N` the number of texts, and `n` the number of texts that have the word.
-
-    Args:
-        texts: The texts by which rarity is measured.
-        analyze: Returns the words of a text, in order.
-
-    Raises:
-        MissingExtra: scikit-learn is not installed.
-    """
+    """Return the words of some texts, and how texts are weighed by them: ``f * ln(1 + N / (1 + n))``."""
     try:
         import numpy as np
         from scipy.sparse import csr_array

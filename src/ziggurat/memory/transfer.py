@@ -34,12 +34,7 @@ _record = msgspec.json.Decoder(MemoryRecord)
 
 
 class Imported(Struct, frozen=True):
-    """The result of `import_memories`.
-
-    Attributes:
-        stored: How many memories were stored.
-        skipped: How many were in the store already, and stayed as they were there.
-    """
+    """The result of `import_memories`."""
 
     stored: int = 0
     skipped: int = 0

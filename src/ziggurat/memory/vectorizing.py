@@ -39,12 +39,7 @@ async def warn(text: str, ctx: Context) -> None:
 async def embed(
     embedder: Embedder, texts: Sequence[str], purpose: Literal["document", "query"], ctx: Context
 ) -> Embeddings:
-    """Return the vectors of texts, in requests of at most `BATCH` texts.
-
-    Raises:
-        ServiceError: the embedder failed, or did not return one vector of finite numbers for each text.
-        OSError: the embedder failed.
-    """
+    """Return the vectors of texts, in requests of at most `BATCH` texts."""
     vectors: list[bytes] = []
     model = ""
     for start in range(0, len(texts), BATCH):
@@ -67,14 +62,8 @@ def _check(embeddings: object, count: int) -> None:
 
 
 async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx: Context) -> Embeddings:
-    """Return a vector for each memory: that of its text; for a fact with a subject, between those of both and of that.
-
-    A question often names what a fact is about and not what it says: so a key or a subject has a share of the vector.
-
-    Raises:
-        ServiceError: the embedder failed, or did not return one vector of finite numbers for each text.
-        OSError: the embedder failed.
-    """
+    """Return a vector for each memory: that of its text; for a fact with a subject, between those of both and of
+    that."""
     subjects = [subject_of(record) for record in records]
     texts = [
         record.content if subject is None else f"{subject}: {record.content}"
@@ -116,14 +105,7 @@ async def embed_pending(store: MemoryStore, owner: str, embedder: Embedder, ctx:
 
 
 class Reembedded(Struct, frozen=True):
-    """The progress of `reembed`.
-
-    Attributes:
-        done: How many memories were embedded so far.
-        model: The model that made the vectors.
-        examined: How many memories were looked at so far; those that have a vector of the model are left as they are.
-        total: How many there are to look at.
-    """
+    """The progress of `reembed`."""
 
     done: int
     model: str

@@ -42,18 +42,7 @@ def similarities(vector: bytes, embeddings: Sequence[bytes]) -> list[float]:
 
 
 class VectorIndex:
-    """Index vectors of one length by numbers; the nearest by cosine come first.
-
-    Few vectors are stored in full. More are stored as codes (half a byte per dimension, by the library turbovec): the
-    codes propose more candidates than needed, and the caller compares the real vectors, which the index does not store.
-
-    Args:
-        size: Bytes per vector, as `record.pack` writes it.
-        exact: Up to this many vectors are stored in full.
-
-    Raises:
-        ConfigurationError: no vector has this size.
-    """
+    """Index vectors of one length by numbers; the nearest by cosine come first."""
 
     def __init__(self, size: int, *, exact: int = EXACT) -> None:
         if size < 4 or size % 4:
@@ -131,12 +120,7 @@ class VectorIndex:
                 self._vectors[place] = self._vectors[self._count]
 
     def nearest(self, query: bytes, count: int) -> list[int]:
-        """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred.
-
-        Args:
-            wanted: A vector of the same size.
-            count: The maximum number; with codes, ask for more than needed and compare the real vectors.
-        """
+        """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred."""
         np = _numpy()
         count = min(count, len(self))
         if count <= 0 or len(query) != self.size:
@@ -160,17 +144,7 @@ class VectorIndex:
 
     @classmethod
     def load(cls, path: Path, size: int, last: int) -> "VectorIndex":
-        """Load codes that `save` wrote.
-
-        Args:
-            path: The file.
-            size: Bytes of a vector.
-            last: The highest number in it.
-
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: the file is damaged, or holds vectors of another length.
-        """
+        """Load codes that `save` wrote."""
         index = cls(size)
         codes = _turbovec().IdMapIndex.load(str(path))
         if codes.dim != index._width():

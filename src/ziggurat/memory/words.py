@@ -133,11 +133,7 @@ def query_words(text: str) -> list[str]:
 
 
 def indexed_words(record: MemoryRecord) -> dict[str, float]:
-    """Return the words by which a memory is found, with their weights: how often they are in its text and its tags.
-
-    Words of its `CONTEXT` and of the key or subject of a fact count half. In scripts without spaces, single characters
-    are found too.
-    """
+    """Return the words by which a memory is found, with their weights: how often they are in its text and its tags."""
     counts: defaultdict[str, float] = defaultdict(float)
     for text in (record.content, *(tag for tag in record.tags if _is_searched(tag))):
         for word in stems(text):

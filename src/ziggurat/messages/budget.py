@@ -75,11 +75,7 @@ _LIMITS = (*TOKENS_AND_REQUESTS, "tool_calls", "steps", "cost")
 
 
 def limits_of(budget: Budget) -> dict[str, float]:
-    """Return the limits on the usage of model calls that a budget sets, by name: tokens, requests and cost.
-
-    Raises:
-        ConfigurationError: the budget limits cost and has no `price`.
-    """
+    """Return the limits on the usage of model calls that a budget sets, by name: tokens, requests and cost."""
     limits: dict[str, float] = {
         name: limit for name in TOKENS_AND_REQUESTS if (limit := getattr(budget, name)) is not None
     }

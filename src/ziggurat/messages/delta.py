@@ -184,12 +184,10 @@ def deltas_of(message: Message) -> Iterator[PartDelta]:
 
 
 def fit(message: Message) -> Message:
-    """Return a model's message in the form a conversation accepts: folded, and with a unique id for each call.
-
-    Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of
-    a reply, as when it was cut off, is kept as plain text, and a repeated thought is removed, because no provider
-    accepts either back.
-    """
+    """Return a model's message in the form a conversation accepts: folded, and with a unique id for each call."""
+    # Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of
+    # a reply, as when it was cut off, is kept as plain text, and a repeated thought is removed, because no provider
+    # accepts either back.
     parts = message.parts
     if len(parts) == 1:
         part = parts[0]
@@ -214,10 +212,7 @@ def fit(message: Message) -> Message:
 
 
 def unrepeated(message: Message, before: Transcript) -> Message:
-    """Return a model's message without the thoughts that the conversation before it holds already.
-
-    Some servers give each thought the same id; no provider accepts one twice.
-    """
+    """Return a model's message without the thoughts that the conversation before it holds already."""
     if not any(isinstance(part, Thinking) and part.id for part in message.parts):
         return message
     fitted = fit(message)

@@ -32,12 +32,7 @@ _LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
 
 
 def check_size(text: str | bytes, what: str = "the arguments") -> None:
-    """Refuse a JSON text that is too long to be read.
-
-    Raises:
-        InvalidArguments: it has more than `MAX_ARGUMENTS` characters, or more than `MAX_LONG_NUMBERS` numbers of 20
-            digits and more.
-    """
+    """Refuse a JSON text that is too long to be read."""
     if len(text) > MAX_ARGUMENTS:
         raise InvalidArguments(
             f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
@@ -55,11 +50,7 @@ _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def check_depth(text: str | bytes) -> None:
-    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time.
-
-    Raises:
-        msgspec.DecodeError: arrays and objects are nested more than `MAX_DEPTH` levels deep in it.
-    """
+    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time."""
     text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return

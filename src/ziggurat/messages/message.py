@@ -108,10 +108,7 @@ _REFUSED = ("denied", "invalid_arguments", "not_found")
 
 
 def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the names of the tools whose results are in messages or went into their texts, each once, sorted.
-
-    A call that was refused (an unknown tool or name, invalid arguments, a denial) has no result from outside.
-    """
+    """Return the names of the tools whose results are in messages or went into their texts, each once, sorted."""
     origins: set[str] = set()
     for message in messages:
         origins.update(message.taint)

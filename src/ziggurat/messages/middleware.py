@@ -32,11 +32,7 @@ class Middleware:
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Refuse what would never be called as a hook.
-
-        Raises:
-            ConfigurationError: a method has the name of a hook, misspelt, or is async where the hook is not.
-        """
+        """Refuse what would never be called as a hook."""
         super().__init_subclass__(**arguments)
         for name, method in vars(cls).items():
             if not iscoroutinefunction(method):

@@ -199,11 +199,7 @@ class ModelResponse(Struct, frozen=True, gc=False):
 
 
 def written_text(response: ModelResponse, who: str) -> str:
-    """Return what a model was asked to write for the runtime, perhaps cut at its limit, without spaces around it.
-
-    Raises:
-        ModelError: it is not that, because the model has refused, for instance.
-    """
+    """Return what a model was asked to write for the runtime, perhaps cut at its limit, without spaces around it."""
     if response.finish != "length" and not response.is_reusable:
         raise ModelError(f"{who} wrote nothing usable: its reply ended as {response.finish!r}", kind="malformed")
     return response.text.strip()

@@ -10,58 +10,34 @@ from ziggurat.messages.message import Message
 
 
 class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
-    """An event that a flow waits for, or will wait for.
-
-    Attributes:
-        name: The name of the event.
-        value: What it brings, as plain JSON data.
-    """
+    """An event that a flow waits for, or will wait for."""
 
     name: str
     value: Any = None
 
 
 class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
-    """A request to stop the run; without effect once the run has ended, so that it does not stop a later resume.
-
-    Attributes:
-        entries: How many entries the record had when it was sent.
-        after_step: Whether the current step may finish.
-    """
+    """A request to stop the run; without effect once the run has ended, so that it does not stop a later resume."""
 
     entries: int
     after_step: bool = False
 
 
 class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
-    """Messages for the model.
-
-    Attributes:
-        verb: Whether they are added, or the model abandons its plan for them.
-        messages: What the user says.
-    """
+    """Messages for the model."""
 
     verb: Literal["inject", "redirect"]
     messages: tuple[Message, ...]
 
 
 class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
-    """Decisions on calls that wait while others of the run go on; they are used when the run is continued.
-
-    Attributes:
-        decisions: By the id of each pending item.
-    """
+    """Decisions on calls that wait while others of the run go on; they are used when the run is continued."""
 
     decisions: dict[str, Decision]
 
 
 def decision_key(wait: int, item_id: str) -> str:
-    """Return the key under which a decision is posted: of several on one wait, an inbox takes the first.
-
-    Args:
-        wait: The number of the entry with which the call began to wait.
-        item_id: The id of the pending item.
-    """
+    """Return the key under which a decision is posted: of several on one wait, an inbox takes the first."""
     return f"decide {wait} {item_id}"
 
 
@@ -70,9 +46,5 @@ Posted = PostedEvent | PostedCancel | PostedMessages | PostedDecisions
 
 
 def read_posted(data: bytes) -> Posted:
-    """Return the content of an item.
-
-    Raises:
-        JournalCorrupt: it is something else.
-    """
+    """Return the content of an item."""
     return cast("Posted", decode(data, Posted))

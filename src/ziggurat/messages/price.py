@@ -50,11 +50,7 @@ def cost(
 
 
 def price_of_call(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Decimal | None:
-    """Return what `cost` does, of values that a model reported and that need no check.
-
-    Raises:
-        MissingExtra: the extra ``prices`` is not installed.
-    """
+    """Return what `cost` does, of values that a model reported and that need no check."""
     if _is_local(provider or model):
         return Decimal(0)
     price = _calculated(usage, model, provider, at)
@@ -62,13 +58,7 @@ def price_of_call(usage: Usage, model: str, provider: str | None = None, at: dat
 
 
 def price_of_calls(usage: Usage, model: str) -> Decimal | None:
-    """Return what several calls of a model have cost together; None if that is unknown.
-
-    Where the price of a call depends on its length, each call is charged as one of the mean length.
-
-    Raises:
-        MissingExtra: the extra ``prices`` is not installed.
-    """
+    """Return what several calls of a model have cost together; None if that is unknown."""
     if usage == _NONE or _is_local(model):  # an answer from a cache, or of a model in this process
         return Decimal(0)
     price, calls = _calculated(usage, model), usage.requests
@@ -82,11 +72,7 @@ def price_of_calls(usage: Usage, model: str) -> Decimal | None:
 
 
 def total_of(usages: Mapping[str, Usage]) -> Decimal | None:
-    """Return what the usage of several models has cost together; None if one of the prices is unknown.
-
-    Raises:
-        MissingExtra: the extra ``prices`` is not installed.
-    """
+    """Return what the usage of several models has cost together; None if one of the prices is unknown."""
     prices = [price_of_calls(usage, model) for model, usage in usages.items()]
     return sum([price for price in prices if price is not None], Decimal(0)) if None not in prices else None
 

@@ -15,11 +15,7 @@ _COMPARED = 100  # messages with the same words that a message is compared with 
 
 
 def reasoning(messages: Sequence[Message]) -> Iterator[Violation]:
-    """Find thoughts at the end of a message, and repeated thoughts.
-
-    Only thoughts with a provider's proof are checked. No provider requires plain-text thoughts back, and other data
-    that a provider's adapter keeps in a thinking part may be anywhere.
-    """
+    """Find thoughts at the end of a message, and repeated thoughts."""
     seen: dict[Thinking, int] = {}
     for index, message in enumerate(messages):
         if message.role != "assistant":

@@ -34,16 +34,7 @@ class _Replied(Struct):
 
 
 class RecordedStep(Struct):
-    """One step of one agent, as far as it is recorded.
-
-    Attributes:
-        number: From 1.
-        before: Messages added from outside before its model call.
-        replies: The model's messages; several if it was called again.
-        results: The results of the calls of its last reply, by their positions from 1.
-        after: Messages that the runtime added at its end.
-        due: Messages added from outside during it; they come before the next step's model call.
-    """
+    """One step of one agent, as far as it is recorded."""
 
     number: int
     before: list[Message] = field(default_factory=list)
@@ -110,11 +101,7 @@ def _decode(value: object, kind: type[T]) -> T:
 
 
 def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | None:
-    """Return the recorded conversation before the model call at ``.../step-3/model``; None for other paths.
-
-    Refused replies and rewritten messages are not recognised, so the conversation may differ: compare digests to be
-    sure.
-    """
+    """Return the recorded conversation before the model call at ``.../step-3/model``; None for other paths."""
     if not is_question(path):
         return None
     number = int(parent_of(path).rpartition("-")[2])

@@ -13,11 +13,9 @@ _CELL = '<td style="text-align:left;vertical-align:top">'
 
 
 def run_html(heading: str, steps: Sequence[Step], answer: str) -> str:
-    """Return a heading, a table of the steps with their tool calls, and the answer; of a team, with who said what.
-
-    All texts are shortened to a line and escaped: what a model or a tool wrote is shown, never interpreted. The size is
-    bounded, however long the run was.
-    """
+    """Return a heading, a table of the steps with their tool calls, and the answer; of a team, with who said what."""
+    # All texts are shortened to a line and escaped: what a model or a tool wrote is shown, never interpreted. The size
+    # is bounded, however long the run was.
     left_out = len(steps) - _STEPS
     members = any(step.agent for step in steps)
     rows = [_row(step, members) for step in steps[-_STEPS:]]

@@ -112,13 +112,7 @@ class Tally:
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
 
     def add(self, cost: object, name: str = "", charge: bool = False, /) -> None:
-        """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs.
-
-        Args:
-            cost: The usage or the outcome.
-            name: The name of the service that was called, as it is recorded.
-            charge: Whether to charge the budgets in effect: the call is live, and nothing was reserved for it.
-        """
+        """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs."""
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is None:
             if isinstance(cost, Result) and is_tool_call(cost.path):

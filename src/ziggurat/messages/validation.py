@@ -39,11 +39,9 @@ def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT
 def validate_rewrite(
     original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = _SENDABLE
 ) -> list[Violation]:
-    """Return all violations in a rewritten conversation, such as after compaction.
-
-    Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing
-    cannot be seen from the message alone, so the original is needed.
-    """
+    """Return all violations in a rewritten conversation, such as after compaction."""
+    # Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing
+    # cannot be seen from the message alone, so the original is needed.
     return [*_violations(rewritten, policy), *lost_reasoning(original, rewritten)]
 
 

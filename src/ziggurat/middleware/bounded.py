@@ -19,11 +19,7 @@ _REFUSED = re.compile(r"[*+^$]|\{\d*,\}|\)\{(?=\d|,)|\\.|\(\?.?")
 
 
 def bounded(pattern: str | re.Pattern[str]) -> tuple[str, int]:
-    """Return a regular expression as a group for use within another, and its longest match in characters.
-
-    Raises:
-        ConfigurationError: it is not valid, or could take long on some text; the message says how to fix it.
-    """
+    """Return a regular expression as a group for use within another, and its longest match in characters."""
     flags = pattern.flags & (re.I | re.M | re.S | re.X) if isinstance(pattern, re.Pattern) else 0
     text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
     if not isinstance(text, str):

@@ -133,10 +133,8 @@ class Masking:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def error(self, error: BaseException) -> BaseException:
-        """Return an error with secrets masked in its text, arguments, attributes and causes.
-
-        It is the same object, or, where the object cannot be changed, a `ForeignError` or another group in its place.
-        """
+        """Return an error with secrets masked in its text, arguments, attributes and causes."""
+        # It is the same object, or, where the object cannot be changed, a `ForeignError` or another group in its place.
         known: dict[int, BaseException] = {}
         masked = self._mask_error(error, known)
         for each in known.values():  # errors that lead back to one that was replaced

@@ -142,11 +142,7 @@ class Redaction(Middleware):
 
 
 class _Filter:
-    """Masks secrets in one reply while it is streamed.
-
-    Text passes as soon as it cannot be part of a secret. The arguments of a call pass at the end of the reply, because
-    their strings can be searched only when the JSON is complete.
-    """
+    """Masks secrets in one reply while it is streamed."""
 
     def __init__(self, secrets: Secrets, masking: Masking) -> None:
         self._masking = masking

@@ -40,18 +40,7 @@ _BEFORE = 4  # characters before a secret that patterns look at, such as ://
 
 
 class Secrets:
-    """Finds and masks secrets in text, in time proportional to its length.
-
-    Args:
-        literals: The secrets themselves, at least 4 characters long; also found in JSON- or URL-encoded form.
-        patterns: Regular expressions that match at most 512 characters and need little backtracking.
-        keys: Also mask provider keys, bearer tokens, private keys, and passwords in URLs.
-        emails: Also mask email addresses.
-        mask: The replacement for each secret.
-
-    Raises:
-        ConfigurationError: a literal is too short, or a pattern could take long; the message says how to fix it.
-    """
+    """Finds and masks secrets in text, in time proportional to its length."""
 
     def __init__(
         self, literals: Iterable[str], patterns: Iterable[str | re.Pattern[str]], keys: bool, emails: bool, mask: str
@@ -81,10 +70,7 @@ class Secrets:
         return self._pattern.sub(lambda _: self.replacement, text)
 
     def split(self, text: str, start: int, *, last: bool) -> tuple[str, int]:
-        """Return the masked text from `start` on, and the position up to which it was read.
-
-        An end that may be part of an incomplete secret is not read, unless this is the `last` of the text.
-        """
+        """Return the masked text from `start` on, and the position up to which it was read."""
         limit = len(text) if last else self._safe_end(text, start)
         masked: list[str] = []
         for match in self._pattern.finditer(text, start):
@@ -134,11 +120,7 @@ def _forms(secret: str) -> set[str]:
 
 
 class StreamMask:
-    """A streamed text that is masked even where a secret spans several pieces.
-
-    Attributes:
-        altered: Whether anything was masked so far.
-    """
+    """A streamed text that is masked even where a secret spans several pieces."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets

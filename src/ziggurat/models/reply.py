@@ -50,11 +50,7 @@ def _finish(message: Message) -> FinishReason:
 
 
 def response_of(reply: object, *, model: str, usage: Usage) -> ModelResponse | None:
-    """Make a response from a whole reply: a text, a message, a tool call or a response; None for anything else.
-
-    Raises:
-        ConfigurationError: the message does not have the role assistant.
-    """
+    """Make a response from a whole reply: a text, a message, a tool call or a response; None for anything else."""
     if isinstance(reply, str):
         return ModelResponse(Message("assistant", (Text(reply),) if reply else ()), usage=usage, model=model)
     if isinstance(reply, ToolCall):
@@ -90,11 +86,7 @@ class Collector:
         self._listening = ctx.listens(Delta)
 
     async def push(self, item: object) -> None:
-        """Add a text, a delta, a part, or the usage of the whole reply.
-
-        Raises:
-            ConfigurationError: it is none of these.
-        """
+        """Add a text, a delta, a part, or the usage of the whole reply."""
         if isinstance(item, str):
             await self._tell(TextDelta(item))
         elif isinstance(item, PartDelta):

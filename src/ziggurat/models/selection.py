@@ -115,10 +115,8 @@ def _installed() -> SelectedModel:
 
 
 def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
-    """Ask a server for its models in a thread; the future has the name of the first one.
-
-    The thread is a daemon, so that a server that never stops sending does not keep the process.
-    """
+    """Ask a server for its models in a thread; the future has the name of the first one."""
+    # The thread is a daemon, so that a server that never stops sending does not keep the process.
     answer: Future[str] = Future()
     try:
         base = base_of(dialect, None)
@@ -139,11 +137,7 @@ def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
 
 
 def _first_model(base: str, key: str) -> str:
-    """Return the first model that a server lists and that is not for embeddings.
-
-    Raises:
-        Exception: it cannot be reached, or its answer is not a list of models.
-    """
+    """Return the first model that a server lists and that is not for embeddings."""
     parts = urlsplit(base)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=10 * PROBE_SECONDS)

@@ -17,18 +17,7 @@ BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 
 
 class Names(Struct, frozen=True):
-    """The names that differ between versions of the conventions.
-
-    Attributes:
-        cache_write: The attribute of input tokens written to the provider's cache.
-        model_duration: The histogram of the seconds of model calls.
-        first_chunk: The histogram of the seconds to the first chunk of replies that stream in.
-        tokens: The metric of each kind of token; one name for all means a histogram with the kind as an attribute.
-        agent_duration: The histogram of the seconds of agents; empty if there is none, as for the three below.
-        agent_model_calls: The histogram of the number of model calls of an agent.
-        agent_tool_calls: The histogram of the number of tool calls of an agent.
-        tool_duration: The histogram of the seconds of tool calls.
-    """
+    """The names that differ between versions of the conventions."""
 
     cache_write: str
     model_duration: str

@@ -8,14 +8,7 @@ from ziggurat.messages.events import Delta
 
 
 class FirstChunk:
-    """Notes when the first delta of a model call comes, and passes all events on.
-
-    It listens to nothing itself, so a reply that no listener wants in pieces is not streamed because of it.
-
-    Attributes:
-        context: The context to make the call with.
-        seconds: The seconds from now to the first delta; None as long as there was none.
-    """
+    """Notes when the first delta of a model call comes, and passes all events on."""
 
     __slots__ = ("_outer", "_started", "context", "seconds")
 

@@ -8,12 +8,7 @@ from ziggurat.observe.screen import Screen
 
 
 class Multiplexer:
-    """Write the text of one model as it streams, and the text of the others when each is done.
-
-    Args:
-        screen: The screen to write to.
-        place: Returns the indent for a path, and the name of its agent if it should be shown.
-    """
+    """Write the text of one model as it streams, and the text of the others when each is done."""
 
     def __init__(self, screen: Screen, place: Callable[[str], tuple[int, str]]) -> None:
         self._screen = screen

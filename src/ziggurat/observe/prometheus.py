@@ -30,10 +30,7 @@ def gauge(name: str, help_text: str, value: float) -> Iterator[str]:
 def histograms(
     name: str, help_text: str, bounds: Sequence[float], samples: Sequence[tuple[Labels, Sequence[int], float]]
 ) -> Iterator[str]:
-    """Yield the lines of a histogram of seconds; none if there are no samples.
-
-    A sample is its labels, the number of values up to each bound and above the last one, not added up, and their sum.
-    """
+    """Yield the lines of a histogram of seconds; none if there are no samples."""
     family = f"{_family(name)}_seconds"
     if samples:
         yield from _head(family, "histogram", help_text)

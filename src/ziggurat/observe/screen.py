@@ -19,18 +19,7 @@ _NOTEBOOK_WIDTH = 100
 
 
 class Screen:
-    """Write to a file; on a terminal with colours, wrapping and a spinner, in a notebook with colours and wrapping.
-
-    Output that cannot be written any more (a closed pipe) is silently dropped.
-
-    Args:
-        file: The output file; standard error by default, in a notebook standard output.
-        terminal: Whether it is a terminal; detected by default.
-        width: Its columns; detected by default.
-
-    Raises:
-        MissingExtra: rich is not installed.
-    """
+    """Write to a file; on a terminal with colours, wrapping and a spinner, in a notebook with colours and wrapping."""
 
     def __init__(self, file: TextIO | None = None, *, terminal: bool | None = None, width: int | None = None) -> None:
         try:

@@ -25,12 +25,7 @@ from ziggurat.tools.toolbox import Tool, Toolbox
 
 
 class Tree(Struct, frozen=True, eq=False):
-    """Nodes that can be run.
-
-    Attributes:
-        places: The outermost nodes, at their positions.
-        works: What does each task.
-    """
+    """Nodes that can be run."""
 
     places: tuple[Place, ...]
     works: Mapping[Place, Work]
@@ -43,16 +38,7 @@ class Tree(Struct, frozen=True, eq=False):
 
 
 def prepared(nodes: Iterable[Node], agent: Runnable[Any] | None, *, alike: bool = False) -> Tree:
-    """Return nodes ready to run.
-
-    Args:
-        nodes: In this order.
-        agent: Does the tasks that have only a prompt.
-        alike: Whether several nodes may have the same name, as in a plan that was not written by a person.
-
-    Raises:
-        ConfigurationError: the nodes cannot be a plan.
-    """
+    """Return nodes ready to run."""
     places = place_nodes(nodes, alike=alike)
     tasks = [each for place in places for each in place if isinstance(each.node, Task)]
     return Tree(places, {each: work_of(each, agent) for each in tasks})
@@ -70,19 +56,7 @@ def plan_flow(
     arguments: FlowArguments,
     places: tuple[Place, ...] = (),
 ) -> Flow[Any, Any]:
-    """Return a flow whose function runs nodes.
-
-    Args:
-        function: The function.
-        hints: Its annotations.
-        setup: What is compared when a run is continued.
-        name: The name of the flow.
-        store: Where its runs are kept.
-        tools: All tools of the nodes.
-        agents: All agents of the nodes.
-        arguments: Those of all flows.
-        places: Its nodes, as far as they are known.
-    """
+    """Return a flow whose function runs nodes."""
     box = Toolbox({id(each): each for each in tools}.values())
     needed = [frozenset(spec.permissions) for spec in box.specs] + [parts_of(each).permissions for each in agents]
     arguments.setdefault("description", "")

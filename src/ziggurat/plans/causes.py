@@ -15,30 +15,14 @@ from ziggurat.plans.state import StateType, Values
 
 
 class Update(Struct, frozen=True, eq=False, omit_defaults=True):
-    """What a node has returned, as it is recorded: its changes of the state, and which edges are taken then.
-
-    Attributes:
-        changes: By field, as values that have a JSON form; a map has one mapping for each item.
-        to: The nodes that the node's route has chosen.
-    """
+    """What a node has returned, as it is recorded: its changes of the state, and which edges are taken then."""
 
     changes: tuple[Values, ...]
     to: tuple[str, ...] = ()
 
 
 class Cause(Struct, eq=False):
-    """A point in a graph's run: the start, the end of a node, or where branches meet.
-
-    It is also the request of the node that comes next, compared with the record by a digest of all that led here; that
-    is made from those of the points before, so its cost does not grow with the state.
-
-    Attributes:
-        parents: The points that it follows from directly, in declared order.
-        depth: One more than that of the deepest parent; 0 at the start.
-        name: The node that has ended; empty where branches meet.
-        update: The update of the node; the state at the start.
-        changes: Those of the update, as values in the types of their fields.
-    """
+    """A point in a graph's run: the start, the end of a node, or where branches meet."""
 
     parents: tuple["Cause", ...]
     depth: int

@@ -105,13 +105,7 @@ def asked(agent: Runnable[Any], question: NonEmptyText) -> Asked:
 
 
 async def holds(condition: Condition, variables: Variables, where: str, ctx: Context) -> bool:
-    """Return whether a condition holds.
-
-    Raises:
-        InvalidArguments: the question refers to a variable that has no value, or a value has a wrong type.
-        ConfigurationError: what should be true or false is something else.
-        ServiceError: the agent that was asked has stopped before it had answered.
-    """
+    """Return whether a condition holds."""
     if isinstance(condition, str):
         return contains(condition, variables)
     if isinstance(condition, Asked):

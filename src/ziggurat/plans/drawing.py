@@ -27,12 +27,7 @@ MARKS: dict[NodeStatus, Mark] = {
 
 
 class NodeNames(Struct, frozen=True, eq=False):
-    """The nodes of a plan or a graph.
-
-    Attributes:
-        holds: By the name of each node, as `NodeChanged` has it, whether it is made of other nodes of this plan.
-        draw: Draws them with marks, by their names.
-    """
+    """The nodes of a plan or a graph."""
 
     holds: Mapping[str, bool]
     draw: Callable[[Mapping[str, Mark]], Diagram]
@@ -43,11 +38,7 @@ NODES: Fact[NodeNames | None] = Fact("nodes", None)
 
 
 def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
-    """Return the nodes of a plan or a graph.
-
-    Raises:
-        ConfigurationError: it is neither; the message names the function that was called with it.
-    """
+    """Return the nodes of a plan or a graph."""
     nodes = fact(plan, NODES)
     if nodes is None:
         raise ConfigurationError(

@@ -260,11 +260,7 @@ class _Attempts:
         raise AssertionError("there is a last plan")
 
     async def _plan(self, verdict: Verification | None) -> tuple[PlannedStep, ...]:
-        """Return the steps of a new plan.
-
-        Raises:
-            ServiceError: the model has not written one.
-        """
+        """Return the steps of a new plan."""
         question = _filled(PLAN, steps=str(self.limits.max_steps), tools=self._described(), goal=self.goal)
         if verdict is not None:
             issues = "\n".join(verdict.issues) or "the goal was not reached"
@@ -352,11 +348,7 @@ def _executed(step: PlannedStep, name: str, result: PlanResult) -> ExecutedStep:
 
 
 def _verdict_of(answer: Any) -> Verification:
-    """Return a verdict that was given as structured output.
-
-    Raises:
-        ConfigurationError: it has not the fields of a verdict.
-    """
+    """Return a verdict that was given as structured output."""
     try:
         verdict = msgspec.convert(plain(answer), _Verdict)
     except (msgspec.ValidationError, TypeError) as error:

@@ -19,12 +19,7 @@ _MAX_WAYS = 16
 
 
 def check_graph(shape: Shape, routes: Mapping[str, Route], state_type: StateType) -> None:
-    """Check a graph whose shape is sound.
-
-    Raises:
-        ConfigurationError: a join can never start, a loop may be left in a round after which it goes on, or two nodes
-            that may run at the same time write one field that has no reducer.
-    """
+    """Check a graph whose shape is sound."""
     checks = _Checks(shape, routes)
     for node in shape.nodes:
         checks.look_at(node)
@@ -36,12 +31,7 @@ def check_graph(shape: Shape, routes: Mapping[str, Route], state_type: StateType
 
 
 class _Facts(Struct, eq=False):
-    """What is known of a node.
-
-    Attributes:
-        before: The nodes that have ended or were passed over when it starts, as bits.
-        ways: What routes must have chosen so that it runs, in one of these ways.
-    """
+    """What is known of a node."""
 
     before: int
     ways: list[_Choices]

@@ -8,12 +8,7 @@ from ziggurat.plans.graph_shape import Shape
 
 
 def diagram_of(shape: Shape, marks: Mapping[str, Mark]) -> Diagram:
-    """Return the diagram of a graph; edges that a route may choose are dotted.
-
-    Args:
-        shape: The graph.
-        marks: How far its nodes have come in a run.
-    """
+    """Return the diagram of a graph; edges that a route may choose are dotted."""
     nodes = [DiagramNode(START, shape="circle")]
     for node in shape.nodes:
         join = f"\n{node.join}" if node.join != "all" else ""

@@ -23,11 +23,7 @@ Changes = Mapping[str, Any]
 
 
 def _changes(returned: object, field: str | None, name: str) -> Changes:
-    """Return what a node has returned as a mapping.
-
-    Raises:
-        ConfigurationError: it is none, and no Struct or dataclass.
-    """
+    """Return what a node has returned as a mapping."""
     if field is not None:
         return {field: returned}
     if returned is None:
@@ -46,11 +42,7 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
 
 
 def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
-    """Return the call of a node that is a function.
-
-    Raises:
-        ConfigurationError: it is not async.
-    """
+    """Return the call of a node that is a function."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"a node is an async function or a Runnable, got {function!r:.200}")
     hints = get_type_hints(function)
@@ -117,11 +109,7 @@ def call_of_items(
 def declared_writes(
     function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
 ) -> frozenset[str] | None:
-    """Return the fields that a node may change, as it declares them; None if it does not.
-
-    Raises:
-        ConfigurationError: the types in its annotation do not fit the fields.
-    """
+    """Return the fields that a node may change, as it declares them; None if it does not."""
     kind = get_type_hints(function).get("return")
     if isinstance(writes, str):
         state_type.require(writes, name)

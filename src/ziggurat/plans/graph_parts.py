@@ -22,17 +22,7 @@ NodeCall = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
 
 class Node(Struct, frozen=True, eq=False):
-    """A node of a graph.
-
-    Attributes:
-        index: Its position among the nodes.
-        name: Its name, also in paths.
-        call: Calls it.
-        writes: The fields that it may change; None if that is not declared.
-        join: When it starts, if it has several edges.
-        rounds: If a loop begins at it, how often it may run in the loop.
-        items: Whether it is called for several items at the same time.
-    """
+    """A node of a graph."""
 
     index: int
     name: str
@@ -44,13 +34,7 @@ class Node(Struct, frozen=True, eq=False):
 
 
 class Edge(Struct, frozen=True):
-    """An edge from a node to another one.
-
-    Attributes:
-        source: The node that it leaves, or START.
-        target: The node that it leads to, or END.
-        chosen: Whether it is taken only if the route of its source chooses it.
-    """
+    """An edge from a node to another one."""
 
     source: str
     target: str
@@ -58,13 +42,7 @@ class Edge(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True, eq=False):
-    """Chooses among the edges of a node.
-
-    Attributes:
-        choose: Returns the name of the next node, or several.
-        targets: The names that it may return.
-        single: Whether it returns one name, so that its targets exclude each other; None if that is not annotated.
-    """
+    """Chooses among the edges of a node."""
 
     choose: Callable[[Any], Any]
     targets: tuple[str, ...]

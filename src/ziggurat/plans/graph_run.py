@@ -51,15 +51,7 @@ class _Round:
 
 
 class GraphRun:
-    """Runs a graph below a context.
-
-    Args:
-        name: The name of the graph.
-        region: The whole graph.
-        routes: By the name of the node.
-        state_type: The type of its state.
-        ctx: The context of the graph.
-    """
+    """Runs a graph below a context."""
 
     def __init__(
         self, name: str, region: Region, routes: Mapping[str, Route], state_type: StateType, ctx: Context
@@ -76,13 +68,7 @@ class GraphRun:
         self.numbers: dict[str, int] = {}  # how often each node was started
 
     async def run(self, state: object, ctx: Context) -> Any:
-        """Return the state at the end.
-
-        Raises:
-            ConfigurationError: a node returned what does not fit.
-            LimitExceeded: a loop has run too often.
-            Suspend: a node waits.
-        """
+        """Return the state at the end."""
         start = Token(Cause((), 0, "start", state), self.state_type.values_of(state))
         this = _Round()
         ready: list[Member] = []
@@ -163,10 +149,7 @@ class GraphRun:
         )
 
     def _first_failure(self, error: Exception) -> Exception:
-        """Return the failure that ended the graph when it was recorded, as that depended on timing.
-
-        In a replay, nodes that failed at the same time come in the order in which they were declared.
-        """
+        """Return the failure that ended the graph when it was recorded, as that depended on timing."""
         if self.journal.is_answer(error):
             tolerant = set(tolerant_in(self.region))
             for entry in self.journal.entries:
@@ -189,15 +172,7 @@ class GraphRun:
         chosen: Container[object] | None,
         ready: list[Member],
     ) -> list[Member]:
-        """Settle the edges of a member that has ended, and of all that is passed over then, and return those.
-
-        Args:
-            this: The round.
-            member: The member.
-            token: What it has led to.
-            chosen: The edges that it has chosen; None if it was passed over.
-            ready: Takes those that are ready then.
-        """
+        """Settle the edges of a member that has ended, and of all that is passed over then, and return those."""
         passed: list[Member] = []
         skipped: list[Member] = []
         while True:
@@ -237,10 +212,8 @@ class GraphRun:
         (ready if live else passed).append(member)
 
     def _meet(self, this: _Round, member: Member, position: int, token: Token, live: bool) -> tuple[Token, bool] | None:
-        """Settle one of several edges to a member; return what it starts with, and whether it runs, if that is decided.
-
-        What comes after it has started with any of them is not lost: it is part of what the region leads to.
-        """
+        """Settle one of several edges to a member; return what it starts with, and whether it runs, if that is
+        decided."""
         meeting = this.meetings.get(member.index)
         if meeting is None:
             meeting = this.meetings[member.index] = _Meeting(len(member.entries))
@@ -327,11 +300,7 @@ class GraphRun:
         return after, update.to
 
     def choose(self, node: Node, values: Values, ctx: Context) -> tuple[str, ...]:
-        """Return the nodes that the route of a node chooses, with the values of the state after it.
-
-        Raises:
-            ConfigurationError: it returned something else.
-        """
+        """Return the nodes that the route of a node chooses, with the values of the state after it."""
         route = self.routes.get(node.name)
         if route is None:
             return ()

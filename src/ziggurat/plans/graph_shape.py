@@ -14,15 +14,7 @@ from ziggurat.plans.graph_parts import END, START, Edge, Node, plural
 
 
 class Out(Struct, eq=False):
-    """An edge that leaves a member of a region.
-
-    Attributes:
-        key: What the member's outcome names it by; None if it is always taken when the member has run.
-        edge: The edge.
-        target: The member that it leads to; None if it leaves the region.
-        position: Among the edges of that member, or among those that leave the region.
-        back: Whether it leads back to the first node of the region.
-    """
+    """An edge that leaves a member of a region."""
 
     key: Edge | str | None
     edge: Edge
@@ -32,17 +24,7 @@ class Out(Struct, eq=False):
 
 
 class Member(Struct, eq=False):
-    """A node in the region that it belongs to, or a whole loop in it.
-
-    Attributes:
-        index: Its position in the region.
-        node: The node; of a loop, its first.
-        loop: The loop; None for a node.
-        entries: The edges that lead to it, in declared order.
-        outs: The edges that leave it.
-        tolerant: Whether its failure is an outcome, as all its edges lead to nodes that take what is settled.
-        chance: Whether it starts with any of several edges.
-    """
+    """A node in the region that it belongs to, or a whole loop in it."""
 
     index: int
     node: Node
@@ -54,14 +36,7 @@ class Member(Struct, eq=False):
 
 
 class Region(Struct, eq=False):
-    """A loop, or the whole graph.
-
-    Attributes:
-        members: Its nodes and the loops in it.
-        first: Those that it begins with.
-        bits: Its nodes, with those of loops in it, as bits.
-        leaving: The number of edges that leave it.
-    """
+    """A loop, or the whole graph."""
 
     members: list[Member]
     first: list[Member]
@@ -70,15 +45,7 @@ class Region(Struct, eq=False):
 
 
 class Shape(Struct, eq=False):
-    """A graph that was checked.
-
-    Attributes:
-        nodes: In the order in which they were added.
-        edges: In the order in which they were declared, those from START and to END too.
-        region: The whole graph.
-        loops: The bits of each loop's nodes, by its first node; inner loops come first.
-        back: The edges that lead back to the first node of their loop.
-    """
+    """A graph that was checked."""
 
     nodes: list[Node]
     edges: list[Edge]
@@ -105,11 +72,7 @@ def nodes_of(member: Member) -> Iterator[Node]:
 
 
 def shape_of(nodes: list[Node], edges: Sequence[Edge]) -> Shape:
-    """Return the shape of a graph.
-
-    Raises:
-        ConfigurationError: a node is not reached, a loop is entered at two nodes or has no way out.
-    """
+    """Return the shape of a graph."""
     links = _Links(nodes, edges)
     links.check_reachable()
     dominators = links.dominators()
@@ -235,11 +198,7 @@ class _Links:
             )
 
     def with_side_branches(self, loops: dict[int, int], dominators: list[int]) -> dict[int, int]:
-        """Return the loops with the nodes that run beside them in every round, as their edges are always taken.
-
-        Raises:
-            ConfigurationError: such an edge leads to where the graph goes on after the loop.
-        """
+        """Return the loops with the nodes that run beside them in every round, as their edges are always taken."""
         for first, bits in loops.items():
             always = [
                 each

@@ -150,11 +150,7 @@ class SearchLimitExceeded(LimitExceeded, NoPlan):
 
 
 def unmet(preconditions: Mapping[str, Any], world: World) -> str:
-    """Return which precondition does not hold, in words; empty if all do.
-
-    Raises:
-        ConfigurationError: a function returned something other than True or False.
-    """
+    """Return which precondition does not hold, in words; empty if all do."""
     for name, value in preconditions.items():
         if callable(value):
             answer = value(world)

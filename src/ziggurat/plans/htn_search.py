@@ -38,15 +38,7 @@ Asking = Generator[Question, Sequence[Method], HtnPlan]
 
 
 class _State(Struct):
-    """How far a plan has come.
-
-    Attributes:
-        agenda: What is left to do: None, or tasks, which of them is the next, their depth, their source, and the agenda
-            after them.
-        steps: The steps so far: None, or the last step, and those before it.
-        count: Their number.
-        changes: How many changes of the world their effects are.
-    """
+    """How far a plan has come."""
 
     agenda: Any
     steps: Any
@@ -65,13 +57,7 @@ class _Choice(Struct):
 
 
 class Search:
-    """One search for a plan.
-
-    Args:
-        methods: By the name of their task, most specific first.
-        limits: The largest depth and number of steps, and how many tasks are looked at.
-        world: What holds before it.
-    """
+    """One search for a plan."""
 
     def __init__(self, methods: Mapping[str, Sequence[Method]], limits: tuple[int, int, int], world: World) -> None:
         self._methods = methods
@@ -83,11 +69,7 @@ class Search:
         self._tasks = self._conditions = 0  # how many were looked at
 
     def run(self, goal: HtnTask) -> Asking:
-        """Search for a plan.
-
-        Raises:
-            NoPlan: there is none; the error is that of the last attempt.
-        """
+        """Search for a plan."""
         state = _State(((goal,), 0, 0, _name_of(goal), None), None, 0, 0)
         while state.agenda is not None:
             tasks, number, depth, source, rest = state.agenda
@@ -116,11 +98,7 @@ class Search:
         return HtnPlan(_in_order(state.steps), tuple(self._refused), self._world)
 
     def _count(self, name: str) -> None:
-        """Count a task that is looked at.
-
-        Raises:
-            SearchLimitExceeded: these are too many, or their methods and preconditions are.
-        """
+        """Count a task that is looked at."""
         self._tasks += 1
         for what, number, limit in (
             ("tasks", self._tasks, self._max_tasks),
@@ -178,11 +156,7 @@ class Search:
         return _State(agenda, state.steps, state.count, state.changes)
 
     def _go_back(self, error: NoPlan) -> None:
-        """Make the next method current of the last choice that has one.
-
-        Raises:
-            NoPlan: there is none.
-        """
+        """Make the next method current of the last choice that has one."""
         while self._choices:
             choice = self._choices[-1]
             self._refuse(choice.task, choice.methods[choice.number], str(error))

@@ -13,16 +13,7 @@ _MAX_DEPTH = 100
 
 
 class Place(Struct, frozen=True, eq=False):
-    """A node at its position in a plan.
-
-    Attributes:
-        node: The node.
-        name: Its name, unique among its siblings.
-        position: The names from the root of the plan, joined by ``/``.
-        variable: The variable for its output, None for none.
-        parts: The nodes in it, in order; of a `Branch` without ``if_false``, that for a true condition only.
-        instead: What runs if it fails.
-    """
+    """A node at its position in a plan."""
 
     node: Node
     name: str
@@ -44,15 +35,7 @@ class Place(Struct, frozen=True, eq=False):
 
 
 def place_nodes(nodes: Iterable[Node], *, alike: bool = False) -> tuple[Place, ...]:
-    """Return the places of the outermost nodes of a plan, each with those in it.
-
-    Args:
-        nodes: The outermost nodes.
-        alike: Whether several of them may have the same name; their places are numbered then.
-
-    Raises:
-        ConfigurationError: siblings have the same name, nodes are nested too deep, or something is no node.
-    """
+    """Return the places of the outermost nodes of a plan, each with those in it."""
     names: set[str] = set()
     return tuple(_place(node, "", names, 0, alike=alike) for node in nodes)
 

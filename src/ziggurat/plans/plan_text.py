@@ -62,11 +62,7 @@ class Verification(Struct, frozen=True):
 
 
 def read_plan(reply: str) -> tuple[PlannedStep, ...]:
-    """Return the steps of a plan, such as ``1. Search | tool:search | arguments:{"query": "x"} | expected:results``.
-
-    Lines that are no steps are skipped, and so are steps without a description. The fields may be missing, and come in
-    any order.
-    """
+    """Return the steps of a plan, such as ``1."""
     steps: list[PlannedStep] = []
     for line in reply.splitlines():
         match = _STEP.fullmatch(line.rstrip())
@@ -109,12 +105,7 @@ def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def read_verdict(reply: str) -> Verification:
-    """Return a verdict, such as ``ACHIEVED 0.92`` with issues in the following lines.
-
-    The goal was achieved if the reply says ACHIEVED and nowhere the contrary, such as NOT_ACHIEVED, PARTLY ACHIEVED,
-    "was not fully achieved" or "achieved: no". The confidence is the first number of the first line; without one it is
-    0.8 if the goal was achieved, else 0.2.
-    """
+    """Return a verdict, such as ``ACHIEVED 0.92`` with issues in the following lines."""
     text = reply.upper()
     achieved = "ACHIEVED" in text and _NOT.search(text) is None
     first, *others = reply.strip().splitlines() or [""]

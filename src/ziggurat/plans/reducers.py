@@ -52,11 +52,7 @@ def fitting(kind: object) -> Reducer | None:
 
 
 class Appended(Sequence[T]):
-    """A list as the nodes of a graph see it: it cannot be changed, and one that is longer shares its items.
-
-    So a state that has grown to N items was made in O(N), not O(N²). Of two branches that add to the same list, one
-    adds to the shared items, and the other copies them when it reads them.
-    """
+    """A list as the nodes of a graph see it: it cannot be changed, and one that is longer shares its items."""
 
     __slots__ = ("_added", "_earlier", "_items", "_length")
 
@@ -131,11 +127,7 @@ class Appended(Sequence[T]):
         return list(self)
 
     def append(self, _: object) -> NoReturn:
-        """Refuse to change the state.
-
-        Raises:
-            TypeError: always; a node returns what it adds.
-        """
+        """Refuse to change the state."""
         raise TypeError("a node does not change the state: return the new items as its update of this field")
 
     extend = append

@@ -24,12 +24,7 @@ _Results = list[NodeResult]
 
 
 class Execution:
-    """One run of a plan.
-
-    Args:
-        works: What does each task.
-        ctx: The context of the plan.
-    """
+    """One run of a plan."""
 
     def __init__(self, works: Mapping[Place, Work], ctx: Context) -> None:
         self._works = works
@@ -37,11 +32,7 @@ class Execution:
         self._start = len(ctx.path) + 1
 
     async def run(self, place: Place, values: _Values, results: _Results) -> Any:
-        """Run a node and return its output, which becomes its variable; the results are added in the plan's order.
-
-        Raises:
-            Exception: it has failed, with the policy to raise that.
-        """
+        """Run a node and return its output, which becomes its variable; the results are added in the plan's order."""
         ctx = AMBIENT.get()
         assert ctx is not None
         number = len(results)
@@ -203,11 +194,7 @@ _ABSENT = object()
 
 
 def _plain_output(output: Any, place: Place) -> Any:
-    """Return an output as plain data.
-
-    Raises:
-        ConfigurationError: it has no JSON form.
-    """
+    """Return an output as plain data."""
     if output is None or type(output) in (str, int, bool):
         return output
     try:
@@ -217,11 +204,7 @@ def _plain_output(output: Any, place: Place) -> Any:
 
 
 def _items(node: Map, values: Mapping[str, Any]) -> list[Any]:
-    """Return the items of a Map.
-
-    Raises:
-        InvalidArguments: there is no such variable, or it has no list.
-    """
+    """Return the items of a Map."""
     items: Any = values.get(node.over, _ABSENT)
     if items is _ABSENT:
         raise InvalidArguments(

@@ -27,11 +27,7 @@ def names_of_input(kind: Any) -> _Names | None:
 
 
 def check_references(places: Iterable[Place], known: _Names) -> _Names:
-    """Check nodes that run one after the other; return the variables that may have a value afterwards.
-
-    Raises:
-        ConfigurationError: a node refers to a variable that nothing before it sets.
-    """
+    """Check nodes that run one after the other; return the variables that may have a value afterwards."""
     for place in places:
         known = _after(place, known)
     return known

@@ -19,16 +19,7 @@ Values = dict[str, Any]
 
 
 class Field(Struct, frozen=True, eq=False):
-    """A field of a state.
-
-    Attributes:
-        name: Its name.
-        kind: Its type, without its reducer.
-        reducer: Makes its new value of the value and an update; None if an update replaces it.
-        update: The type of updates.
-        parameter: Converts updates from and to JSON.
-        check: Returns an update as a value of the type; raises TypeError or ValueError.
-    """
+    """A field of a state."""
 
     name: str
     kind: Any
@@ -39,11 +30,7 @@ class Field(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, annotation: object) -> "Field":
-        """Return the field of an annotation.
-
-        Raises:
-            ConfigurationError: the type has no JSON form, or its reducer is for another.
-        """
+        """Return the field of an annotation."""
         kind, reducer = reducer_of(annotation)
         if is_async(reducer):
             raise ConfigurationError(f"the reducer of the field {name!r} is not awaited: make it a function, not async")
@@ -73,14 +60,7 @@ def _same(parameter: Parameter, value: object) -> object:
 
 
 class StateType:
-    """The type of a graph's state: a Struct, a dataclass or a pydantic model.
-
-    Args:
-        kind: The class.
-
-    Raises:
-        ConfigurationError: it is no such class, or a field has no JSON form.
-    """
+    """The type of a graph's state: a Struct, a dataclass or a pydantic model."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -142,12 +122,7 @@ class StateType:
         return values
 
     def checked(self, update: Mapping[str, Any], node: str, writes: frozenset[str] | None) -> Values:
-        """Return an update with the values in the types of their fields.
-
-        Raises:
-            ConfigurationError: it has a field that the state does not have, that the node does not declare, or a value
-                of a wrong type.
-        """
+        """Return an update with the values in the types of their fields."""
         values: Values = {}
         for name, value in update.items():
             field = self.fields.get(name)
@@ -173,11 +148,7 @@ class StateType:
         )
 
     def restored(self, updates: Iterable[Values], path: str) -> tuple[Values, ...]:
-        """Return the recorded updates of the node at a path as values in the types of their fields.
-
-        Raises:
-            JournalCorrupt: a value does not fit.
-        """
+        """Return the recorded updates of the node at a path as values in the types of their fields."""
         fields = self.fields
         try:
             return tuple(
@@ -197,11 +168,7 @@ class StateType:
         return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
 
     def require(self, name: object, node: str) -> None:
-        """Check that a field exists.
-
-        Raises:
-            ConfigurationError: it does not.
-        """
+        """Check that a field exists."""
         if name not in self.fields:
             raise ConfigurationError(self._unknown(name, node, None))
 

@@ -59,26 +59,14 @@ async def _standing(nodes: NodeNames, plan: Runnable[Any], run_id: str) -> Diagr
 async def follow_nodes(
     nodes: NodeNames, plan: Runnable[Any], run_id: str, deps: Mapping[Key[Any], Any] | None = None
 ) -> "_Followed":
-    """Go through the record of a run, and return how far its nodes have come; nothing is called.
-
-    Args:
-        nodes: The nodes.
-        plan: The plan or the graph.
-        run_id: The run.
-        deps: What is passed on to the program.
-    """
+    """Go through the record of a run, and return how far its nodes have come; nothing is called."""
     followed = _Followed(nodes)
     await plan.replay(run_id, strict=False, listeners=[followed.listen], deps=deps)
     return followed
 
 
 class _Followed:
-    """Follows the events of nodes; those of plans and graphs that run inside one of them are not its own.
-
-    Attributes:
-        by_name: The status of each node.
-        running: The names of the nodes that run, by the path.
-    """
+    """Follows the events of nodes; those of plans and graphs that run inside one of them are not its own."""
 
     def __init__(self, nodes: NodeNames) -> None:
         self._holds = nodes.holds

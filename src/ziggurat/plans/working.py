@@ -26,11 +26,7 @@ Work = Callable[[Variables, Context], Coroutine[Any, Any, Any]]
 
 
 def work_of(place: Place, agent: Runnable[Any] | None) -> Work:
-    """Return what does the task at a place; `agent` is that of the plan.
-
-    Raises:
-        ConfigurationError: the task cannot be done.
-    """
+    """Return what does the task at a place; `agent` is that of the plan."""
     task = place.node
     assert isinstance(task, Task)
     if task.function is not None:

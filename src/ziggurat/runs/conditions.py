@@ -12,15 +12,7 @@ from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
 class RunConditions(Struct, frozen=True, omit_defaults=True):
-    """The grants of a run and its session, as kept in its record.
-
-    Attributes:
-        grants: The permissions granted to the run, sorted; None if none were given.
-        session: The id of its session; empty without one.
-        elsewhere: Whether the session is kept in another store than the run.
-        loaded: How many messages of the request came from the session.
-        rows: How many rows the session had then.
-    """
+    """The grants of a run and its session, as kept in its record."""
 
     grants: tuple[str, ...] | None = None
     session: str = ""

@@ -26,18 +26,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 def check_steerable(steerable: frozenset[str] | None, verb: str, agent: str, *, loop: bool) -> None:
-    """Check that a run may be steered in a way.
-
-    Args:
-        steerable: The verbs by which it may be steered; None if it has no loop of its own.
-        verb: How.
-        agent: The name of its agent.
-        loop: Whether that takes a loop of its own.
-
-    Raises:
-        Denied: its agent does not allow it.
-        ConfigurationError: it has no loop of its own.
-    """
+    """Check that a run may be steered in a way."""
     if steerable is None:
         if loop:
             raise ConfigurationError(f"{agent} has no loop of its own to be steered in; cancel() stops it at once")
@@ -70,10 +59,7 @@ class Interruption:
             self._interrupts = self._task.cancel()
 
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
-        """Have no effect any more; return whether an error that the task has caught comes from here only.
-
-        A `StopSignal` cancels no task, and comes from where it is caught.
-        """
+        """Have no effect any more; return whether an error that the task has caught comes from here only."""
         task, self._task = self._task, None
         if task is None:
             return False
@@ -82,11 +68,7 @@ class Interruption:
 
 
 class Mailbox:
-    """Steering acts that have not taken effect yet.
-
-    Attributes:
-        open: Whether the run still accepts steering.
-    """
+    """Steering acts that have not taken effect yet."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -131,20 +113,7 @@ STEERING = Key[Mailbox]("steering")
 
 
 class RunControl:
-    """What a run shares with those who control it: the handle that started it, and other processes.
-
-    Args:
-        run_id: The id that the run has, or will have once it is on record.
-        depth: How many agents it is nested in.
-
-    Attributes:
-        mailbox: What it is steered through.
-        steerable: The verbs by which it may be steered; None if it has no loop of its own.
-        inboxes: The inboxes of the runs, set when it is opened.
-        recorded: Set when the run is on record.
-        cancelled: Whether it was asked to be cancelled, by its handle or from elsewhere.
-        withdrawn: Whether it is cancelled as if its process had ended, so that another may go on with it at once.
-    """
+    """What a run shares with those who control it: the handle that started it, and other processes."""
 
     def __init__(self, run_id: str, depth: int = 0, steerable: frozenset[str] | None = None) -> None:
         self.run_id = run_id
@@ -171,13 +140,7 @@ class RunControl:
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
     def receive(self, number: int, posted: PostedCancel | PostedMessages, journal: LocalJournal) -> None:
-        """Do what others have posted to the run, unless that was done before.
-
-        Args:
-            number: The number of the item in its inbox.
-            posted: The content.
-            journal: The record of the run.
-        """
+        """Do what others have posted to the run, unless that was done before."""
         act = _act_of(number, posted)
         at_once = isinstance(posted, PostedCancel) and not posted.after_step
         try:
@@ -216,12 +179,7 @@ def _act_of(number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
 
 
 class _Earlier(Struct, frozen=True):
-    """What the record of a run says of what was posted to it before this process drove it.
-
-    Attributes:
-        used: The numbers of the messages that have taken effect.
-        end: The number of the last entry with which the run has ended; it has not while it waits.
-    """
+    """What the record of a run says of what was posted to it before this process drove it."""
 
     used: frozenset[int]
     end: int

@@ -31,22 +31,7 @@ async def decide(
     check: Callable[[LocalJournal], list[Decided]],
     clock: Clock,
 ) -> None:
-    """Record decisions on what waits in a run, without driving it; if nothing waits any more, it is due.
-
-    While somebody drives it, they are posted, and used when it is continued.
-
-    Args:
-        runs: Where it is kept.
-        run_id: Its id.
-        decisions: By the id of each pending item.
-        check: Returns the entries that record them, for a record; raises if one does not fit.
-        clock: The clock.
-
-    Raises:
-        RunNotFound: there is no such run.
-        ConfigurationError: a decision does not fit; none is recorded.
-        AlreadyDecided: a call was decided in another way before.
-    """
+    """Record decisions on what waits in a run, without driving it; if nothing waits any more, it is due."""
     try:
         if runs.is_in_progress(run_id):
             raise LeaseHeld(f"this process drives the run {run_id!r}")
@@ -74,11 +59,7 @@ def _by_key(journal: LocalJournal, decided: Sequence[Decided]) -> dict[str, Deci
 
 
 async def _post(runs: Runs, run_id: str, decided: Mapping[str, Decided]) -> None:
-    """Post decisions to a run that somebody drives, by their keys; of several on one wait, the first one stands.
-
-    Raises:
-        AlreadyDecided: another decision was posted before.
-    """
+    """Post decisions to a run that somebody drives, by their keys; of several on one wait, the first one stands."""
     await _check_posted(runs, run_id, decided)
     for key, entry in decided.items():
         content = PostedDecisions({entry.id: decision_of(entry.decision)})

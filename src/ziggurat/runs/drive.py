@@ -63,17 +63,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 async def drive(
     agent: AgentService, name: str, begin: Callable[[], Awaitable[Opening]], *, raises: bool = False
 ) -> AgentRun:
-    """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``.
-
-    With `raises`, an error that ended it is raised, as a service does, with the run as its `partial`.
-
-    A mistake of the caller is raised and not recorded: a run that was continued is as it was before, unless it ran on
-    meanwhile, and a new one is removed.
-
-    Raises:
-        ConfigurationError: something was used wrongly.
-        JournalError: the record cannot be read, written or followed.
-    """
+    """Drive an open run to its end and return it, with the reason it stopped in ``run.stop``."""
     opening = await begin()  # not before the first step of a task, which may be cancelled before it
     del begin  # it holds the options, of each run that goes on
     if opening.state == "ended":
@@ -154,12 +144,7 @@ def _begin(opening: Opening) -> Context:
 async def _end_cancelled(
     error: asyncio.CancelledError, run: AgentRun | None, agent: AgentService, name: str, opening: Opening
 ) -> AgentRun:
-    """Save the session of a cancelled run, record its end, and attach the run to the error.
-
-    Return the run if only the run was cancelled, and not the task of its caller; else raise the error.
-
-    If the agent's answer or failure is on record already, the cancellation came too late: the run has ended with that.
-    """
+    """Save the session of a cancelled run, record its end, and attach the run to the error."""
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
         answer = run or recorded_answer(agent, opening.path, opening.journal)
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
@@ -249,10 +234,8 @@ def _check_text(agent: AgentService, run_id: str, entered: Entered | None) -> No
 
 
 def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJournal, path: str) -> AgentRun:
-    """Return a replayed run that did not end with an answer, as recorded, after comparing the two.
-
-    `failure` is None if the replay came to an answer, because the run was cut off just before its own.
-    """
+    """Return a replayed run that did not end with an answer, as recorded, after comparing the two."""
+    # `failure` is None if the replay came to an answer, because the run was cut off just before its own.
     ended = journal.last_end
     recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
     cut_off = isinstance(failure, RecordEnds) or (ended is not None and ended.stop == "Cancelled")
@@ -276,10 +259,7 @@ def _worked(journal: LocalJournal, path: str) -> float:
 
 
 def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
-    """Log the error that ended a run, and free what its traceback holds.
-
-    The error of a tool was logged with its traceback where it was raised. One that is raised is for the caller to log.
-    """
+    """Log the error that ended a run, and free what its traceback holds."""
     if raised:
         return
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):

@@ -25,13 +25,7 @@ _LAST_SEND = 1.0
 
 
 class DrivenRun:
-    """A run that is driven in this event loop.
-
-    Args:
-        run_id: Its id.
-        broadcast: Its events.
-        control: How it is cancelled and steered.
-    """
+    """A run that is driven in this event loop."""
 
     def __init__(self, run_id: str, broadcast: Broadcast, control: RunControl) -> None:
         self.id = run_id
@@ -57,12 +51,7 @@ class DrivenRun:
 
 
 class DrivenRuns:
-    """The runs of one store that are driven in one event loop; a poll serves all of them.
-
-    Args:
-        store: The store.
-        unused: Called when no run is left.
-    """
+    """The runs of one store that are driven in one event loop; a poll serves all of them."""
 
     def __init__(self, store: Store, unused: Callable[[], object]) -> None:
         self._store = store

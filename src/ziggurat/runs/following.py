@@ -107,17 +107,7 @@ class _Follower:
 
 
 async def followed(store: Store, run_id: str, begun: Begun, *, live: bool) -> AsyncGenerator[SubscribedItem, None]:
-    """Yield the entries of a run, and its other events since now, until it has ended or this process drives it.
-
-    Args:
-        store: Where it is kept.
-        run_id: Its id.
-        begun: Waits until this process drives it.
-        live: Whether events that are not recorded are wanted, which its driver sends only to those who listen.
-
-    Raises:
-        RunNotFound: there is no such run.
-    """
+    """Yield the entries of a run, and its other events since now, until it has ended or this process drives it."""
     await known_run(store, run_id)
     async with AsyncExitStack() as stack:
         reader: LiveReader | None = None

@@ -23,11 +23,8 @@ _STEP = re.compile(r"step-(\d+)(/|$)")
 def fork_entries(
     entries: list[JournalEntry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
 ) -> list[JournalEntry]:
-    """Return the entries that a fork starts with; a prompt is added at its step, at step 1 it replaces the question.
-
-    Raises:
-        ConfigurationError: there is no such step, the run cannot be forked there.
-    """
+    """Return the entries that a fork starts with; a prompt is added at its step, at step 1 it replaces the
+    question."""
     step = origin.step
     entries = [replace(each, posted=0) if isinstance(each, Decided) else each for each in entries]  # its inbox is empty
     is_flow = agent in flows_in(entries)

@@ -30,16 +30,7 @@ _TOO_LARGE = encode(Skipped("", 1))
 
 
 class LiveBatch(Struct, frozen=True, array_like=True):
-    """Events of one run as they are sent.
-
-    Attributes:
-        sender: The id of the sender; there is a new one when another process takes the run over.
-        before: How many events there were before these, with those dropped.
-        stable: The number of the last entry that is stored; all events before that entry have been sent.
-        over: Whether the sender sends nothing more.
-        items: The number, index and event of each.
-        dropped: How many were dropped before the first of them.
-    """
+    """Events of one run as they are sent."""
 
     sender: str
     before: int
@@ -50,13 +41,7 @@ class LiveBatch(Struct, frozen=True, array_like=True):
 
 
 class EventSender:
-    """Sends the events of a run that this process drives, while readers in other processes listen.
-
-    If entries of the run are redacted, events that are not, and might hold the same, stay in this process.
-
-    Args:
-        broadcast: The events of the run.
-    """
+    """Sends the events of a run that this process drives, while readers in other processes listen."""
 
     def __init__(self, broadcast: Broadcast) -> None:
         self._broadcast = broadcast
@@ -123,13 +108,7 @@ def _encoded(event: object) -> bytes:
 
 
 class LiveEvents:
-    """The events of a run as received, in order; `Skipped` stands for those that are missing.
-
-    Attributes:
-        items: Those that are to be delivered, after the entry of their number.
-        stable: All events before the entry of this number have been received.
-        sent: Whether a sender is known to send, so that more may come before the next entry.
-    """
+    """The events of a run as received, in order; `Skipped` stands for those that are missing."""
 
     def __init__(self) -> None:
         self.items: deque[SubscribedItem] = deque()
@@ -156,14 +135,8 @@ class LiveEvents:
             self.items.extend(SubscribedItem(number, index, _event(raw)) for number, index, raw in batch.items)
 
     def next(self, number: int, index: int) -> SubscribedItem | None:
-        """Return the event that comes after an item, before the next entry; None if there is none yet.
-
-        Those that came too late, because a later entry was delivered without waiting for them, are skipped.
-
-        Args:
-            number: The number of the item that was delivered last.
-            index: Its index.
-        """
+        """Return the event that comes after an item, before the next entry; None if there is none yet."""
+        # Those that came too late, because a later entry was delivered without waiting for them, are skipped.
         late = 0
         while self.items and self.items[0].number < number:
             item = self.items.popleft()

@@ -51,14 +51,7 @@ _NOTHING: Mapping[str, Decision] = {}
 
 
 class Opener:
-    """Opens the runs of one agent.
-
-    Attributes:
-        runs: Where they are kept.
-        name: The name of the agent.
-        steerable: The verbs by which it may be steered; None if it has no loop of its own.
-        around: The layer around each run; see `AROUND_RUN`.
-    """
+    """Opens the runs of one agent."""
 
     def __init__(
         self, agent: AgentService, parts: AgentParts, name: str, runs: Runs, steerable: frozenset[str] | None = None
@@ -73,14 +66,7 @@ class Opener:
         self._new_inbox = runs.new_inbox  # one for all runs
 
     def open(self, request: AgentRequest | None, options: RunOptions) -> Awaitable[Opening]:
-        """Open a new run, or the one that has the id in the options; without a request that must exist.
-
-        Raises:
-            RunNotFound: there is no request, and no such run.
-            RunExists: the id belongs to a run with another agent, request or session.
-            LeaseHeld: another process drives that run, or another run writes the session for too long.
-            ConfigurationError: that run is in progress in this process.
-        """
+        """Open a new run, or the one that has the id in the options; without a request that must exist."""
         if request is None:
             assert options.run_id is not None
             return self.reopen(options.run_id, options)
@@ -140,11 +126,7 @@ class Opener:
         return await self._open_ended(info.id, options)
 
     async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
-        """Store a run that nobody drives yet, unless it exists; return its id.
-
-        Raises:
-            RunExists: the id belongs to a run with another agent or request.
-        """
+        """Store a run that nobody drives yet, unless it exists; return its id."""
         run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
         conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
         opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions)
@@ -161,16 +143,7 @@ class Opener:
     async def reopen(
         self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
-        """Open a run to continue it; one that has ended for good is answered from its record.
-
-        With `recovering`, this process has its lease already. With `forked`, it was made by `fork`: it is removed if it
-        does nothing for a mistake of the caller.
-
-        Raises:
-            RunNotFound: there is no such run.
-            LeaseHeld: another process drives it, or another run writes its session.
-            ConfigurationError: a decision does not fit, or the run is in progress in this process.
-        """
+        """Open a run to continue it; one that has ended for good is answered from its record."""
         info = None if recovering else await self.runs.find(run_id)
         if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
@@ -219,12 +192,7 @@ class Opener:
             raise
 
     async def answer(self, run_id: str) -> Opening:
-        """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does.
-
-        Raises:
-            RunNotFound: there is no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does."""
         while (journal := await self.runs.read_ended(run_id)) is None:
             async for _ in self.runs.subscribe(run_id, 0, live=False):
                 pass
@@ -265,13 +233,7 @@ class Opener:
         return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
 
     async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> str:
-        """Create a run with the first steps of another, to be continued; return its id.
-
-        Raises:
-            RunNotFound: there is no such run.
-            RunExists: `new_id` belongs to a run.
-            ConfigurationError: the run has no such step or cannot be forked there.
-        """
+        """Create a run with the first steps of another, to be continued; return its id."""
         from ziggurat.runs.fork import fork_entries
 
         before = await self.runs.read(origin.run_id)

@@ -22,22 +22,7 @@ and leaves no record; one that is continued stays as it was."""
 
 
 class Opening(Struct, eq=False):
-    """A run that is open: what it takes to drive it.
-
-    Attributes:
-        state: Whether the run is ``"new"``, is ``"continued"``, or has ``"ended"``, so that nothing is called for it.
-        run_id: Its id.
-        request: The request of its agent.
-        path: That of its agent.
-        emit: Receives its events.
-        ctx: Its first context; None once it is driven.
-        journal: Its record.
-        runs: Where it is kept; None if nothing of it will be.
-        writer: Writes its session; None without one.
-        mistaken: Whether it stopped for a mistake of the caller, so that a new run that did nothing is removed.
-        control: How it is cancelled and steered; None if nobody could.
-        around: The layer around it, until it is driven.
-    """
+    """A run that is open: what it takes to drive it."""
 
     state: State
     run_id: str

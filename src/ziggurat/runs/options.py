@@ -105,27 +105,7 @@ _SETTINGS: dict[Key[Any], str] = {
 
 
 class RunOptions(Struct, frozen=True, eq=False):
-    """What a run is given besides its prompt.
-
-    Attributes:
-        deps: The user's dependencies.
-        listeners: Called with every event.
-        run_id: The id that the user chose.
-        session: The conversation to continue.
-        grants: The permissions of the run; None for those of its agents.
-        approvals: Which calls a person must approve, in addition to the agents' own rules.
-        labels: Plain values to store with the run.
-        environment: Clock, ids, chance.
-        decisions: For a run that is continued: the decisions on its pending items, by their ids.
-        strict: For a run that is continued: whether to raise where the agent differs from the record.
-        values: More values for the scope of the run.
-        emit: Where events go after the listeners.
-        around: Measures the time of the call that opened the run; None if there is none.
-        control: Shared with the handle that started the run; None without one.
-
-    Raises:
-        ConfigurationError: one of them has the wrong form; the message says how to give it.
-    """
+    """What a run is given besides its prompt."""
 
     deps: Deps | None = None
     listeners: Sequence[Listener] = ()
@@ -169,10 +149,7 @@ class RunOptions(Struct, frozen=True, eq=False):
         return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding, decisions, strict)
 
     def beneath(self, ctx: Context) -> "RunOptions":
-        """Return the options of a run that a call opens in a context that is part of no run.
-
-        Its scope and deadline hold in the run, and it receives the run's events, at paths beneath its own.
-        """
+        """Return the options of a run that a call opens in a context that is part of no run."""
         scope, emit, environment = ctx.scope, self.emit, self.environment
         if environment is SYSTEM:
             environment = Environment(
@@ -280,10 +257,7 @@ def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, wat
 
 
 def joined_context(ctx: Context, options: RunOptions) -> Context:
-    """Return the context of a run that joins another, with its options.
-
-    They can only restrict: approvals are added and grants are narrowed.
-    """
+    """Return the context of a run that joins another, with its options."""
     if options is NO_OPTIONS:
         return ctx
     values = options.scope()

@@ -22,12 +22,7 @@ _SENDABLE = ValidationPolicy.sendable()
 
 
 def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentRequest:
-    """Turn a prompt and earlier messages into a request; without a prompt, the earlier messages alone.
-
-    Raises:
-        ConfigurationError: the prompt is empty, a message cannot be sent to a model, or there is neither a prompt nor a
-            message at the end of the history that a model can answer.
-    """
+    """Turn a prompt and earlier messages into a request; without a prompt, the earlier messages alone."""
     earlier = () if history == () else _check_history(_check_messages(history, "history"))
     if prompt is None:
         return _to_continue(earlier)
@@ -58,11 +53,7 @@ def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentR
 
 
 def user_messages(prompt: Prompt, verb: str) -> tuple[Message, ...]:
-    """Return the messages of a prompt with which a run is steered.
-
-    Raises:
-        ConfigurationError: it is empty, or not a user's.
-    """
+    """Return the messages of a prompt with which a run is steered."""
     messages: tuple[Message, ...] = request_of(prompt).messages
     if any(message.role != "user" for message in messages):
         raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")

@@ -56,13 +56,8 @@ RECORDED_EVENTS: tuple[type[Event], ...] = (
 
 
 class RecordedEvents:
-    """Turns the entries of a run into events, in their order; of entries that are no events, the values are decoded.
-
-    Args:
-        run_id: The id of the run.
-        path: The path of its agent.
-        read: Gives a recorded run of that agent its output in the agent's type; None if it is as recorded.
-    """
+    """Turns the entries of a run into events, in their order; of entries that are no events, the values are
+    decoded."""
 
     def __init__(self, run_id: str, path: str, read: Callable[[AgentRun], AgentRun] | None) -> None:
         self._run_id = run_id
@@ -74,12 +69,7 @@ class RecordedEvents:
         self._records: dict[str, Record] = {}  # of the calls that have an intent
 
     def read(self, entry: JournalEntry) -> Event | JournalEntry:
-        """Return the event for the next entry, or the entry itself with its values decoded.
-
-        Raises:
-            JournalCorrupt: a value in it cannot be read.
-            RunExists: it ends with another type of output than the agent's.
-        """
+        """Return the event for the next entry, or the entry itself with its values decoded."""
         match entry:
             case Result():
                 return self._result(entry)

@@ -10,22 +10,13 @@ from ziggurat.core.store import UNFINISHED
 
 
 class Recovering(Struct, frozen=True):
-    """How a worker continues a run.
-
-    Attributes:
-        claim: The lease of the run.
-        attempts: How often in a row the process of a run may be lost at the same place.
-    """
+    """How a worker continues a run."""
 
     claim: Claim
     attempts: int = 3
 
     def losses(self, journal: LocalJournal) -> int:
-        """Return how often in a row the process of a run was lost before it could record another answer.
-
-        Raises:
-            LeaseHeld: nothing is left to do: another process has driven the run to its end since.
-        """
+        """Return how often in a row the process of a run was lost before it could record another answer."""
         if journal.ended is not None and journal.ended.stop not in UNFINISHED:
             raise LeaseHeld("another process has finished the run")
         lost = 1 if self.claim.lost else 0

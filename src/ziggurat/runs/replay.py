@@ -70,11 +70,7 @@ def _is_of_tool(path: str) -> bool:
 def replay_journal(
     entries: Sequence[JournalEntry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
 ) -> LocalJournal:
-    """Return a journal that replays a record.
-
-    Raises:
-        ConfigurationError: `live` has an unknown value.
-    """
+    """Return a journal that replays a record."""
     journal: LocalJournal
     if live != "nothing":
         journal = PartialJournal(entries, live, strict=strict, clock=clock)

@@ -59,20 +59,10 @@ class Runs(ABC):
 
     @abstractmethod
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        """Return a copy of a run's record; the run may be in progress elsewhere.
-
-        Raises:
-            RunNotFound: there is no run with this id.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Return a copy of a run's record; the run may be in progress elsewhere."""
 
     async def read_ended(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal | None:
-        """Return a copy of the record of a run that has ended or waits; None if it goes on by now.
-
-        Raises:
-            RunNotFound: there is no run with this id.
-            JournalCorrupt: an entry is damaged, or the run has not ended as its status says.
-        """
+        """Return a copy of the record of a run that has ended or waits; None if it goes on by now."""
         known: LogInfo | None = None
         while True:
             journal, info = await self.read(run_id, clock), await self.find(run_id)
@@ -88,11 +78,7 @@ class Runs(ABC):
 
     @abstractmethod
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        """Return one entry of a run's record, from 1, without reading the others; None if there is none.
-
-        Raises:
-            JournalCorrupt: it is damaged.
-        """
+        """Return one entry of a run's record, from 1, without reading the others; None if there is none."""
 
     @abstractmethod
     async def plant(
@@ -105,27 +91,10 @@ class Runs(ABC):
         due: float | None = None,
         priority: int = 0,
     ) -> None:
-        """Create a run from existing entries; take it to continue.
-
-        Args:
-            run_id: Its id.
-            agent: The name of its agent.
-            entries: Its entries; the first is an `Opened`.
-            fingerprint: As for `open`.
-            due: From when a worker may take it; see `LogInfo`.
-            priority: See `LogInfo`.
-
-        Raises:
-            RunExists: there is a run with this id.
-            StoreError: the store cannot be written.
-        """
+        """Create a run from existing entries; take it to continue."""
 
     async def post(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run, whoever drives it; return whether its key is new.
-
-        Raises:
-            RunNotFound: there is no such run.
-        """
+        """Post an item to the inbox of a run, whoever drives it; return whether its key is new."""
         new = await self.put_item(run_id, key, data)
         driven = self._driven.get(run_id)
         if driven is not None:
@@ -148,18 +117,10 @@ class Runs(ABC):
 
     @abstractmethod
     def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the entries and events of a run after an entry, until it has ended and its leases are free.
-
-        With `live` false, only the entries are wanted; those of other processes need not send their events then.
-        """
+        """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
 
     async def continued(self, run_id: str, count: int) -> bool:
-        """Wait until a run that waits, or was interrupted, goes on; return False if it was removed.
-
-        Args:
-            run_id: Its id.
-            count: How many entries of it are known: if it has more, it has gone on since.
-        """
+        """Wait until a run that waits, or was interrupted, goes on; return False if it was removed."""
         while not self.is_in_progress(run_id):
             info = await self.find(run_id)
             if info is None:
@@ -178,46 +139,17 @@ class Runs(ABC):
     def open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> Coroutine[Any, Any, LocalJournal]:
-        """Begin a run that this caller drives; when the coroutine returns, its first entry is recorded.
-
-        Args:
-            opened: The first entry.
-            agent: The name of its agent.
-            asked: The digest that identifies the same request later; empty for the digest of the request itself.
-            screening: Sets the functions that redact entries.
-            environment: The clock and the probe.
-
-        Raises:
-            RunExists: there is a run with this id.
-            ConfigurationError: it is in progress in this process.
-            StoreError: the store cannot be written.
-        """
+        """Begin a run that this caller drives; when the coroutine returns, its first entry is recorded."""
         return self._drive(opened.run_id, self._open(opened, agent, fingerprint, screening, environment))
 
     def take(
         self, run_id: str, environment: Environment, claim: Claim | None = None
     ) -> Coroutine[Any, Any, LocalJournal]:
-        """Take over a run that stopped, or was claimed, so that only this caller drives it.
-
-        What is appended until the run goes on is recorded together with what follows; `leave` before that, and nothing
-        has changed.
-
-        Raises:
-            RunNotFound: there is no run with this id.
-            LeaseHeld: another process drives it.
-            ConfigurationError: it is in progress in this process.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Take over a run that stopped, or was claimed, so that only this caller drives it."""
         return self._drive(run_id, self._take(run_id, environment, claim))
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
-        """Release the lease of a run.
-
-        Args:
-            run_id: The id of the run.
-            journal: Its journal, of `open` or `take`.
-            mistaken: Whether it stopped for a mistake of the caller; a new run that did nothing is removed then.
-        """
+        """Release the lease of a run."""
         try:
             await self._leave(run_id, journal, mistaken)
         finally:

@@ -95,11 +95,7 @@ def _misfit(waits: Sequence[Pending], name: str, value: object) -> str | None:
 
 
 async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
-    """Ask whoever drives a run to stop it; return whether it was in progress or waiting, so that this was sent.
-
-    Raises:
-        RunNotFound: there is no such run.
-    """
+    """Ask whoever drives a run to stop it; return whether it was in progress or waiting, so that this was sent."""
     info = await _find(runs, run_id)
     return await _post(runs, info, "cancel", PostedCancel(info.count, after_step))
 
@@ -111,14 +107,8 @@ async def post_messages(
     prompt: Prompt,
     screen: RedactEntry | None = None,
 ) -> bool:
-    """Send messages for the model to a run; return whether it was in progress or waiting, so that they were sent.
-
-    They are stored until the run takes them, after `screen` has removed what must not be stored.
-
-    Raises:
-        RunNotFound: there is no such run.
-        ConfigurationError: the prompt is empty, or not a user's.
-    """
+    """Send messages for the model to a run; return whether it was in progress or waiting, so that they were sent."""
+    # They are stored until the run takes them, after `screen` has removed what must not be stored.
     messages = user_messages(prompt, verb)
     if screen is not None and isinstance(screened := screen(Result("", verb, None, messages)), Result):
         messages = as_type(screened.value, tuple[Message, ...])

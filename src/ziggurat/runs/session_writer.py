@@ -88,12 +88,7 @@ class SessionWriter:
         )
 
     async def step(self, run: SavableRun) -> None:
-        """Save the messages that have become complete since the last step.
-
-        Raises:
-            LeaseLost: another writer has taken the session over.
-            StoreError: it cannot be written.
-        """
+        """Save the messages that have become complete since the last step."""
         log = run.conversation.log
         if run.conversation is self._conversation:
             new = log[self._seen : run.complete]
@@ -110,12 +105,7 @@ class SessionWriter:
         self._asked = None
 
     async def save_waiting(self) -> None:
-        """Save what waits for people while they are asked in this process, as `close` does for a run that waits.
-
-        Raises:
-            LeaseLost: another writer has taken the session over.
-            StoreError: it cannot be written.
-        """
+        """Save what waits for people while they are asked in this process, as `close` does for a run that waits."""
         own = [] if self._conversation is not None else [*self.request.messages[self.loaded :]]
         self._asked = self._length + len(own)
         async with self._saving:
@@ -123,12 +113,7 @@ class SessionWriter:
             await self._write(self._waiting_entries(self._length, own, pending))
 
     async def close(self, run: AgentRun) -> AgentRun:
-        """Save the rest of a run, release the session, and return the run with the session's id.
-
-        Raises:
-            LeaseLost: another writer has taken the session over.
-            StoreError: it cannot be written.
-        """
+        """Save the rest of a run, release the session, and return the run with the session's id."""
         try:
             history, start = run.history, run.start
             prompt = self.request.messages
@@ -257,10 +242,8 @@ _WAITS = "no result yet: a person has been asked and has not decided; do not ask
 
 
 def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[Message]:
-    """Return the messages of the steps in which agents of a run wait: the reply, and for each call its result so far.
-
-    They are those of agents that are no tools of others. The reply of a member of a team is signed.
-    """
+    """Return the messages of the steps in which agents of a run wait: the reply, and for each call its result so
+    far."""
     messages: list[Message] = []
     for agent in dict.fromkeys(step_of(calls[-1])[0] for item in pending if (calls := _calls_around(item))):
         _, steps = recorded_steps(journal.entries, agent)
@@ -324,11 +307,7 @@ def session_writer_of(ctx: Context) -> SessionWriter | None:
 
 
 def session_for(session: str | Session, store: Store, history: Sequence[Message]) -> Session:
-    """Return the session for a run's `session` argument.
-
-    Raises:
-        ConfigurationError: the run was given a history too.
-    """
+    """Return the session for a run's `session` argument."""
     if len(history):
         raise ConfigurationError(
             "a run in a session begins with what the session holds: leave history out, or put it into the session "
@@ -343,12 +322,7 @@ def request_digest(request: AgentRequest, session: Session) -> str:
 
 
 async def open_session(session: Session, run_id: str, request: AgentRequest) -> SessionWriter:
-    """Wait until a new run may write a session, and load what it holds.
-
-    Raises:
-        LeaseHeld: another run writes it, and waiting is not allowed or took too long.
-        JournalCorrupt: the session is damaged elsewhere than at its end.
-    """
+    """Wait until a new run may write a session, and load what it holds."""
     lease = await session.lease()
     if lease.state.damaged:
         logger.warning("the session %s is read without its damaged rows %s", session.id, lease.state.damaged)
@@ -363,12 +337,7 @@ async def reopen_session(
     request: AgentRequest,
     store: Store,
 ) -> SessionWriter:
-    """Wait until a resumed run may write its session.
-
-    Raises:
-        LeaseHeld: another run writes it, and waiting is not allowed or took too long.
-        ConfigurationError: the session is kept in another store and was not passed.
-    """
+    """Wait until a resumed run may write its session."""
     if session is None and conditions.elsewhere:
         raise ConfigurationError(
             f"the run {run_id!r} belongs to the session {conditions.session!r} of another store: give it again with "

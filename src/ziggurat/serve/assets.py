@@ -32,10 +32,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 def asset(name: str) -> Asset | None:
-    """Return the file of the page with this name, as "index.html", or None if there is none.
-
-    Names are compared with those of the files of the page, so no path leads out of the folder. Each file is read once.
-    """
+    """Return the file of the page with this name, as "index.html", or None if there is none."""
     return _read(name) if _NAME.fullmatch(name) and name in _names() else None
 
 

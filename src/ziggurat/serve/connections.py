@@ -12,14 +12,7 @@ _Wait = Literal["request", "reading"]
 
 
 class Connections:
-    """The connections that wait for their client to finish its request, or to read.
-
-    A request has to be there as a whole in time, so that sending it slowly helps nobody; a reader only has to read
-    again. What is ended is not said goodbye to: nobody would read it.
-
-    Args:
-        clock: Tells how long they have waited.
-    """
+    """The connections that wait for their client to finish its request, or to read."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

@@ -15,13 +15,7 @@ from ziggurat.serve.sse import begin, write
 
 
 class Position(Struct, frozen=True):
-    """Where a reader is in the stream of a run.
-
-    Attributes:
-        number: Of the last entry that it has.
-        index: Of the last event after that entry, which this process has sent.
-        ended: Whether it has the event `end`, which came after that entry.
-    """
+    """Where a reader is in the stream of a run."""
 
     number: int = 0
     index: int = 0
@@ -29,11 +23,7 @@ class Position(Struct, frozen=True):
 
     @classmethod
     def read(cls, text: str) -> "Position":
-        """Return the position that an event id, or ``?after=``, states: ``12``, ``12.5.`` and the process, ``12.end``.
-
-        Raises:
-            ConfigurationError: it is no such text.
-        """
+        """Return the position that an event id, or ``?after=``, states."""
         number, _, rest = text.partition(".")
         index, _, boot = rest.partition(".")
         if not (_is_number(number) and (rest in ("", END) or _is_number(index))):
@@ -42,18 +32,7 @@ class Position(Struct, frozen=True):
 
 
 class EventStream:
-    """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends.
-
-    While the run waits, or was interrupted, the stream stays open, and goes on with the run. A reader that stops
-    reading stops its own stream, and nothing else; when it reads again, it gets all entries, and the events since the
-    last of them. Thousands may be open, so each is one task that waits for its client to go, and has another one only
-    while there is something to write.
-
-    Args:
-        feeds: The feeds of the server.
-        run: The run.
-        after: What the reader has; ``None`` if it is unknown here, so that it must begin anew.
-    """
+    """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends."""
 
     __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_send", "_writing")
 

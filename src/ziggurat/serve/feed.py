@@ -52,23 +52,7 @@ class Follower(Protocol):
 
 
 class Feed:
-    """The events of a run after a place, kept for a while.
-
-    While the run waits, or was interrupted, the feed goes on, and tells so. It reads only while it has readers.
-
-    Args:
-        run: The run.
-        start: After which place it begins.
-        feeds: Where it is listed until it has ended.
-
-    Attributes:
-        run: The run.
-        start: The place of the last event that is not kept; who is before it has to read the record.
-        count: How many events there were.
-        state: What is sent behind the last event while the run waits, or was interrupted, or when it has ended.
-        ended: Whether the run has ended for good, or could not be read.
-        error: Why it could not be read.
-    """
+    """The events of a run after a place, kept for a while."""
 
     def __init__(self, run: AttachedRun[Any], start: Place, feeds: "Feeds") -> None:
         self.run = run
@@ -202,12 +186,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of a server, one for each run that anybody reads.
-
-    Args:
-        closing: Tells when the server ends.
-        limit: Bytes of events that each keeps for readers that are behind; who is further behind reads the record.
-    """
+    """The feeds of a server, one for each run that anybody reads."""
 
     def __init__(self, closing: Closing, limit: PositiveInt = LIMIT) -> None:
         self.closing = closing

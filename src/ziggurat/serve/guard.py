@@ -162,10 +162,7 @@ class Guard:
 
 
 def stream_later(scope: MutableMapping[str, Any], stream: App) -> App:
-    """Have the guard send a stream when the application has returned, so that the application keeps nothing of it.
-
-    Return what the application answers with.
-    """
+    """Have the guard send a stream when the application has returned, so that the application keeps nothing of it."""
     scope[_STREAM] = stream
     return _nothing
 
@@ -181,11 +178,7 @@ def cookie_name(scope: Mapping[str, Any]) -> str:
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Refuse to be reached from other machines without a token of one's own.
-
-    Raises:
-        ConfigurationError: the address is not of the loopback network, and there is no token, or a short one.
-    """
+    """Refuse to be reached from other machines without a token of one's own."""
     try:
         local = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -245,11 +238,8 @@ def _limited(receive: Receive) -> Receive:
 
 
 class _Sender:
-    """Sends what an application sends, with the headers of every answer; an object, as a closure takes five times more.
-
-    Args:
-        send: Sends it.
-    """
+    """Sends what an application sends, with the headers of every answer; an object, as a closure takes five times
+    more."""
 
     __slots__ = ("_send",)
 

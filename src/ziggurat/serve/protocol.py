@@ -19,12 +19,7 @@ SEND_BUFFER = 128 * 1024
 
 
 class NotedProtocol(HttpToolsProtocol):
-    """One connection, which is noted while it waits for its client, and ended if the head of a request is too long.
-
-    Args:
-        connections: Where it is noted.
-        arguments: Those of uvicorn's protocol.
-    """
+    """One connection, which is noted while it waits for its client, and ended if the head of a request is too long."""
 
     def __init__(self, connections: Connections, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -84,11 +79,7 @@ class NotedProtocol(HttpToolsProtocol):
 
 
 class _Flow:
-    """Pauses and resumes a connection, as uvicorn's `FlowControl`, whose event takes 760 bytes for each connection.
-
-    Args:
-        transport: The connection.
-    """
+    """Pauses and resumes a connection, as uvicorn's `FlowControl`, whose event takes 760 bytes for each connection."""
 
     __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
 

@@ -28,21 +28,7 @@ _REMEMBERED = 1000
 
 
 class RunRow(Struct, frozen=True):
-    """A run in a list.
-
-    Attributes:
-        run_id: Its id.
-        agent: The name of its agent.
-        status: ``"running"``, or how it ended or why it waits.
-        prompt: The beginning of its question.
-        started: When it was created, in RFC 3339.
-        updated: When it was last changed.
-        labels: Its labels.
-        driven: Whether a process works on it now.
-        session: The id of its session; empty without one.
-        usage: What it has used, once it has ended.
-        cost: What that has cost in US dollars; None if it is unknown.
-    """
+    """A run in a list."""
 
     run_id: str
     agent: str

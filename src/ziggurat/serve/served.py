@@ -31,21 +31,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class ServedAgents:
-    """The agents of a server by name.
-
-    Args:
-        agents: Agents, teams, flows, graphs; each has a name of its own.
-        store: Where their runs are kept; by default in the store of each, or in memory if it has none.
-        limit: How many runs this process may drive at the same time.
-
-    Raises:
-        ConfigurationError: there is none, or two have the same name.
-
-    Attributes:
-        agents: By their names.
-        kinds: What each is: ``Agent``, ``Flow`` ...
-        closing: Ends all streams, so that the server can end.
-    """
+    """The agents of a server by name."""
 
     def __init__(self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int) -> None:
         shared = connect("memory:" if store is None else store)
@@ -65,11 +51,7 @@ class ServedAgents:
         self._rows = RunRows()
 
     def admit(self) -> None:
-        """Raise if this process may drive no other run.
-
-        Raises:
-            LimitExceeded: it drives as many as it may, or the server ends.
-        """
+        """Raise if this process may drive no other run."""
         limit, running = 0 if self.closing.closed else self.limit, len(self._tasks)
         if running >= limit:
             text = "as many runs are driven here as may be; try again"
@@ -82,21 +64,13 @@ class ServedAgents:
         return list({id(each): each for each in members}.values())
 
     def agent(self, name: str) -> Runnable[Any]:
-        """Return an agent by its name.
-
-        Raises:
-            RunNotFound: there is none.
-        """
+        """Return an agent by its name."""
         if name not in self.agents:
             raise RunNotFound(f"there is no agent {name!r:.100} here; there are: {', '.join(self.agents)}")
         return self.agents[name]
 
     async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
-        """Return the agent of a run, and the header of its record.
-
-        Raises:
-            RunNotFound: no store has this run, or its agent is not served here.
-        """
+        """Return the agent of a run, and the header of its record."""
         for store in self.stores():
             info = await store.find(f"run:{run_id}")
             if info is not None:
@@ -110,11 +84,7 @@ class ServedAgents:
     # -- what is started -----------------------------------------------------------------------------------------
 
     async def start(self, name: str, prompt: Any, arguments: Mapping[str, Any]) -> str:
-        """Start a run, and return its id when it has begun.
-
-        Raises:
-            ZigguratError: it could not be opened.
-        """
+        """Start a run, and return its id when it has begun."""
         run_id: str = arguments.get("run_id") or new_id_of()
         agent, listeners = self.agent(name), arguments.get("listeners", ())
         await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
@@ -203,11 +173,7 @@ class ServedAgents:
         ]
 
     async def entries(self, run_id: str) -> Sequence[JournalEntry]:
-        """Return the record of a run.
-
-        Raises:
-            RunNotFound: there is no such run.
-        """
+        """Return the record of a run."""
         agent, _ = await self.agent_of(run_id)
         return LocalJournal.load(await agent.record(run_id)).entries
 
@@ -233,11 +199,7 @@ class ServedAgents:
         return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]
 
     async def conversation(self, session_id: str) -> list[Message]:
-        """Return the messages of a session.
-
-        Raises:
-            RunNotFound: no store has it.
-        """
+        """Return the messages of a session."""
         for store in self.stores():
             if await store.find(session_log(session_id)) is not None:
                 return await Session(session_id, store=store).get_messages()

@@ -27,18 +27,7 @@ def server_for(
     connections: Connections | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> "Server":
-    """Return a uvicorn server for an application; ``await server.serve()`` runs it.
-
-    Args:
-        application: The application.
-        host: The address to listen at.
-        port: The port.
-        connections: The connections that wait for their client; by default measured by the system clock.
-        ready: Called when the server listens.
-
-    Raises:
-        MissingExtra: the extra ``serve`` is not installed.
-    """
+    """Return a uvicorn server for an application; ``await server.serve()`` runs it."""
     try:
         import uvicorn
     except ImportError as error:
@@ -82,11 +71,7 @@ def server_for(
 
 
 def run_server(application: ServedApp, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal ends the process, and call `ready` when the server listens.
-
-    Raises:
-        ConfigurationError: the port is in use, or may not be used.
-    """
+    """Serve until a signal ends the process, and call `ready` when the server listens."""
     import asyncio
 
     server = server_for(application, host, port, ready=ready)

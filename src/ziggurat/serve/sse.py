@@ -22,11 +22,7 @@ _HEADERS = [
 
 
 class Closing:
-    """Tells all streams that the server is about to end.
-
-    Attributes:
-        closed: Whether the server is about to end.
-    """
+    """Tells all streams that the server is about to end."""
 
     def __init__(self) -> None:
         self.closed: bool = False
@@ -60,14 +56,8 @@ async def write(send: Send, body: bytes, *, more: bool = True) -> None:
 async def attend(
     work: "asyncio.Future[Any]", receive: Receive, closing: Closing, keep_alive: Callable[[], Awaitable[None]]
 ) -> bool:
-    """Wait until work is done, the client has gone or the server is about to end; return whether the client has gone.
-
-    Args:
-        work: What is waited for.
-        receive: Tells when the client has gone.
-        closing: Tells when the server ends.
-        keep_alive: Called every 15 seconds.
-    """
+    """Wait until work is done, the client has gone or the server is about to end; return whether the client has
+    gone."""
     while not (work.done() or closing.closed):
         with suppress(TimeoutError):
             async with asyncio.timeout(HEARTBEAT) as limit:  # one task and one timer, as thousands may be open

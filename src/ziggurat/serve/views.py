@@ -50,15 +50,7 @@ def _began(entries: Iterable[JournalEntry]) -> float:
 
 
 def call_view(entries: Sequence[JournalEntry], number: str) -> View:
-    """Return one call in full: what was asked, and its result.
-
-    Args:
-        entries: The record.
-        number: The number of its first entry; for a node without entries of its own, what `tree_view` calls it.
-
-    Raises:
-        RunNotFound: there is no such call.
-    """
+    """Return one call in full: what was asked, and its result."""
     if not number.isdigit():
         return {"number": number}
     if not 0 < int(number) <= len(entries) or not entries[int(number) - 1].path:
@@ -92,10 +84,7 @@ def _result_view(entry: Result) -> View:
 
 
 def _prompt(entries: Sequence[JournalEntry], path: str) -> list[View]:
-    """Return the instructions and the conversation for the model call at a path, as they are recorded.
-
-    It is empty for other calls. What is changed for one call only, such as by `Trim`, is not on record.
-    """
+    """Return the instructions and the conversation for the model call at a path, as they are recorded."""
     agent, step, place = step_of(path)
     if not step or place.partition("#")[0] != "model":
         return []
@@ -129,11 +118,8 @@ def _data(value: object) -> Any:
 
 
 def fork_place(entries: Sequence[JournalEntry], number: int, agent: str) -> int:
-    """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked there.
-
-    Raises:
-        ConfigurationError: it belongs to none.
-    """
+    """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked
+    there."""
     path = entries[number - 1].path if 0 < number <= len(entries) else ""
     name = path[len(agent) + 1 :].partition("/")[0]
     if name.startswith("step-") and name[5:].isdigit():

@@ -21,15 +21,7 @@ _LARGEST = 1 << 20
 
 
 class LiveFolder:
-    """Pass messages through the files of a folder, which has none while nobody listens.
-
-    A reader has a shared lock on the log's own folder in it, which the system takes back when its process ends. The
-    sender appends to a file in there, and begins a new one before it is too large; a reader that still has the old one
-    reads that to its end, and goes on in the one that is there by then. The folder is removed with its last reader.
-
-    Args:
-        path: The folder; it exists only while anybody listens.
-    """
+    """Pass messages through the files of a folder, which has none while nobody listens."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -9,11 +9,7 @@ _PAUSE = 1.0
 
 
 class LostLeases:
-    """Knows when to look for runs that have lost their process, which costs more the more runs are being driven.
-
-    Args:
-        clock: The clock of the store; None for that of this machine.
-    """
+    """Knows when to look for runs that have lost their process, which costs more the more runs are being driven."""
 
     __slots__ = ("_looked", "_monotonic")
 

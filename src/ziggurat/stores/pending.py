@@ -18,14 +18,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 async def pending_items(
     infos: Iterable[LogInfo], read: Callable[[str], Awaitable[LocalJournal]]
 ) -> dict[str, tuple[PendingItem, ...]]:
-    """Return the calls that wait for a decision in suspended runs, by the id of the run, in the order of the runs.
-
-    A run that was deleted meanwhile is left out, and so is one whose record is damaged, with a warning in the log.
-
-    Args:
-        infos: The runs.
-        read: Returns the record of a run.
-    """
+    """Return the calls that wait for a decision in suspended runs, by the id of the run, in the order of the runs."""
     waiting: dict[str, tuple[PendingItem, ...]] = {}
     for info in infos:
         try:

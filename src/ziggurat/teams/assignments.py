@@ -29,13 +29,7 @@ _RECORDS, _CANCELLED = "assignments", "cancelled"
 
 
 class Assignment(Struct, frozen=True):
-    """A task for a member.
-
-    Attributes:
-        member: Its name.
-        number: The place of the call that has made it: of the step, and of the call among those of the step.
-        task: What it should do.
-    """
+    """A task for a member."""
 
     member: str
     number: str
@@ -48,13 +42,7 @@ class Assignment(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
-    """How far an assignment is, for a model.
-
-    Attributes:
-        handle: Its name.
-        state: Whether its member works, has ended or failed, waits for a person, or was cancelled.
-        answer: What the member has answered, or why it failed.
-    """
+    """How far an assignment is, for a model."""
 
     handle: str
     state: State
@@ -65,15 +53,7 @@ _Outcome = AgentRun | Exception | Suspend
 
 
 class Assignments:
-    """The assignments of one run of a team, by their handles.
-
-    Each is recorded before its member starts, below the path of the team, and so is the run of the member.
-
-    Args:
-        members: Who can be started.
-        limit: How many may work at the same time.
-        ctx: The context of the team.
-    """
+    """The assignments of one run of a team, by their handles."""
 
     def __init__(self, members: Mapping[str, Runnable], limit: int, ctx: Context) -> None:
         self._members = members
@@ -96,11 +76,7 @@ class Assignments:
                 await self._begin(as_type(record.result.value, Assignment))
 
     async def start(self, assignment: Assignment) -> Report:
-        """Record an assignment, and let its member begin.
-
-        Raises:
-            ToolError: too many are running.
-        """
+        """Record an assignment, and let its member begin."""
         if assignment.handle not in self._tasks:  # it is there if the call is tried again
             running = [each for each, task in self._tasks.items() if task is not None and not task.done()]
             if len(running) >= self._limit:
@@ -142,15 +118,7 @@ class Assignments:
         return self._report(handle)
 
     async def waiting(self, pending: Sequence[Any] = (), handles: Iterable[str] | None = None) -> tuple[Any, ...]:
-        """Wait until assignments have ended or wait for a person.
-
-        Args:
-            pending: The items that are waited for already.
-            handles: Those of the assignments; all by default.
-
-        Returns:
-            The items that they and `pending` wait for, each once.
-        """
+        """Wait until assignments have ended or wait for a person."""
         chosen = [task for each in handles or self._tasks if (task := self._tasks[each]) is not None]
         if chosen:
             await asyncio.wait(chosen)

@@ -35,13 +35,7 @@ class Turn(Struct, frozen=True, eq=False):
 
 
 class TeamConversation:
-    """The conversation of a team during one run: what it was asked, and the turns of its members, each signed.
-
-    Args:
-        request: What the team is asked.
-        ctx: The context of the team.
-        visibility: What each member sees.
-    """
+    """The conversation of a team during one run: what it was asked, and the turns of its members, each signed."""
 
     def __init__(self, request: AgentRequest, ctx: Context, visibility: Choice | View) -> None:
         self.messages: list[Message] = list(request.messages)
@@ -60,11 +54,7 @@ class TeamConversation:
         return (*messages, Message("user", (Text(prompt),), None, "runtime")) if prompt else messages
 
     async def turn(self, turn: Turn, at: Context) -> AgentRun:
-        """Let a member speak, at a context of its own, and return its run.
-
-        Raises:
-            Exception: its run failed; what it had said until then is in the run of the team.
-        """
+        """Let a member speak, at a context of its own, and return its run."""
         member = turn.member
         try:
             run = await enter(member, AgentRequest(turn.messages), at)
@@ -79,17 +69,7 @@ class TeamConversation:
     async def round(
         self, turns: Sequence[Turn], at: Context, *, limit: int | None = None, until: int | None = None
     ) -> list[AgentRun | Exception | None]:
-        """Let members speak at the same time, and add their turns in the order given.
-
-        Args:
-            turns: What each gets; a member may have several.
-            at: The place of the round in the record.
-            limit: How many speak at the same time; None for all.
-            until: How many must have answered for the others to be cancelled; None for all.
-
-        Returns:
-            The run of each; the error of one that failed or stopped before it had answered; None if it was cancelled.
-        """
+        """Let members speak at the same time, and add their turns in the order given."""
         outcomes = await speak(turns, at, limit=limit, until=until)
         for turn, outcome in zip(turns, outcomes, strict=True):
             if isinstance(outcome, AgentRun):
@@ -104,11 +84,7 @@ class TeamConversation:
         return judged
 
     def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
-        """Raise if turns were taken and nobody has answered.
-
-        Raises:
-            Exception: the error of the first member, with notes on the others.
-        """
+        """Raise if turns were taken and nobody has answered."""
         failures = [(turn, each) for turn, each in zip(turns, outcomes, strict=True) if isinstance(each, Exception)]
         if not failures or any(isinstance(each, AgentRun) for each in outcomes):
             return

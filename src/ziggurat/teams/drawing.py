@@ -9,10 +9,7 @@ from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 
 
 def team_diagram(members: Mapping[str, Runnable], edges: Sequence[DiagramEdge]) -> Diagram:
-    """Return the diagram of a team: its members, each with its own diagram inside, and who speaks to whom.
-
-    An end of an edge that is no member is what the team does itself, such as counting votes.
-    """
+    """Return the diagram of a team: its members, each with its own diagram inside, and who speaks to whom."""
     others = dict.fromkeys(end for edge in edges for end in (edge.source, edge.target) if end not in members)
     nodes = (*map(drawn, members.values()), *(DiagramNode(each, shape="hexagon") for each in others))
     return Diagram(nodes, tuple(edges))

@@ -74,13 +74,7 @@ Handoffs = Annotated[HandoffPolicy, Meta(description="as sequential_handoff('wri
 
 
 class _Targets(Struct, frozen=True):
-    """A tool for each of several targets.
-
-    Attributes:
-        tool_names: Pairs of the name of a tool and its target; None for all other agents, under the default names.
-        description: When to call it; None for the default.
-        source: The only agent that is offered the tools; None for all.
-    """
+    """A tool for each of several targets."""
 
     title: str
     tool_names: tuple[tuple[str, str], ...] | None = None

@@ -39,14 +39,7 @@ TRIES = 3
 
 
 class Progress(Struct, frozen=True):
-    """The progress ledger of a manager for one turn.
-
-    Attributes:
-        done: Whether the task is complete.
-        progress: Whether the last turns have brought it forward.
-        next: The member that works next.
-        instruction: What it should do.
-    """
+    """The progress ledger of a manager for one turn."""
 
     done: bool
     progress: bool = True
@@ -151,11 +144,7 @@ class _Ledger(Struct, frozen=True, eq=False):
 
 
 def progress_in(text: str, members: Mapping[str, object]) -> Progress:
-    """Return the progress ledger that a manager has written as JSON, perhaps with words around it.
-
-    Raises:
-        InvalidArguments: there is none, or it names no member.
-    """
+    """Return the progress ledger that a manager has written as JSON, perhaps with words around it."""
     ledger = value_in(text, "{", Progress)
     if not ledger.done and ledger.next not in members:
         raise InvalidArguments(f"next is {ledger.next!r:.100}, which is none of {', '.join(members)}")

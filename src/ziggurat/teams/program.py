@@ -98,19 +98,7 @@ def as_runnable(
     lent: Mapping[str, Toolbox] = _NOTHING,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
-    """Make a Runnable of the code of a team.
-
-    Args:
-        pattern: The function that makes such teams; its name is the default of the team's.
-        control: The code.
-        members: All agents that it calls.
-        settings: What else of it is compared when a run is resumed.
-        lent: The tools that it gives its members besides their own, by their names.
-        arguments: Those that every team takes.
-
-    Raises:
-        ConfigurationError: the name is not allowed.
-    """
+    """Make a Runnable of the code of a team."""
     name = arguments.get("name", pattern)
     check_new_name(name, "the name of a team")
     parts = agent_parts(
@@ -136,11 +124,7 @@ def _read(members: Mapping[str, Runnable], run: AgentRun) -> AgentRun:
 
 
 def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1) -> dict[str, Runnable]:
-    """Return the members of a team by their names.
-
-    Raises:
-        ConfigurationError: there are too few, one is no agent, or two have the same name.
-    """
+    """Return the members of a team by their names."""
     named: dict[str, Runnable] = {}
     for member in members:
         if not isinstance(member, Runnable):

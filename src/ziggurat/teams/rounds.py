@@ -36,21 +36,7 @@ Until = Callable[[Sequence[Message]], bool]
 
 
 class Rounds(Struct, frozen=True, eq=False):
-    """The code of a team whose members answer in rounds.
-
-    Attributes:
-        pattern: The function that has made the team.
-        members: They answer at the same time.
-        leader: Makes one answer of theirs; without one it is the most frequent, and of equally frequent ones the first.
-        prompt: What the leader is asked.
-        visibility: What each member sees of what reaches it.
-        concurrency: How many members work at the same time; None for all.
-        links: Who speaks to whom, for pictures.
-        rounds: How often the members answer at most.
-        until: Whether the answers are good enough, so that no round follows.
-        sources: Whose words reach each member, besides its own; None if all do.
-        comments: Whether the leader speaks after each round, and not only after the last.
-    """
+    """The code of a team whose members answer in rounds."""
 
     pattern: str
     members: tuple[Runnable, ...]

@@ -212,10 +212,7 @@ def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
 
 
 def listed_in(reply: str) -> list[str]:
-    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines.
-
-    Objects in a list of JSON are given as JSON texts.
-    """
+    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
     try:
         items = value_in(reply, "[", list[str | dict[str, Any]])
         return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
@@ -226,10 +223,7 @@ def listed_in(reply: str) -> list[str]:
 
 
 def converge(results: Sequence[tuple[str, str]]) -> str:
-    """Return one text for the results of subtasks, pairs of the member and its answer.
-
-    Answers that begin with the same 60 characters, whatever their case, are listed once.
-    """
+    """Return one text for the results of subtasks, pairs of the member and its answer."""
     if not results:
         return NOTHING
     if len(results) == 1:

@@ -32,10 +32,7 @@ Instructions are no part of a conversation: nobody sees those of another member.
 
 
 def signed(message: Message, member: str) -> Message:
-    """Return a message of a member's run with the name of who spoke: ``billing``, or ``team/billing`` within a team.
-
-    What a team within a team has said itself has the names of both.
-    """
+    """Return a message of a member's run with the name of who spoke."""
     if message.role != "assistant":
         return replace(message, name=f"{member}/{message.name}") if message.name else message
     return replace(message, name=member if message.name in (None, "", member) else f"{member}/{message.name}")
@@ -57,18 +54,7 @@ def speakers_of(messages: Iterable[Message]) -> list[str | None]:
 async def seen_by(
     member: str, messages: Sequence[Message], visibility: Choice | View, question_length: int
 ) -> tuple[Message, ...]:
-    """Return what a member sees of the conversation of its team.
-
-    Args:
-        member: Its name.
-        messages: The conversation, as `signed`.
-        visibility: The setting.
-        question_length: The number of messages that the team was asked with; the question is at their end.
-
-    Raises:
-        ConfigurationError: a function returned something else than messages, none, or some that cannot be sent, such as
-            a call without its result.
-    """
+    """Return what a member sees of the conversation of its team."""
     if callable(visibility):
         chosen = visibility(messages, member)
         return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, messages)

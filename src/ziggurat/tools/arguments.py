@@ -36,12 +36,7 @@ class Problem(ValueError):
 
 
 def read(text: str | bytes) -> object:
-    """Parse JSON strictly: refuse text that two parsers could read differently.
-
-    Raises:
-        InvalidArguments: the text is longer than `limits.MAX_ARGUMENTS` or not valid JSON, or has a key twice, NaN or
-            infinity, a number of more than 4,300 digits, a lone surrogate, or nesting deeper than `MAX_DEPTH`.
-    """
+    """Parse JSON strictly: refuse text that two parsers could read differently."""
     import json
 
     check_size(text)

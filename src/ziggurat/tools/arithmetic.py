@@ -27,15 +27,8 @@ Number = Fraction | float
 
 
 def evaluate(expression: str) -> int | float:
-    """Evaluate an expression of numbers, signs, parentheses and ``+ - * / // % **`` (also ``^``, U+00D7, U+00F7 and
-    U+2212).
-
-    Numbers are exact fractions until the end, so ``0.1 + 0.2`` is 0.3 and ``6 / 2`` is the integer 3; only a power
-    with a fractional exponent is rounded on the way. The operators bind as in Python.
-
-    Raises:
-        InvalidArguments: it is not an expression, divides by zero or grows too large.
-    """
+    """Evaluate an expression of numbers, signs, parentheses and ``+ - * / // % **`` (also ``^``, U+00D7, U+00F7
+    and U+2212)."""
     if len(expression) > MAX_LENGTH:
         raise InvalidArguments(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
     text = " ".join(expression.translate(_SAME).split())

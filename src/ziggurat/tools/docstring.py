@@ -13,13 +13,7 @@ import msgspec
 
 
 class Docstring(msgspec.Struct, frozen=True):
-    """A parsed docstring.
-
-    Attributes:
-        summary: The text before the first section: what the tool does.
-        parameters: Description by parameter name; names without a description are left out.
-        returns: The description of the result, or an empty text.
-    """
+    """A parsed docstring."""
 
     summary: str = ""
     parameters: dict[str, str] = {}
@@ -37,10 +31,7 @@ _OTHER_STYLE = r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns
 
 
 def describe(function: Callable[..., object]) -> Docstring:
-    """Parse the docstring of a function, a method, a partial or a callable object.
-
-    For an object, the docstring of ``__call__`` is used, or else that of its class.
-    """
+    """Parse the docstring of a function, a method, a partial or a callable object."""
     target = function
     while isinstance(target, functools.partial):
         target = target.func

@@ -15,11 +15,7 @@ Effects = Literal["refuse", "recorded", "live"]
 
 
 class ForkEffects:
-    """Stops calls of tools and steps with side effects; those with ``effect="none"`` are made.
-
-    Args:
-        recorded: The fingerprint and value of each call of the original run, by path; None to refuse all.
-    """
+    """Stops calls of tools and steps with side effects; those with ``effect="none"`` are made."""
 
     def __init__(self, recorded: Mapping[str, tuple[str, object]] | None = None) -> None:
         self._at = recorded
@@ -28,20 +24,8 @@ class ForkEffects:
             self._like.setdefault(fingerprint, value)
 
     def instead(self, effect: Effect, name: str, fingerprint: str, path: str, returns: type[T]) -> tuple[T] | None:
-        """Return the recorded value to use for a call, as a tuple of one; None if the call is to be made.
-
-        Of recorded calls with the same arguments, the one at the same path is used, otherwise the first.
-
-        Args:
-            effect: That of the tool or step.
-            name: Its name.
-            fingerprint: The fingerprint of the call.
-            path: The path of the call.
-            returns: The type of its value.
-
-        Raises:
-            ToolError: the call is refused.
-        """
+        """Return the recorded value to use for a call, as a tuple of one; None if the call is to be made."""
+        # Of recorded calls with the same arguments, the one at the same path is used, otherwise the first.
         if effect == "none":
             return None
         at = None if self._at is None else self._at.get(path)

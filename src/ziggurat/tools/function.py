@@ -356,11 +356,7 @@ def raw_tool(
 
 
 def checked_spec(spec: ToolSpec) -> ToolSpec:
-    """Return a tool's spec, after checking that it can be offered to models.
-
-    Raises:
-        ConfigurationError: a declaration is invalid; the message says what is allowed.
-    """
+    """Return a tool's spec, after checking that it can be offered to models."""
     if not spec.name.isascii() or not 0 < len(spec.name) <= 64 or not all(c.isalnum() or c in "_-" for c in spec.name):
         raise ConfigurationError(
             f"{spec.name!r} cannot be a tool's name: models take 1 to 64 letters, digits, _ and -; give another "

@@ -37,16 +37,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Frozen(Struct):
-    """The approved call, and how often it has been run; if it acts once only, how it failed too.
-
-    Attributes:
-        call: The approved call.
-        effect: That of its tool.
-        path: Where it may be run.
-        runs: How often it was run.
-        failure: The error with which it ended.
-        unknown: The error that says so, if it is unknown whether it took effect.
-    """
+    """The approved call, and how often it has been run; if it acts once only, how it failed too."""
 
     call: ToolCall
     effect: Effect
@@ -56,11 +47,8 @@ class Frozen(Struct):
     unknown: NotRepeatable | None = None
 
     def use(self, call: ToolCall, ctx: Context) -> None:
-        """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``.
-
-        Raises:
-            ToolError: the call must not run.
-        """
+        """Check that a call is the approved one, at its path, and not a second run of a tool with
+        ``effect="once"``."""
         name, approved = call.name, self.call
         if call is not approved and (name != approved.name or call.arguments != approved.arguments):
             raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
@@ -72,11 +60,8 @@ class Frozen(Struct):
             self.runs += 1
 
     def begin(self) -> None:
-        """Count a run of a tool with ``effect="once"`` that begins: others may have been asked for at the same time.
-
-        Raises:
-            NotRepeatable: it is not the first.
-        """
+        """Count a run of a tool with ``effect="once"`` that begins: others may have been asked for at the same
+        time."""
         self._refuse_second_run()
         self.runs += 1
 
@@ -106,12 +91,10 @@ class AbandonedCalls:
         self._running: set[asyncio.Future[object]] = set()
 
     def add(self, work: "asyncio.Future[object]", name: str) -> None:
-        """Count an abandoned call, and keep a reference to it until it ends.
-
-        The task is removed from the tasks of its event loop, since `asyncio.run` waits for all of these. With one tool
-        that ignores every cancellation, a process ends 1.5 s after its call began (timeout 0.5 s, grace 1 s), and was
-        still there after 20 s without this, on Python 3.11 and 3.13.
-        """
+        """Count an abandoned call, and keep a reference to it until it ends."""
+        # The task is removed from the tasks of its event loop, since `asyncio.run` waits for all of these. With one
+        # tool that ignores every cancellation, a process ends 1.5 s after its call began (timeout 0.5 s, grace 1 s),
+        # and was still there after 20 s without this, on Python 3.11 and 3.13.
         self.count += 1
         self._running.add(work)
         work.add_done_callback(self._ended)
@@ -208,18 +191,7 @@ async def run_in_thread(
 
 
 async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
-    """Await `work` in a task of its own, so that control returns even if it ignores cancellation.
-
-    Args:
-        work: The work.
-        ctx: Its context, with a stopwatch of its own if there is a limit.
-        name: The name of the tool.
-        seconds: How long it may take, less the waits for people; None for as long as the deadline permits.
-
-    Raises:
-        Timeout: it took longer than `seconds`; it was cancelled, and abandoned if it did not stop within the grace.
-        ToolError: it cancelled its own task.
-    """
+    """Await `work` in a task of its own, so that control returns even if it ignores cancellation."""
     watch = ctx.watch or Stopwatch(ctx.clock)
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()

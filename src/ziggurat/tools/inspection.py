@@ -49,11 +49,7 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
 
 
 def inspect_function(function: Callable[..., object], name: str | None = None) -> Inspection:
-    """Inspect a function, a bound method, a partial or an object with ``__call__``.
-
-    Raises:
-        ConfigurationError: it cannot be offered to a model; the message says what is wrong, where, and how to fix it.
-    """
+    """Inspect a function, a bound method, a partial or an object with ``__call__``."""
     runs = _runs(function)
     title = _title(function, runs, name)
     signature, hints = _resolve(function, runs, title)

@@ -11,17 +11,7 @@ _ROUNDS = 4
 
 
 def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
-    """Return the text that decoding and encoding leave as it is, starting from a model's arguments.
-
-    Decoding it, now or after a restart, gives the same values.
-
-    Args:
-        arguments: JSON as a model or a person wrote it.
-        recode: Decodes JSON as the tool does, and encodes the values.
-
-    Raises:
-        InvalidArguments: they do not fit, or each round changes them again.
-    """
+    """Return the text that decoding and encoding leave as it is, starting from a model's arguments."""
     before, text = arguments, recode(arguments)
     for _ in range(_ROUNDS):
         if text == before:
@@ -31,11 +21,7 @@ def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
 
 
 def plain_form(call: ToolCall) -> ToolCall:
-    """Return a call with its arguments as canonical JSON; for tools that decode their arguments themselves.
-
-    Raises:
-        InvalidArguments: they are not a JSON object, or two parsers could read them differently.
-    """
+    """Return a call with its arguments as canonical JSON; for tools that decode their arguments themselves."""
     value = read(call.arguments) if call.arguments.strip() else {}
     if not isinstance(value, dict):
         raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")

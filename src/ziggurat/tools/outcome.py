@@ -30,11 +30,7 @@ _DEPTH = 20
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether an error leaves the outcome of a call unknown: a timeout, a broken connection, or a crash.
-
-    What a tool raises on purpose (a ToolError, InvalidArguments) states the outcome, unless its kind is ``"timeout"``
-    or ``"interrupted"``. Any other error is judged by those that it was raised from, too.
-    """
+    """Return whether an error leaves the outcome of a call unknown: a timeout, a broken connection, or a crash."""
     waiting: list[BaseException | None] = [error]
     for _ in range(_DEPTH):
         seen = waiting.pop() if waiting else None
@@ -73,12 +69,7 @@ def _is_lost_itself(error: BaseException) -> bool:
 
 
 def unknown_outcome(name: str, error: BaseException | None = None) -> NotRepeatable:
-    """Return the error of a call of a tool that acts once only and may have taken effect.
-
-    Args:
-        name: The name of the tool.
-        error: How the call failed; None if only its beginning is on record.
-    """
+    """Return the error of a call of a tool that acts once only and may have taken effect."""
     why = "it was cancelled" if isinstance(error, CancelledError) else "" if error is None else text_of_error(error)
     return NotRepeatable(
         f"{name} was interrupted and acts once only, so it was not run again; whether it took effect is unknown: find "
@@ -88,11 +79,7 @@ def unknown_outcome(name: str, error: BaseException | None = None) -> NotRepeata
 
 
 async def once_only(work: Coroutine[Any, Any, ToolResult], frozen: Frozen) -> ToolResult:
-    """Await a tool that acts once only, and note how it failed, so that no layer runs it again.
-
-    Raises:
-        NotRepeatable: it is unknown whether it took effect.
-    """
+    """Await a tool that acts once only, and note how it failed, so that no layer runs it again."""
     try:
         return await work
     except Suspend:

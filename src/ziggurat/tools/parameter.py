@@ -15,18 +15,7 @@ from ziggurat.tools.type_parts import Part, alternatives, divide
 
 
 class Parameter(msgspec.Struct, frozen=True, eq=False):
-    """A named parameter as the model sees it and as the function takes it.
-
-    Attributes:
-        name: Name in the function and in the schema.
-        wire: Type the JSON decoder reads; ``Any`` if `check` converts the value.
-        schema: JSON Schema of a value.
-        required: Whether the function has no default for it.
-        check: Converts plain JSON data to the annotated type if the decoder alone cannot; raises `Problem`.
-        dump: Converts a value back to plain JSON data if the encoder alone cannot; raises `Problem` or TypeError.
-        inexact: Whether values may contain floats or decimals, for which texts such as ``"nan"`` must be refused.
-        nested: Whether values may contain other values.
-    """
+    """A named parameter as the model sees it and as the function takes it."""
 
     name: str
     wire: Any
@@ -39,11 +28,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
-        """Make a parameter for a type.
-
-        Raises:
-            ConfigurationError: the type has no JSON form.
-        """
+        """Make a parameter for a type."""
         schema = schema_of(annotation)
         skeleton, parts = divide(annotation)
         whole = parts.get(skeleton)
@@ -63,13 +48,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return cls(name, wire, schema, required, None, written_out, inexact, nested=not _flat(schema))
 
     def convert(self, value: object) -> object:
-        """Convert one plain JSON value, repairing unambiguous mistakes.
-
-        A string that contains JSON is parsed, and a single value becomes a list of one, if only that fits the type.
-
-        Raises:
-            Problem: the value does not fit, not even repaired.
-        """
+        """Convert one plain JSON value, repairing unambiguous mistakes."""
         first: Problem | None = None
         for reading in _readings(value):
             try:
@@ -80,11 +59,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         raise first or Problem(f"{self.name}: expected {expectation(self.schema)}, got {shown(value)}")
 
     def restore(self, value: object) -> object:
-        """Convert a value that was recorded as plain JSON data back to the type, without repairs.
-
-        Raises:
-            ValueError: it does not fit.
-        """
+        """Convert a value that was recorded as plain JSON data back to the type, without repairs."""
         return msgspec.convert(value, self.wire, str_keys=True) if self.check is None else self.check(value)
 
     @property
@@ -95,12 +70,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         return not (conversion or special) and self.schema.get("type") in ("string", "integer", "boolean")
 
     def plain(self, value: object) -> object:
-        """Return a value of the parameter's type as plain JSON data.
-
-        Raises:
-            Problem: its JSON does not give the value back.
-            TypeError: it has no JSON form.
-        """
+        """Return a value of the parameter's type as plain JSON data."""
         data: object = msgspec.json.decode(canonical(value if self.dump is None else self.dump(value)))
         return data
 

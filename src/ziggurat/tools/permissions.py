@@ -96,10 +96,7 @@ PERMISSION_LOG: Key[PermissionLog] = Key("permission log")
 
 
 def check(spec: ToolSpec, ctx: Context) -> None:
-    """Raise Denied unless everything that the tool declares is granted; the message lists what is missing, sorted.
-
-    In a run that was given grants, a tool that declares nothing is denied too.
-    """
+    """Raise Denied unless everything that the tool declares is granted; the message lists what is missing, sorted."""
     scope = ctx.scope
     if not spec.permissions and DECLARED_ONLY not in scope and PERMISSION_LOG not in scope:
         return
@@ -133,11 +130,7 @@ def _note(tool: str, declared: Iterable[str], missing: tuple[str, ...], ctx: Con
 
 
 def known(grants: Iterable[str]) -> frozenset[str]:
-    """Return the permissions as a set, after checking their names.
-
-    Raises:
-        ConfigurationError: a permission is unknown.
-    """
+    """Return the permissions as a set, after checking their names."""
     names = frozenset(grants)
     unknown = sorted(
         str(grant)
@@ -152,11 +145,7 @@ def known(grants: Iterable[str]) -> frozenset[str]:
 
 
 def narrow_grants(ctx: Context, grants: frozenset[str]) -> frozenset[str]:
-    """Return the grants limited to those of the context: a child never gets more than its parent.
-
-    Raises:
-        ConfigurationError: a permission is unknown.
-    """
+    """Return the grants limited to those of the context: a child never gets more than its parent."""
     known(grants)
     outer = ctx.scope.get(GRANTS)
     return grants if outer is None else outer & grants

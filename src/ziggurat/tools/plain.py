@@ -14,11 +14,7 @@ _ORDERED = (inspect.StrType, inspect.IntType, inspect.FloatType)
 
 
 def needs_plain(annotation: object) -> bool:
-    """Return whether values of a type must be written by `plain`.
-
-    That is so if it contains a mapping with keys other than text, a set of values that have no order, or a Struct that
-    leaves out fields with their defaults.
-    """
+    """Return whether values of a type must be written by `plain`."""
     try:
         waiting: list[Any] = [inspect.type_info(each) for each in alternatives(annotation) or (annotation,)]
     except TypeError:

@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 def pydantic_schema(annotation: Any) -> dict[str, object]:
-    """Return the JSON Schema of a type that pydantic reads.
-
-    Raises:
-        ConfigurationError: pydantic is not installed.
-        TypeError: it cannot read the type either.
-    """
+    """Return the JSON Schema of a type that pydantic reads."""
     adapter = _adapter(annotation)
     import pydantic
 
@@ -33,13 +28,7 @@ def pydantic_schema(annotation: Any) -> dict[str, object]:
 
 
 def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], object], Callable[[object], object]]:
-    """Return the functions that convert plain JSON data to a type of pydantic, and back.
-
-    Raises:
-        ConfigurationError: a field is written under a name that is not read, so that what was recorded could not be
-            read back.
-        TypeError: pydantic cannot read the type.
-    """
+    """Return the functions that convert plain JSON data to a type of pydantic, and back."""
     import pydantic
 
     adapter = _adapter(annotation)
@@ -77,10 +66,7 @@ _FIELDS = ("model-field", "dataclass-field", "typed-dict-field")
 
 
 def _one_way_fields(schema: object) -> Iterator[tuple[str, str | None, list[str]]]:
-    """Yield the fields in a schema of pydantic-core that are not read under the name that they are written under.
-
-    Each is given as its name, the name that is written (None if it is left out), and those that are read.
-    """
+    """Yield the fields in a schema of pydantic-core that are not read under the name that they are written under."""
     waiting: list[tuple[object, Mapping[str, object]]] = [(schema, {})]
     while waiting:
         node, config = waiting.pop()

@@ -42,11 +42,7 @@ _TEXTS = (str, bytes, bytearray)
 
 
 def result_of(value: object, call: ToolCall) -> ToolResult:
-    """Turn what a tool returned into its result.
-
-    Raises:
-        ToolError: it cannot be written as JSON, or is nested too deep or too large.
-    """
+    """Turn what a tool returned into its result."""
     kind = type(value)
     if kind is str:
         return ToolResult(call.id, call.name, _clean(value), None, call.name)  # type: ignore[arg-type]
@@ -122,10 +118,7 @@ def _clean(text: str, most: int = MAX_RESULT) -> str:
 
 
 def _measure(value: object, call: ToolCall) -> bool:
-    """Raise for values that are too large when encoded; shared parts count each time they occur.
-
-    Returns whether the value contains a set.
-    """
+    """Raise for values that are too large when encoded; shared parts count each time they occur."""
     nodes, size, sets = _MAX_NODES, _MAX_SIZE, False
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:

@@ -33,13 +33,7 @@ _ITEMS = ("items", "additionalItems", "unevaluatedItems", "contains")
 
 
 class Unfolding(Struct, frozen=True):
-    """Upper bounds of the work to validate values against a schema.
-
-    Attributes:
-        breadth: How many checks one place in a value can need.
-        growth: The factor by which that can grow with each level of the value.
-        patterns: The total weight of the patterns that a text can be matched with, 0 if there are none.
-    """
+    """Upper bounds of the work to validate values against a schema."""
 
     breadth: int
     growth: int
@@ -47,11 +41,7 @@ class Unfolding(Struct, frozen=True):
 
     @classmethod
     def of(cls, schema: dict[str, Any] | bool, what: str) -> "Unfolding":
-        """Compute the bounds of a valid schema.
-
-        Raises:
-            ConfigurationError: it needs too much work, or refers to itself without a step into the value.
-        """
+        """Compute the bounds of a valid schema."""
         return _Survey(schema, what).result() if isinstance(schema, dict) else cls(1, 1, 0)
 
     @property

@@ -107,10 +107,7 @@ class Signature(Inspection, frozen=True, eq=False):
         return self._examined(values, arguments, unclear=colons != len(values))
 
     def _examined(self, values: dict[str, object], arguments: str | bytes, *, unclear: bool) -> dict[str, object]:
-        """Return decoded values, or those of `validate` if the decoder alone does not show that they fit.
-
-        `unclear`: whether a key may be unknown, or given twice.
-        """
+        """Return decoded values, or those of `validate` if the decoder alone does not show that they fit."""
         if unclear or len(arguments) > self._length:
             plain = _object_in(arguments)
             if len(plain) != len(values):

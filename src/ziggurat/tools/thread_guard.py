@@ -34,11 +34,7 @@ def trust_thread() -> None:
 
 
 def check_thread(agent: str) -> None:
-    """Check that a run which is part of no other may start in this thread.
-
-    Raises:
-        ConfigurationError: the thread may have been started by a tool of a run in progress.
-    """
+    """Check that a run which is part of no other may start in this thread."""
     if not _guarded or getattr(_thread, "trusted", False):
         return
     thread = threading.current_thread()

@@ -25,14 +25,7 @@ _PATIENCE = 1.0
 
 
 class ThreadCall:
-    """A call made in a thread, and the task on the event loop that the thread waits for, if any.
-
-    Attributes:
-        begun: Whether a thread has started it.
-        ended: Whether that thread has finished it.
-        hangs: Whether it is counted as written off.
-        within: Whether it was submitted from a thread of the pool, which waits for it.
-    """
+    """A call made in a thread, and the task on the event loop that the thread waits for, if any."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[object] | None = None
@@ -49,12 +42,7 @@ class ThreadCall:
 
 
 class ThreadPool:
-    """A pool of at most `size` working threads.
-
-    A thread whose call was abandoned is not used again, and replaced until the call returns; after `size` write-offs,
-    further calls are refused rather than queued behind threads that may never return. A call that is abandoned before a
-    thread starts it is not made.
-    """
+    """A pool of at most `size` working threads."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -70,15 +58,7 @@ class ThreadPool:
         self._away = 0
 
     def submit(self, function: Callable[[], T], call: ThreadCall | None = None) -> "asyncio.Future[T]":
-        """Run `function` in a thread, in a copy of the caller's context variables.
-
-        Args:
-            function: The function to run.
-            call: Allows the caller to give the call up.
-
-        Raises:
-            ToolError: too many calls hang already, or the system cannot start a thread.
-        """
+        """Run `function` in a thread, in a copy of the caller's context variables."""
         if self.written_off >= self.size:
             raise ToolError(
                 f"{self.written_off} tool threads hang and cannot be stopped; no further sync tools are run",
@@ -159,14 +139,7 @@ class ThreadPool:
                 self._grow()
 
     def run_on(self, loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on a run's event loop from another thread, and wait for it.
-
-        A pool thread frees its place meanwhile; if its call is abandoned, the coroutine is cancelled.
-
-        Raises:
-            CancelledError: the call was abandoned, or the event loop was closed meanwhile.
-            RuntimeError: the event loop was already closed.
-        """
+        """Run a coroutine on a run's event loop from another thread, and wait for it."""
         call: ThreadCall | None = getattr(_thread, "call", None)
         if call is None:
             return _run_and_wait(loop, start, ThreadCall())

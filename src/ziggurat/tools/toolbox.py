@@ -74,18 +74,7 @@ class ToolStatistics(Struct, eq=False):
 
 
 class ToolEntry(Struct, frozen=True, eq=False):
-    """A tool as `act` sees it.
-
-    Attributes:
-        service: The tool with its layers.
-        spec: Its name, schema and declarations.
-        normalize: Returns a call with the arguments that the tool will receive, before anything judges it; raises
-            InvalidArguments.
-        composite: Whether it makes other recorded calls, as agents do.
-        checked: Whether it declares what must be checked before each call: permissions, or a decision.
-        plain: Whether it is a function of scalars alone, without layers or checks, that may act more than once.
-        statistics: Its number of calls and errors, and its time.
-    """
+    """A tool as `act` sees it."""
 
     service: Service[ToolCall, ToolResult]
     spec: ToolSpec

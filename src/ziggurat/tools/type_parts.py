@@ -16,12 +16,7 @@ _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of a type that msgspec cannot read.
-
-    Attributes:
-        annotation: The part.
-        reader: What reads it: pydantic, or the readers of the members of a union, one after the other.
-    """
+    """A part of a type that msgspec cannot read."""
 
     annotation: Any
     reader: Literal["pydantic", "members"]
@@ -37,17 +32,7 @@ def alternatives(annotation: object) -> tuple[object, ...]:
 
 
 def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
-    """Divide a type into what msgspec reads and the parts that are read otherwise.
-
-    Such a part is a type that pydantic reads, or a union that msgspec refuses, such as one of two dataclasses.
-
-    Returns:
-        The type with a class in place of each such part, and the parts by these classes.
-
-    Raises:
-        ConfigurationError: a class mixes the constraints of both libraries.
-        TypeError: nothing can read it.
-    """
+    """Divide a type into what msgspec reads and the parts that are read otherwise."""
     parts: dict[type, Part] = {}
     return _divided(annotation, parts), parts
 
@@ -126,10 +111,7 @@ def _libraries(annotation: object) -> frozenset[str]:
 
 
 def _library_of(note: object, in_class: bool) -> set[str]:
-    """Return the library that enforces a note in ``Annotated``.
-
-    A description alone asks for none, except in the field of a class, where only pydantic finds its own.
-    """
+    """Return the library that enforces a note in ``Annotated``."""
     if isinstance(note, msgspec.Meta):
         return {"msgspec"} if any(getattr(note, name) is not None for name in _BOUNDS) else set()
     if hasattr(note, "__get_pydantic_core_schema__") and type(note).__name__ != "FieldInfo":

@@ -32,10 +32,7 @@ def _usage(usage: Usage) -> Json:
 
 
 def raw_input(arguments: str) -> object:
-    """Return tool arguments for embedding in JSON: raw if they are JSON, otherwise as a string.
-
-    NaN, duplicate keys and any depth are embedded; truncated arguments are not.
-    """
+    """Return tool arguments for embedding in JSON: raw if they are JSON, otherwise as a string."""
     try:
         json.loads(arguments or "{}")
     except RecursionError:  # deeply nested, but valid

@@ -18,16 +18,7 @@ _NEEDS = {"chat": "messages", "responses": "input", "messages": "messages"}
 
 
 def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Json, ModelRequest]:
-    """Parse the body of a request, and return its JSON and what it asks of a model; unknown fields are ignored.
-
-    Args:
-        data: The body.
-        wire: Its format.
-        counting: Whether only its tokens are to be counted, so that nothing limits the reply.
-
-    Raises:
-        ValueError: it is one that every provider of this format would refuse; the message says why.
-    """
+    """Parse the body of a request, and return its JSON and what it asks of a model; unknown fields are ignored."""
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -54,11 +45,7 @@ def read_request(data: bytes, wire: Wire, *, counting: bool = False) -> tuple[Js
 
 
 def read_approvals(body: Json) -> tuple[ApprovalResponse, ...]:
-    """Return what the body of a request to OpenAI Responses decides on calls that wait for an approval.
-
-    Raises:
-        ValueError: one has not the right form.
-    """
+    """Return what the body of a request to OpenAI Responses decides on calls that wait for an approval."""
     approvals: list[ApprovalResponse] = []
     for item in _items(body.get("input")):
         if item.get("type") == "mcp_approval_response":

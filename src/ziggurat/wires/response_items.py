@@ -13,14 +13,7 @@ def content_item(text: str, refused: bool) -> Json:
 
 
 def item_of(part: ReplyPart, place: str, *, refused: bool = False, empty: bool = False) -> Json:
-    """Return the item for a part of a reply.
-
-    Args:
-        part: The part.
-        place: The end of the item's id: the response, and the position in it.
-        refused: Whether a text says why the model refuses to answer.
-        empty: Whether the item is one whose content has not been sent yet.
-    """
+    """Return the item for a part of a reply."""
     status = "in_progress" if empty else "completed"
     if isinstance(part, Thinking):
         return _reasoning(part, place, empty=empty)

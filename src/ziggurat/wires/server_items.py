@@ -10,16 +10,7 @@ from ziggurat.messages.parts import Part, ToolResult
 
 
 class ServerCall(Struct, frozen=True):
-    """A call of a tool that runs on the server; in a stream it comes when it begins, and again when it has ended.
-
-    Attributes:
-        path: Where the call is made; it tells the calls of a reply apart.
-        name: The tool.
-        arguments: JSON text.
-        server: The agent that makes the call.
-        approval: The id of the `ApprovalRequest` that was approved or denied before; None if there was none.
-        result: The result; None while the call is in progress, or if it waits.
-    """
+    """A call of a tool that runs on the server; in a stream it comes when it begins, and again when it has ended."""
 
     path: str
     name: str
@@ -30,14 +21,7 @@ class ServerCall(Struct, frozen=True):
 
 
 class ApprovalRequest(Struct, frozen=True):
-    """A call that a person must approve.
-
-    Attributes:
-        id: The id of the pending item.
-        name: The tool, or the model.
-        arguments: JSON text.
-        server: The agent that makes the call.
-    """
+    """A call that a person must approve."""
 
     id: str
     name: str

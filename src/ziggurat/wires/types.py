@@ -22,13 +22,7 @@ def wire_of(path: str) -> Wire | None:
 
 
 class ResponseChunk(Struct, frozen=True):
-    """One event of a stream, or the whole body of a plain reply.
-
-    Attributes:
-        data: Encoded as JSON; a text is sent as it is.
-        event: The name of the event; empty for none.
-        part: Its purpose.
-    """
+    """One event of a stream, or the whole body of a plain reply."""
 
     data: Json | str
     event: str = ""
@@ -36,13 +30,7 @@ class ResponseChunk(Struct, frozen=True):
 
 
 class ApprovalResponse(Struct, frozen=True):
-    """What a client decides on a call that a person must approve.
-
-    Attributes:
-        id: The id of the request to approve it.
-        approve: Whether it is approved.
-        reason: Why, if the client says so.
-    """
+    """What a client decides on a call that a person must approve."""
 
     id: str
     approve: bool
@@ -50,16 +38,7 @@ class ApprovalResponse(Struct, frozen=True):
 
 
 class ReplyHead(Struct, frozen=True):
-    """What is known of a reply before its first piece.
-
-    Attributes:
-        id: The suffix of the ids in the reply.
-        model: The model name to report.
-        body: The request.
-        created: When it was created, in whole POSIX seconds.
-        refused: Whether the model refuses to answer, so that its text says why.
-        usage: The token usage, as far as it is known.
-    """
+    """What is known of a reply before its first piece."""
 
     id: str
     model: str

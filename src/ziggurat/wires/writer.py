@@ -62,11 +62,8 @@ WRITERS: Mapping[Wire, Callable[[ReplyHead], Writer]] = MappingProxyType(
 
 
 class LiveReply:
-    """The events of a stream for pieces as they come: it begins with the first, and a part ends when the next begins.
-
-    Args:
-        writer: Writes them.
-    """
+    """The events of a stream for pieces as they come: it begins with the first, and a part ends when the next
+    begins."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

@@ -128,11 +128,7 @@ def text_of(messages: Iterable[Message]) -> str:
 
 
 def turns_of(blocks: Sequence[Sequence[Message]], ages: Sequence[float] | None) -> list[Turn]:
-    """Return a `Turn` for each block of messages.
-
-    Raises:
-        ConfigurationError: the number of ages and turns differs.
-    """
+    """Return a `Turn` for each block of messages."""
     if ages is not None and len(ages) != len(blocks):
         raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")
     last = len(blocks) - 1

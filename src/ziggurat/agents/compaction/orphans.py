@@ -12,11 +12,7 @@ Orphans = Literal["answer", "drop", "keep", "refuse"]
 
 
 def repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
-    """Return a conversation with its unanswered calls repaired; the same list if there are none.
-
-    Raises:
-        ConfigurationError: there are some, and `orphans` is ``"refuse"``.
-    """
+    """Return a conversation with its unanswered calls repaired; the same list if there are none."""
     blocks = [(messages[start:end], _unanswered_ids(messages[start:end])) for start, end in units(messages)]
     lost = sum(bool(ids) for _, ids in blocks)
     if not lost or orphans == "keep":

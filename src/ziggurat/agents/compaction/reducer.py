@@ -120,12 +120,7 @@ class Windows(CheckedStruct, frozen=True):
 
 
 def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:
-    """Return messages as text, one line per part, to be read as data.
-
-    Args:
-        messages: The messages; thoughts are left out.
-        limit: The longest line, in characters; None for no limit.
-    """
+    """Return messages as text, one line per part, to be read as data."""
     lines: list[str] = []
     for message in messages:
         who = message.role if message.origin is None else "note"

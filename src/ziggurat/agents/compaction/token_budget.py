@@ -20,15 +20,7 @@ _SHORTEST, _LONGEST = 5, 25
 
 
 class Segment(Struct, frozen=True):
-    """Consecutive turns that were removed, and the note that replaces them.
-
-    Attributes:
-        first: The index of the first of them among the turns.
-        count: The number of turns.
-        facts: Sentences from them, of 5 to 25 words, at most ten; fewer if the note would be as long as the turns.
-        entities: The names in them.
-        message: The message that replaces them.
-    """
+    """Consecutive turns that were removed, and the note that replaces them."""
 
     first: int
     count: int

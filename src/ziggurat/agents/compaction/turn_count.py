@@ -19,15 +19,7 @@ _SHORTEST_WORD, _LINE = 4, 80
 
 
 class Window(Struct, frozen=True):
-    """Consecutive old turns, and the note that replaces them.
-
-    Attributes:
-        number: Its number, from 0.
-        first: The index of the first of them among the turns.
-        count: The number of turns.
-        common: The words of at least four letters that are in half of them or more.
-        message: The message that replaces them.
-    """
+    """Consecutive old turns, and the note that replaces them."""
 
     number: int
     first: int

@@ -71,15 +71,7 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
 
 
 class StoredNote(Struct, frozen=True):
-    """The outcome of storing a note.
-
-    Attributes:
-        record: The memory.
-        replaced: The memory that it replaced, None if none.
-        known: Whether it was stored already.
-        doubted: Less tainted facts that it was to replace; all are still in use.
-        nearest: Other facts in use that are the nearest to it, for a model to judge whether they still hold.
-    """
+    """The outcome of storing a note."""
 
     record: MemoryRecord
     replaced: MemoryRecord | None = None
@@ -89,18 +81,7 @@ class StoredNote(Struct, frozen=True):
 
 
 class ActiveMemory(Struct, frozen=True, eq=False):
-    """The memory that an agent uses.
-
-    Attributes:
-        store: The store that holds it.
-        owner: The owner of the memories.
-        by: The middleware that gave it to the agent.
-        embedder: Makes vectors of memories and queries.
-        score: Orders recalled memories.
-        capacity: How many episodes, and how many facts, may be in use; None for any number.
-        max_age: Episodes older than this many seconds are not recalled.
-        bounds: How relevant a memory must be.
-    """
+    """The memory that an agent uses."""
 
     store: MemoryStore
     owner: str
@@ -163,11 +144,7 @@ ACTIVE_MEMORY: Key[ActiveMemory] = Key("active memory")
 
 
 def taint_in(ctx: Context, messages: Iterable[Message] = ()) -> tuple[str, ...]:
-    """Return the tools whose results this agent, and the agents that called it, have read in this run.
-
-    Recalled memories and graph facts add the taint they were stored with, not the tool that read them. An agent without
-    a loop of its own passes what was `said`.
-    """
+    """Return the tools whose results this agent, and the agents that called it, have read in this run."""
     frame = ctx.scope.get(AGENT_CALL)
     taints = set(taint_of(messages))
     while frame is not None:
@@ -234,15 +211,7 @@ async def _put_in_place(memory: AgentMemory, same: MemoryRecord, replaced: Memor
 
 
 class _Related(Struct, frozen=True):
-    """The stored facts that matter to a new one.
-
-    Attributes:
-        same: The one that says the same.
-        replaced: The one that is replaced: by key, because the note names it, or as a more tainted copy.
-        doubted: Less tainted ones that the new one was to replace.
-        nearest: Others that are the nearest by meaning.
-        may_take_key: Whether the new one may be stored under its key.
-    """
+    """The stored facts that matter to a new one."""
 
     same: MemoryRecord | None = None
     replaced: MemoryRecord | None = None

@@ -13,14 +13,7 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class PostgresAddress(Struct, frozen=True):
-    """A parsed server URL.
-
-    Attributes:
-        secret: The URL for the driver, possibly with a password; never shown.
-        shown: The URL without password and options.
-        schema: The schema of the tables.
-        options: Our own options that were given, as text.
-    """
+    """A parsed server URL."""
 
     secret: str
     shown: str
@@ -32,11 +25,7 @@ class PostgresAddress(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> "PostgresAddress":
-        """Parse a URL.
-
-        Raises:
-            ConfigurationError: it is not a URL, or the schema is not a valid name.
-        """
+        """Parse a URL."""
         try:
             parts = urlsplit(url)
             if "," not in parts.netloc:  # with several servers, only the driver can parse the ports

@@ -74,11 +74,7 @@ class Connection(Protocol):
 
 
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:
-    """Open a connection in this event loop.
-
-    Raises:
-        MissingExtra: the driver is not installed.
-    """
+    """Open a connection in this event loop."""
     try:
         import asyncpg
     except ImportError as error:
@@ -98,18 +94,7 @@ async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> 
 
 
 class PostgresConnection:
-    """A store's connection, with its own event loop that runs in the thread that uses it.
-
-    When the connection is lost during an operation, the operation is repeated on a new one, so an outage shorter than
-    `timeout` seconds goes unnoticed. There is no waiting for a server that was never reached, by this connection or by
-    others with the same `reached`.
-
-    Args:
-        address: The server's address.
-        timeout: Seconds to wait for a response, and for a lost server.
-        prepare: Prepares a new connection.
-        reached: Set when the server has answered.
-    """
+    """A store's connection, with its own event loop that runs in the thread that uses it."""
 
     def __init__(
         self, address: PostgresAddress, timeout: float, prepare: Prepare, reached: threading.Event | None = None
@@ -123,17 +108,7 @@ class PostgresConnection:
         self._used = 0.0
 
     def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
-        """Run work with the connection and return its result.
-
-        Args:
-            work: The function to run; its second argument tells whether an earlier attempt, on a connection that was
-                lost, may have succeeded.
-
-        Raises:
-            StoreUnavailable: the server cannot be reached; whether the work was done is unknown.
-            StoreError: the server refused; the work was not done.
-            JournalCorrupt: the server reports damaged files.
-        """
+        """Run work with the connection and return its result."""
         until, pause, again = time.monotonic() + self._timeout, _FIRST_PAUSE, False
         while True:
             try:

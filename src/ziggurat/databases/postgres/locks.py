@@ -18,14 +18,9 @@ class _Fetches(Protocol):
 
 
 def timeouts(seconds: float) -> dict[str, str]:
-    """Return the server's settings for a session that others wait for at most a part of their own timeout.
-
-    A client that is stopped inside a transaction would otherwise keep its locks for ever; the server ends its session,
-    and the transaction has never been.
-
-    Args:
-        seconds: For which a store waits for the server.
-    """
+    """Return the server's settings for a session that others wait for at most a part of their own timeout."""
+    # A client that is stopped inside a transaction would otherwise keep its locks for ever; the server ends its
+    # session, and the transaction has never been.
     return {
         "idle_in_transaction_session_timeout": f"{max(1000, int(seconds * 250))}",
         "lock_timeout": f"{max(1, int(seconds * 450))}",

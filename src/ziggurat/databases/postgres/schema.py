@@ -47,12 +47,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 async def prepare(
     connection: Connection, address: PostgresAddress, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Prepare a new connection: make commits durable, and bring the tables to the newest format.
-
-    Raises:
-        StoreError: the schema belongs to another program or was written by a newer version, or the database is not
-            encoded in UTF-8.
-    """
+    """Prepare a new connection: make commits durable, and bring the tables to the newest format."""
     encoding, flushes, table = await connection.fetchrow(
         "SELECT current_setting('server_encoding'), current_setting('fsync'), to_regclass($1)::text",
         f"{address.schema}.format",

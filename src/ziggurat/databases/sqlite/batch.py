@@ -21,22 +21,7 @@ def write_batch(
     last: Callable[[], None] = _nothing,
     at_once: bool = False,
 ) -> Exception | None:
-    """Run writing jobs in one transaction and store each one's outcome; if the transaction fails, all jobs fail.
-
-    Args:
-        database: The database to write.
-        jobs: The jobs, in order.
-        alone: Errors of a job that has written nothing: only that job fails, and the others continue.
-        before: Called before the transaction, to create the tables; if it fails, so do the jobs.
-        last: Called after the jobs, in the same transaction.
-        at_once: Run them only if there is nothing to wait for.
-
-    Returns:
-        None if everything is written; otherwise why nothing is: a `StoreError`, or an error in one of the jobs.
-
-    Raises:
-        WouldWait: they cannot be run at once.
-    """
+    """Run writing jobs in one transaction and store each one's outcome; if the transaction fails, all jobs fail."""
 
     def all_of_them() -> None:
         for job in jobs:

@@ -45,20 +45,7 @@ class WouldWait(Exception):
 
 
 class SqliteConnection:
-    """A store's connection to its database.
-
-    Some versions of SQLite may damage a database when one connection checkpoints while another writes. With these
-    versions, a lock on a file beside the database is held during both; where such locks do not exist, the older
-    rollback journal is used.
-
-    After a failed write the connection is closed and reopened, never reused: what a failed flush has left in the
-    system's cache cannot be trusted.
-
-    With `synchronous` NORMAL a commit flushes nothing, so a thread that must not wait may commit at once, as long as no
-    other process writes. Two writes do flush: one that checkpoints, and the next one, which restarts the write-ahead
-    log. Both are left to transactions that may wait: every second of these may checkpoint, and immediate writes are
-    allowed only after the others.
-    """
+    """A store's connection to its database."""
 
     def __init__(
         self,
@@ -92,16 +79,7 @@ class SqliteConnection:
         self._open().executemany(statement, values)
 
     def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
-        """Run work that writes, all or nothing.
-
-        Args:
-            work: The function to run.
-            at_once: Run it only if there is nothing to wait for, neither another process nor the disk.
-
-        Raises:
-            StoreError: the database cannot be written; nothing was.
-            WouldWait: it cannot be run at once.
-        """
+        """Run work that writes, all or nothing."""
         if at_once and not self._left:
             raise WouldWait
         try:  # not with _errors() and _alone(), which would cost a tenth of a write
@@ -123,11 +101,7 @@ class SqliteConnection:
             raise self._failure(error) from error
 
     def reading(self, work: Callable[[], T]) -> T:
-        """Run work that reads.
-
-        Raises:
-            StoreError: the database cannot be read.
-        """
+        """Run work that reads."""
         with self._errors():
             if self._connection is None:
                 with self._alone():
@@ -252,10 +226,7 @@ class SqliteConnection:
             self._leave()
 
     def _enter(self, at_once: bool) -> None:
-        """Take the lock beside the database, if this version of SQLite needs it.
-
-        Its file names the writer, for the error of a process that waits in vain; an immediate write is over too soon.
-        """
+        """Take the lock beside the database, if this version of SQLite needs it."""
         if self._connection is None and self._connect is sqlite3.connect:
             refuse_foreign(self.path)
         if fcntl is None:

@@ -54,10 +54,7 @@ _ALSO_FIXED = {(3, 50): 7, (3, 44): 6}
 
 
 def has_wal_reset_bug(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
-    """Return whether this SQLite may damage a database in WAL mode that several connections write.
-
-    The bug exists from 3.7.0 on; it is fixed in 3.51.3, and in 3.50.7 and 3.44.6 for older lines.
-    """
+    """Return whether this SQLite may damage a database in WAL mode that several connections write."""
     if version < (3, 7, 0) or version >= min(_FIXED):
         return False
     patch = _ALSO_FIXED.get((version[0], version[1]))
@@ -71,16 +68,9 @@ _COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file whose first page shows that it is not ours, before locking or creating anything.
-
-    The page is read by SQLite, not from the file: closing a descriptor of the file would drop the locks of other
-    connections in this process.
-
-    Raises:
-        StoreError: it or one of its companions is a folder, pipe, socket or device, it is not a database, or it is the
-            database of another program.
-        sqlite3.Error: it cannot be read.
-    """
+    """Refuse a file whose first page shows that it is not ours, before locking or creating anything."""
+    # The page is read by SQLite, not from the file: closing a descriptor of the file would drop the locks of other
+    # connections in this process.
     for companion in _COMPANIONS:
         refuse_irregular(Path(f"{os.path.realpath(path)}{companion}"))
     if not path.exists():
@@ -106,11 +96,7 @@ def _can_be_rolled_back(path: Path) -> bool:
 
 
 def migrate(connection: sqlite3.Connection, where: str) -> None:
-    """Bring a database to the newest format, or create its tables.
-
-    Raises:
-        StoreError: it belongs to another program, or was written by a newer version.
-    """
+    """Bring a database to the newest format, or create its tables."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version == len(MIGRATIONS) and application == APPLICATION:

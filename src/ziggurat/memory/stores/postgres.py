@@ -62,16 +62,7 @@ def _by_word(rows: Sequence[Any]) -> Entries:
 
 
 class PostgresMemoryStore:
-    """Store memories in a schema of a PostgreSQL database that has the extension pgvector.
-
-    Args:
-        url: ``postgresql://user@host/database``, as for a run store, whose schema it may share.
-        timeout: Seconds to wait for a response of the server, and for its return when the connection is lost.
-
-    Raises:
-        MissingExtra: the driver is not installed.
-        ConfigurationError: `url` is not the URL of a PostgreSQL server.
-    """
+    """Store memories in a schema of a PostgreSQL database that has the extension pgvector."""
 
     @checked
     def __init__(self, url: str, *, timeout: Seconds = 10.0) -> None:

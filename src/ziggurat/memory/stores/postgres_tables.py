@@ -150,10 +150,8 @@ def index_for(size: int) -> str | None:
 
 
 def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
-    """Return the statement that selects the memories in use that pass a query's filters, and its values.
-
-    It jumps over the kinds that are left out, since there may be many memories of them.
-    """
+    """Return the statement that selects the memories in use that pass a query's filters, and its values."""
+    # It jumps over the kinds that are left out, since there may be many memories of them.
     values: list[object] = [query.owner, most]
     condition = "NOT archived AND ($1::text IS NULL OR owner = $1)"
     if query.kind is not None:

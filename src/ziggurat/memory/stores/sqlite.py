@@ -48,18 +48,7 @@ faster still, but a damaged file would end the process with SIGBUS."""
 
 
 class SqliteMemoryStore:
-    """Store memories in a SQLite database; several processes may use it at once.
-
-    All additions of one turn of the event loop are written in one transaction. Recorded uses (`touch`) wait for the
-    next write, at most a second.
-
-    Args:
-        path: The file; created with its folders if it does not exist. It may be the file of a run store.
-        synchronous: With ``"FULL"`` writes survive a power loss; with ``"NORMAL"`` only a crash of the process, but it
-            is faster.
-        timeout: Seconds to wait while another process writes.
-        connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
-    """
+    """Store memories in a SQLite database; several processes may use it at once."""
 
     @checked
     def __init__(
@@ -264,16 +253,7 @@ class SqliteMemoryStore:
     def _page(
         self, condition: str, values: Sequence[object], order: str, limit: int, *, few: bool = False, index: str = ""
     ) -> list[Any]:
-        """Return a page by age, with ages and numbers.
-
-        Args:
-            condition: What a memory must fulfil.
-            values: The values in it.
-            order: ``"ASC"`` or ``"DESC"``.
-            limit: The maximum number; -1 for all.
-            few: Few memories fulfil it: find them first and sort them, instead of going through all by age.
-            index: The index to use; by default the database chooses, knowing no more than the columns.
-        """
+        """Return a page by age, with ages and numbers."""
         source, by = f"memories INDEXED BY {index}" if index else "memories", "+created" if few else "created"
         rows = self._database.execute(
             f"SELECT {COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608

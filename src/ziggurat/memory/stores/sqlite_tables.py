@@ -110,11 +110,7 @@ def record_of(row: Sequence[Any]) -> MemoryRecord:
 
 
 def upgrade(database: SqliteConnection) -> None:
-    """Create the tables; give those of earlier versions the columns and the index of words that they lack.
-
-    Raises:
-        MissingExtra: the index holds stems, and words have none here.
-    """
+    """Create the tables; give those of earlier versions the columns and the index of words that they lack."""
     columns = {row[1] for row in database.execute("PRAGMA table_info(memories)")}
     for column, kind in (("embedder", "TEXT NOT NULL DEFAULT ''"), ("length", "REAL NOT NULL DEFAULT 0")):
         if columns and column not in columns:

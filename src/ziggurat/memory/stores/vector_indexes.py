@@ -22,18 +22,7 @@ _GROWN = 10
 
 
 class VectorIndexes:
-    """Vector indexes of a SQLite database, one per owner and vector size.
-
-    An index covers all memories up to a number; later ones, from any process, are read from the database before a
-    search. Memories replaced or removed since stay in the index and are dropped from the results. Large indexes are
-    saved as files beside the database so that they need not be rebuilt; the files may be deleted at any time. The
-    database records up to which number a file goes, so a file that does not match the database is not used.
-
-    Args:
-        folder: The folder of the files.
-        database: The database of the memories.
-        exact: Up to this many vectors are compared in full.
-    """
+    """Vector indexes of a SQLite database, one per owner and vector size."""
 
     def __init__(self, folder: Path, database: SqliteConnection, *, exact: int = EXACT) -> None:
         self._folder = folder

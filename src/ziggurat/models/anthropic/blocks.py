@@ -50,11 +50,7 @@ def is_present(value: Raw) -> bool:
 
 
 def read_block(block: Raw) -> Block:
-    """Read a block; of an unknown block that does not fit, only its type.
-
-    Raises:
-        msgspec.ValidationError: it is not a block, or is an invalid block of a known type.
-    """
+    """Read a block; of an unknown block that does not fit, only its type."""
     try:
         return _block.decode(block)
     except msgspec.ValidationError:
@@ -118,12 +114,7 @@ CUT = "your last reply was cut at its length limit within a tool call, which was
 
 
 def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
-    """Return the finish reason of a reply.
-
-    Args:
-        stop_reason: The API's stop reason.
-        within_call: Whether the last block is a tool call; if cut off there, its arguments are incomplete.
-    """
+    """Return the finish reason of a reply."""
     finish = _FINISH.get(stop_reason or "", "other")
     return "malformed" if finish == "length" and within_call else finish
 

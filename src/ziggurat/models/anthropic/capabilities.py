@@ -11,15 +11,7 @@ _NEWEST = (99, 0)  # a name without a version counts as a new model
 
 
 class ModelCapabilities(Struct, frozen=True, gc=False):
-    """The differences between models.
-
-    Attributes:
-        longest: The longest reply, in tokens; None for models that are not Anthropic's own.
-        thinking: How to request thinking: with a token budget, with an effort (the model decides when), or not at all.
-        native_output: Whether it can enforce a JSON Schema on its text.
-        sampling: Whether it accepts ``temperature`` and ``top_p``: both, one of them, or neither.
-        inline_system: Whether it accepts system messages in the middle of a conversation.
-    """
+    """The differences between models."""
 
     longest: int | None
     thinking: Literal["", "budget", "effort"] = ""

@@ -29,11 +29,7 @@ _cited = msgspec.json.Decoder(list[Raw])
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply of the Messages API.
-
-    Raises:
-        ModelError: the body is an error, or is not a reply (kind ``malformed``).
-    """
+    """Read a plain reply of the Messages API."""
     try:
         check_depth(body)
         reply = _reply.decode(body)

@@ -24,14 +24,9 @@ def encode_message(message: Message) -> bytes:
 
 
 def blocks_of(message: Message) -> list[Any]:
-    """Return a message's content blocks, in order.
-
-    Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API accepts
-    none of them.
-
-    Raises:
-        ModelError: the API does not accept a part of this kind (``invalid_request``).
-    """
+    """Return a message's content blocks, in order."""
+    # Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API
+    # accepts none of them.
     blocks: list[Any] = []
     caller: Raw | None = None
     for part in message.parts:

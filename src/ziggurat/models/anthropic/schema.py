@@ -17,10 +17,7 @@ class _Inexpressible(Exception):
 
 
 def strict_schema(schema: dict[str, Any]) -> bytes | None:
-    """Return a schema in the API's subset, as JSON; None if the subset cannot express it (open objects, recursion).
-
-    Keywords that the API does not enforce, such as the largest length of a text, are added to the description.
-    """
+    """Return a schema in the API's subset, as JSON; None if the subset cannot express it (open objects, recursion)."""
     return _strict(msgspec.json.encode(schema))
 
 

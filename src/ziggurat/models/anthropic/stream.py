@@ -146,10 +146,7 @@ _DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_j
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end.
-
-    A stream that ends before ``message_stop`` was cut off.
-    """
+    """Turns the events of one stream into deltas, and into the response at its end."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -165,11 +162,7 @@ class Reader:
         """Whether the reply is complete; later events are ignored."""
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read the next event and return its deltas.
-
-        Raises:
-            ModelError: the event reports an error; its `partial` is the message so far.
-        """
+        """Read the next event and return its deltas."""
         try:
             check_depth(event.data)
             got = _event.decode(event.data)
@@ -191,12 +184,7 @@ class Reader:
         return deltas
 
     def finish(self) -> ModelResponse:
-        """Return the response, after the last event.
-
-        Raises:
-            StreamInterrupted: the stream ended before the reply did; `partial` is the message so far.
-            ModelError: an event could not be read (kind ``malformed``).
-        """
+        """Return the response, after the last event."""
         message = self._fold.message()
         if not self.done:
             raise self._with_partial(

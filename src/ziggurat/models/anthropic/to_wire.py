@@ -30,22 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write a request as the body of a call.
-
-    Settings without a field in the API (a seed) are left out, and so are settings that a model refuses together with
-    thinking, such as a temperature. `settings.extra` is sent unchanged and overrides all, but its ``tools`` are added
-    to the agent's and its ``output_config`` is merged.
-
-    Args:
-        request: The request.
-        model: The model's name.
-        stream: Whether to request a streamed reply.
-        dialect: The provider.
-
-    Raises:
-        ModelError: the API does not accept a part of a message (``invalid_request``).
-        ConfigurationError: a setting is invalid.
-    """
+    """Write a request as the body of a call."""
     settings = request.settings
     can = capabilities(model)
     mark = _cache_mark(settings)

@@ -221,13 +221,7 @@ DIALECTS: dict[str, Dialect] = {each.name: each for each in _ALL}
 
 
 def dialect_of(provider: str) -> Dialect:
-    """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same dialect at another address.
-
-    The provider's key variables apply there too, but no key is required.
-
-    Raises:
-        ConfigurationError: there is no dialect with this name, or no URL after the ``@``.
-    """
+    """Return the dialect of ``"name"``, or of ``"name@https://host/v1"``: the same dialect at another address."""
     name, at, address = provider.partition("@")
     known = DIALECTS.get(name)
     if known is None:

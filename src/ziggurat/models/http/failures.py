@@ -97,15 +97,7 @@ def failure(
     *,
     now: float | None = None,
 ) -> ModelError:
-    """Return the error for a reply, of a kind that says how to handle it.
-
-    Args:
-        status: The HTTP status; None for an error in the middle of a stream.
-        headers: The reply's headers, with names in lowercase.
-        body: The body in any form: JSON of any shape, a web page, a text, or empty.
-        dialect: The provider.
-        now: The time in POSIX seconds, for dates in headers; the system's by default.
-    """
+    """Return the error for a reply, of a kind that says how to handle it."""
     body = body[:_LOOKED_AT]
     if isinstance(body, bytes):
         body = body.decode("utf-8", "replace")

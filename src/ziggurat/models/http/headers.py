@@ -13,16 +13,9 @@ _EPOCH_SECONDS = 1e9
 
 
 def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) -> float | None:
-    """Return the seconds to wait before a retry as the server asks, or None if it does not say.
-
-    Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of exhausted rate limits.
-    Values that cannot be parsed are ignored.
-
-    Args:
-        headers: The reply's headers, with names in lowercase.
-        now: The time in POSIX seconds, for values that are dates.
-        limits: Whether to read rate limits too; they come with every reply, whatever its error.
-    """
+    """Return the seconds to wait before a retry as the server asks, or None if it does not say."""
+    # Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of exhausted rate limits.
+    # Values that cannot be parsed are ignored.
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

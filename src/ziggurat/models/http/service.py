@@ -67,24 +67,7 @@ class Wire(Protocol):
 
 
 class HttpModel:
-    """A model called over HTTP; streamed if there are listeners to deltas, plain otherwise.
-
-    It does not retry; use the layer `retry`. Usually made by a provider, as in ``openai("gpt-5-mini")``, or by name, as
-    in ``Agent("openai:gpt-5-mini")``.
-
-    Args:
-        model: The provider's name of the model.
-        wire: Writes requests and reads replies.
-        dialect: The provider.
-        transport: The HTTP transport.
-        key: The API key; empty if none is needed.
-        headers: Additional headers of every call, which replace ours of the same name; an empty value removes ours.
-        window: The context window in tokens; None for the known one of this model name.
-        native_output: Whether the model can enforce a schema on its text.
-
-    Raises:
-        ConfigurationError: the name is empty.
-    """
+    """A model called over HTTP; streamed if there are listeners to deltas, plain otherwise."""
 
     def __init__(
         self,
@@ -117,12 +100,7 @@ class HttpModel:
         self._counts = RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Ask the model.
-
-        Raises:
-            ModelError: the call failed; its `kind` says how. Includes `ContextOverflow` and `StreamInterrupted`.
-            ConfigurationError: real calls are forbidden, or this provider does not accept a part of the request.
-        """
+        """Ask the model."""
         if not self._loopback:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
         stream = ctx.listens(Delta)

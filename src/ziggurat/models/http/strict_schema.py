@@ -10,11 +10,7 @@ _SCHEMAS = ("properties", "$defs", "definitions")
 
 
 def is_strict(schema: Any) -> bool:
-    """Return whether strict mode accepts a schema.
-
-    Every object must require all its properties and allow no others, and use only keywords of that mode. Other schemas
-    are sent as a hint: the reply is checked here anyway.
-    """
+    """Return whether strict mode accepts a schema."""
     return isinstance(schema, dict) and schema.get("type") == "object" and _fits(schema)
 
 

@@ -80,10 +80,7 @@ def _value(words: str) -> int:
 
 
 def expression_in(text: str) -> str | None:
-    """Return the arithmetic expression in a text, in Python notation, or None if it would leave out a number.
-
-    It understands words for numbers, signs and the usual operations.
-    """
+    """Return the arithmetic expression in a text, in Python notation, or None if it would leave out a number."""
     text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
     for _ in range(_PASSES):
         for pattern, into in _COMPILED:

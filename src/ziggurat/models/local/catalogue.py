@@ -18,23 +18,7 @@ def cache_directory() -> Path:
 
 
 class PinnedModel(msgspec.Struct, frozen=True):
-    """A model whose file is known to the byte.
-
-    Attributes:
-        name: The name in commands, and after ``local:``.
-        title: The name that its makers gave it.
-        file: The name of its GGUF file.
-        size: The bytes of the file.
-        sha256: Their digest.
-        licence: The licence of the weights, an SPDX identifier.
-        packages: The packages of the Python index that hold the bytes, in order; none is ever installed.
-        member: How the name of the file in such a package ends.
-        chunk: The bytes in each package but the last.
-        url: Where its makers publish the file, if that is tried first.
-        good_for: What it does well.
-        not_for: What it should not be used for.
-        only_calls: Whether it only calls tools where there are some; see `TemplatedModel`.
-    """
+    """A model whose file is known to the byte."""
 
     name: str
     title: str
@@ -107,11 +91,7 @@ CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_CODER, _SM
 
 
 def pinned(name: str) -> PinnedModel:
-    """Return a model of the catalogue.
-
-    Raises:
-        ConfigurationError: there is none of this name.
-    """
+    """Return a model of the catalogue."""
     if name not in CATALOGUE:
         raise ConfigurationError(f"the catalogue has no model {name!r}; it has {', '.join(CATALOGUE)}")
     return CATALOGUE[name]

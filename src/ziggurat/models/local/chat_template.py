@@ -16,14 +16,7 @@ _SILENCE = 60.0
 
 
 class ChatTemplate(msgspec.Struct, frozen=True):
-    """What a chat template can express; everything else has to be put into text.
-
-    Attributes:
-        system: Whether there is a system message.
-        tools: Whether it shows the tools to the model.
-        calls: Whether it shows earlier calls and their results.
-        thinking: Whether the model thinks before it replies.
-    """
+    """What a chat template can express; everything else has to be put into text."""
 
     system: bool = True
     tools: bool = False
@@ -32,15 +25,7 @@ class ChatTemplate(msgspec.Struct, frozen=True):
 
 
 def read_template(address: str, key: str) -> ChatTemplate:
-    """Ask a llama.cpp server for its chat template.
-
-    Args:
-        address: Where it listens: ``unix://`` and a path, or an HTTP address.
-        key: Its key.
-
-    Raises:
-        ModelError: it does not answer as it should.
-    """
+    """Ask a llama.cpp server for its chat template."""
     try:
         properties = _ask(address, key, "GET", "/props")
         hello = {"messages": [{"role": "user", "content": "Hello"}]}

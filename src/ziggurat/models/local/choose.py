@@ -16,14 +16,7 @@ _STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool, prepared for comparison with requests.
-
-    Attributes:
-        name: Its name.
-        purpose: Its name and description in plain words.
-        fields: Its parameters.
-        views: Embeddings of descriptions of what it does.
-    """
+    """A tool, prepared for comparison with requests."""
 
     name: str
     purpose: str
@@ -49,14 +42,7 @@ def describe(tool: ToolSpec, embed: Embed) -> Described:
 
 
 def choose(request: str, tools: Sequence[Described], embed: Embed, *, must: bool = False) -> Choice | None:
-    """Return the best tool for a request with its arguments, or None if no tool fits.
-
-    Args:
-        request: The user's request.
-        tools: The tools; at least one.
-        embed: Computes embeddings of texts.
-        must: Whether the best one is returned even if it fits badly.
-    """
+    """Return the best tool for a request with its arguments, or None if no tool fits."""
     vector = embed([request])[0]
     scored = []
     for tool in tools:

@@ -56,28 +56,14 @@ class _Option(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """The values found for some fields.
-
-    Attributes:
-        values: The values by field, in the order of the schema.
-        missing: Required fields for which nothing was found.
-    """
+    """The values found for some fields."""
 
     values: dict[str, Any]
     missing: tuple[str, ...]
 
 
 class Copier:
-    """Finds the values of some fields in a request.
-
-    Choices that are named, arithmetic, formats and numbers come first; the other texts share the words that are left.
-
-    Args:
-        text: The request.
-        fields: The fields.
-        embed: Computes embeddings of texts.
-        purpose: What the fields are for; its words are seldom values.
-    """
+    """Finds the values of some fields in a request."""
 
     def __init__(self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "") -> None:
         self.words: Words = Words(text)

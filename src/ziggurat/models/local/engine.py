@@ -30,21 +30,7 @@ _END = object()
 
 
 class Engine:
-    """One loaded GGUF file.
-
-    The file is loaded with the first request. Generation runs in its own threads, so it does not block the event loop;
-    leaving `stream` early stops it at the next token. No TCP port is opened: llama.cpp requires an address to listen
-    on, which is a Unix socket that is unlinked at once (on Windows the loopback address, with a random key).
-
-    Args:
-        path: The GGUF file.
-        slots: Requests served at the same time.
-        context: The context size in tokens, shared by the slots.
-        threads: Threads for computing; by default one per processor that this process may use, at most eight.
-
-    Raises:
-        ConfigurationError: there is no such file, or it is not a GGUF file.
-    """
+    """One loaded GGUF file."""
 
     def __init__(self, path: Path, *, slots: int = SLOTS, context: int = CONTEXT, threads: int | None = None) -> None:
         self.path: Path = _check_file(path)
@@ -61,23 +47,13 @@ class Engine:
         return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
 
     async def template(self) -> ChatTemplate:
-        """Return what the file's chat template can express; loads the weights.
-
-        Raises:
-            MissingExtra: the extra ``local`` is not installed.
-            ModelError: llama.cpp cannot read the file.
-        """
+        """Return what the file's chat template can express; loads the weights."""
         if self._server is None:
             await asyncio.to_thread(self.load)
         return self._template
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield the chunks of one reply as llama.cpp writes them; the last one contains the usage.
-
-        Raises:
-            MissingExtra: the extra ``local`` is not installed.
-            ModelError: the request was refused; ``transient`` says whether a retry may help.
-        """
+        """Yield the chunks of one reply as llama.cpp writes them; the last one contains the usage."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[Any] = asyncio.Queue()
         stopped = threading.Event()
@@ -143,12 +119,7 @@ class Engine:
             return self._pool
 
     def load(self) -> Any:
-        """Load the weights unless they are loaded; blocks for up to a few seconds.
-
-        Raises:
-            MissingExtra: the extra ``local`` is not installed.
-            ModelError: llama.cpp cannot read the file.
-        """
+        """Load the weights unless they are loaded; blocks for up to a few seconds."""
         with self._lock:
             if self._server is None:
                 self._server = self._start()

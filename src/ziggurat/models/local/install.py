@@ -35,11 +35,7 @@ def installed(name: NonEmptyText) -> bool:
 
 
 def check_installed(name: str) -> None:
-    """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file.
-
-    Raises:
-        ConfigurationError: it is not installed, or its file is truncated or damaged; the message says what to do.
-    """
+    """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file."""
     damage = pinned(name).damage()
     if damage is not None:
         raise ConfigurationError(f"the model {name!r} {damage}; run: ziggurat models install {name}")
@@ -88,14 +84,7 @@ def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetc
 
 @checked
 def remove(name: NonEmptyText) -> bool:
-    """Delete a model of the catalogue from the cache, with what an interrupted installation left.
-
-    Returns:
-        Whether there was anything to delete.
-
-    Raises:
-        ConfigurationError: the catalogue has no such model, another process is installing it, or it cannot be deleted.
-    """
+    """Delete a model of the catalogue from the cache, with what an interrupted installation left."""
     model = pinned(name)
     if not model.path.parent.is_dir():
         return False

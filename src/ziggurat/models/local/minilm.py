@@ -17,15 +17,7 @@ _REMEMBERED = 4096
 
 
 class Embedder:
-    """Compute embeddings of texts, whose cosine is their similarity in meaning.
-
-    The weights load with the first text. Embeddings of recent texts are cached. It can be shared between threads and
-    event loops. Only the first 256 tokens (about 190 words) of a text are used.
-
-    ::
-
-        near, far = await Embedder().embed(["a cat", "a kitten"])
-    """
+    """Compute embeddings of texts, whose cosine is their similarity in meaning."""
 
     name = "all-MiniLM-L6-v2"
 
@@ -38,11 +30,7 @@ class Embedder:
         return f"Embedder({self.name!r})"
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector of 384 floats and length one per text, in order; computed in a thread.
-
-        Raises:
-            MissingExtra: the extra ``local`` is not installed.
-        """
+        """Return one vector of 384 floats and length one per text, in order; computed in a thread."""
         return await asyncio.to_thread(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:

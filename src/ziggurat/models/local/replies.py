@@ -35,11 +35,7 @@ def reply_tool(tools: Sequence[ToolSpec]) -> ToolSpec:
 
 
 def calls_prompt(reply: str) -> str:
-    """Return the instruction that explains the array of calls.
-
-    Args:
-        reply: The name of the tool that stands for an answer.
-    """
+    """Return the instruction that explains the array of calls."""
     return (
         "Begin each reply with a JSON array of the function calls that are needed now, one for each thing to do: "
         '[{"name": <function-name>, "arguments": <args-json-object>}, ...]. If no function fits the request, call only '
@@ -53,13 +49,7 @@ def choice_of(reply: str) -> str:
 
 
 def answer_prompt(repeated: Sequence[str], results: bool, output: Mapping[str, Any] | None) -> str:
-    """Return the request for an answer, when the model has chosen to give one.
-
-    Args:
-        repeated: The names of tools whose calls the model wanted to repeat.
-        results: Whether there are results since the last request of the user.
-        output: The schema of the answer, if it has one.
-    """
+    """Return the request for an answer, when the model has chosen to give one."""
     lead = ""
     if repeated:
         lead = f"{', '.join(dict.fromkeys(repeated))} has answered already, and would answer the same again. "
@@ -78,14 +68,7 @@ def schema_prompt(schema: Mapping[str, Any]) -> str:
 def calls_grammar(
     tools: Sequence[ToolSpec], reply: str | None, *, parallel: bool = True, thinking: Thinking = "never"
 ) -> str:
-    """Return the grammar of an array of calls, in the language of llguidance.
-
-    Args:
-        tools: The tools that may be called, at least one.
-        reply: The name of the tool that stands for an answer; None if there has to be a call.
-        parallel: Whether there may be several calls.
-        thinking: Whether a thought comes first.
-    """
+    """Return the grammar of an array of calls, in the language of llguidance."""
     more = f'(", " call){{0,{_MOST_CALLS - 1}}} ' if parallel else ""
     # The lexer does not go back, so what the choice and a call have in common is a lexeme of its own.
     choice = "" if reply is None else f" | {json.dumps(choice_of(reply)[1:])}"

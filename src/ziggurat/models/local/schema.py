@@ -16,13 +16,7 @@ _KINDS: Mapping[str, Kind] = {
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One property of a schema.
-
-    Attributes:
-        name: Its name in the schema.
-        schema: Its own schema, with references resolved and null alternatives removed.
-        required: Whether it must have a value.
-    """
+    """One property of a schema."""
 
     name: str
     schema: Mapping[str, Any]

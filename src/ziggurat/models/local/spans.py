@@ -34,11 +34,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class Words:
-    """A request as words, without the punctuation around them.
-
-    Args:
-        text: The request.
-    """
+    """A request as words, without the punctuation around them."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -22,11 +22,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class Statements:
-    """What a conversation states.
-
-    Args:
-        text: The conversation.
-    """
+    """What a conversation states."""
 
     def __init__(self, text: str) -> None:
         text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
@@ -35,12 +31,7 @@ class Statements:
         self._numbers = Counter(float(digits) for digits in _NUMBER.findall(text))
 
     def only(self, arguments: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
-        """Return the arguments of a call without optional ones that the conversation does not state.
-
-        A number or a text must occur in the conversation, apart from the occurrences that other arguments have taken; a
-        choice must be named. Any argument is stated, too, if its parameter is mentioned: for choices and for true by a
-        word of its name or description, for others by its name.
-        """
+        """Return the arguments of a call without optional ones that the conversation does not state."""
         fields = {field.name: field for field in fields_of(tool.parameters)}
         required = {name: value for name, value in arguments.items() if name not in fields or fields[name].required}
         numbers = self._numbers - Counter(leaf for leaf in _leaves(required) if _is_number(leaf))

@@ -209,11 +209,8 @@ class _Prompt:
         return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
     def answer_of_calls(self) -> str:
-        """Return the outcomes of the calls since the last user message, a line each; empty if the model is to answer.
-
-        It is if no call failed, unless it only calls tools, and if structured output is needed. Of equal calls the last
-        one counts.
-        """
+        """Return the outcomes of the calls since the last user message, a line each; empty if the model is to
+        answer."""
         outcomes = _outcomes(self._request).values()
         failed = any(outcome.error for outcome in outcomes)
         if self._request.output is not None or not (failed or self._only_calls):

@@ -14,13 +14,7 @@ ChatMessage = dict[str, Any]
 
 
 def chat_messages(request: ModelRequest, tools: Sequence[ToolSpec], template: ChatTemplate) -> list[ChatMessage]:
-    """Return the conversation; what the template cannot express is put into text.
-
-    Args:
-        request: Its conversation, instructions and schema.
-        tools: The tools that may be called; if there are any, the form of the reply is explained.
-        template: What the chat template can express.
-    """
+    """Return the conversation; what the template cannot express is put into text."""
     system = "\n\n".join(_system(request, tools, template))
     messages: list[ChatMessage] = [{"role": "system", "content": system}] if system else []
     for message in request.messages:

@@ -56,11 +56,7 @@ class _Call:
 
 
 class CallReader:
-    """Numbers the calls of one reply, whatever indices the server uses.
-
-    Attributes:
-        custom: The ids of calls whose input is free text.
-    """
+    """Numbers the calls of one reply, whatever indices the server uses."""
 
     __slots__ = ("_by_id", "_by_index", "_calls", "custom")
 

@@ -27,15 +27,7 @@ _KEPT = ("service_tier", "system_fingerprint", "provider", "citations", "search_
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a whole reply of Chat Completions.
-
-    Args:
-        body: The bytes of a reply with the status 200.
-        dialect: The provider; replies of all dialects are read in the same tolerant way.
-
-    Raises:
-        ModelError: it cannot be read (kind `malformed`), or contains an error instead of a reply.
-    """
+    """Read a whole reply of Chat Completions."""
     try:
         reply = read(_DECODER, body)
     except ValueError as error:

@@ -25,11 +25,7 @@ _FORMATS = {
 
 
 def media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
-    """Return a part as JSON for the content of a user message.
-
-    Raises:
-        ConfigurationError: this provider does not accept it; the message says what it accepts.
-    """
+    """Return a part as JSON for the content of a user message."""
     if isinstance(part, Image):
         return _image(part)
     if isinstance(part, Audio):

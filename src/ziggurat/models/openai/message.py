@@ -33,11 +33,7 @@ def _whole(value: Any) -> Any:
 
 
 def encode_message(message: Message, dialect: Dialect) -> bytes:
-    """Return a message as one or more JSON objects separated by commas, without brackets; empty if there are none.
-
-    Raises:
-        ConfigurationError: it contains something that the provider does not accept.
-    """
+    """Return a message as one or more JSON objects separated by commas, without brackets; empty if there are none."""
     role = message.role
     if role == "assistant":
         wires = [_assistant(message, dialect)]
@@ -99,11 +95,7 @@ def _result(part: ToolResult, dialect: Dialect) -> str | list[Wire]:
 
 
 def encode_pictures(message: Message, dialect: Dialect) -> bytes:
-    """Return the user message with the media of tool results, for providers whose tool messages are text only.
-
-    Raises:
-        ConfigurationError: the provider does not accept it.
-    """
+    """Return the user message with the media of tool results, for providers whose tool messages are text only."""
     if message.role != "tool" or dialect.tool_images:
         return b""
     content: list[Wire] = []

@@ -114,10 +114,7 @@ def _decoded(data: str) -> bytes:
 
 
 def part_of_audio(audio: Any, media_type: str) -> Audio | None:
-    """Return the audio of a reply; its `url` is the provider's id, with which it is sent back.
-
-    The data of a stream arrives in pieces, each either base64 by itself or a part of one long base64 text.
-    """
+    """Return the audio of a reply; its `url` is the provider's id, with which it is sent back."""
     data = audio.get("data") if isinstance(audio, dict) else None
     pieces = [data] if isinstance(data, str) else data
     if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):

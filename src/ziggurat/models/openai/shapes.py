@@ -133,11 +133,8 @@ def name_of(identity: str | int | None) -> str:
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Decode one reply or event, even if its JSON is slightly invalid (lone surrogates, NaN, raw control characters).
-
-    Raises:
-        ValueError: it is not JSON, or does not have the expected fields.
-    """
+    """Decode one reply or event, even if its JSON is slightly invalid (lone surrogates, NaN, raw control
+    characters)."""
     check_depth(data)
     try:
         return decoder.decode(data)

@@ -29,11 +29,7 @@ _decode = _DECODER.decode
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end.
-
-    Args:
-        dialect: The provider.
-    """
+    """Turns the events of one stream into deltas, and into the response at its end."""
 
     __slots__ = (
         "_audio",
@@ -65,11 +61,7 @@ class Reader:
         self._audio: dict[str, Any] | None = None
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read the next event and return its deltas.
-
-        Raises:
-            ModelError: the event is an error, or the event before it could not be read.
-        """
+        """Read the next event and return its deltas."""
         data = event.data
         if data[:1] != "{":
             if not data or data.isspace():
@@ -168,11 +160,7 @@ class Reader:
         return msgspec.structs.replace(message, parts=parts)
 
     def finish(self) -> ModelResponse:
-        """Return the response, once the server has ended the stream.
-
-        Raises:
-            StreamInterrupted: the stream ended before the reply did; `partial` is the message so far.
-        """
+        """Return the response, once the server has ended the stream."""
         message = self._fold.message()
         calls = message.tool_calls
         why = self._cut(calls)

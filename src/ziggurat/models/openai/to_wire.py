@@ -12,17 +12,7 @@ _CHOICES = ("auto", "none", "required")
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write the body of a call; each message is encoded only once in a run.
-
-    Args:
-        request: The request.
-        model: The provider's name of the model.
-        stream: Whether to request a streamed reply.
-        dialect: The provider.
-
-    Raises:
-        ConfigurationError: the provider does not accept a part of a message.
-    """
+    """Write the body of a call; each message is encoded only once in a run."""
     head = to_json(_fields(request, model, stream, dialect))
     return b"".join([head[:-1], b',"messages":[', b",".join(filter(None, _messages(request, dialect))), b"]}"])
 

@@ -11,18 +11,9 @@ _reply = msgspec.json.Decoder(ResponseObject)
 
 
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
-    """Read a plain reply of the Responses API.
-
-    Other fields of the reply are in the response's `raw`, if they have a value: ``status`` other than completed,
-    ``incomplete_reason``, ``refusal`` (its text, which is also in the message), ``items`` (of the provider's own
-    tools), ``annotations``, ``service_tier``.
-
-    A reply that was cut off within a call, such as by its length limit, finishes ``malformed``, because the call's
-    arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
-
-    Raises:
-        ModelError: the body reports a failure, or is not a reply (kind ``malformed``).
-    """
+    """Read a plain reply of the Responses API."""
+    # A reply that was cut off within a call, such as by its length limit, finishes ``malformed``, because the call's
+    # arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
     try:
         reply = read(_reply, body)
         raise_failure(reply, dialect)

@@ -115,11 +115,7 @@ _head = msgspec.json.Decoder(_Head | None)
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Decode JSON, even if it is slightly invalid (a lone surrogate, NaN, raw control characters).
-
-    Raises:
-        msgspec.DecodeError: it is not JSON, or does not have the expected fields.
-    """
+    """Decode JSON, even if it is slightly invalid (a lone surrogate, NaN, raw control characters)."""
     check_depth(data)
     try:
         return decoder.decode(data)
@@ -135,11 +131,7 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
 
 
 def item_of(raw: Raw) -> Item | None:
-    """Read an item; None if it has no type.
-
-    Raises:
-        msgspec.DecodeError: it is neither an object nor null, or a message, call or reasoning that cannot be read.
-    """
+    """Read an item; None if it has no type."""
     try:
         return _known.decode(raw)
     except msgspec.ValidationError:
@@ -150,13 +142,7 @@ def item_of(raw: Raw) -> Item | None:
 
 
 def first_deltas(item: Item, call: int, after_reasoning: bool) -> list[PartDelta]:
-    """Return the deltas of an item that can be sent before its texts arrive.
-
-    Args:
-        item: The item as it was added.
-        call: The index of the call in the reply, if it is one.
-        after_reasoning: Whether the item before it is a reasoning item.
-    """
+    """Return the deltas of an item that can be sent before its texts arrive."""
     if not isinstance(item, (OutputMessage, FunctionCall)):
         return []
     deltas: list[PartDelta] = []

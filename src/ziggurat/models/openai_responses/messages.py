@@ -17,17 +17,7 @@ _TYPES = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", 
 
 
 def encode_message(message: Message, system_role: str = "developer") -> bytes:
-    """Write a message as items, separated by commas; empty if the API accepts none of it.
-
-    Thoughts of other providers' models are left out, and so are names: the API has no field for them.
-
-    Args:
-        message: The message.
-        system_role: The role of system messages.
-
-    Raises:
-        ConfigurationError: a part of it cannot be sent.
-    """
+    """Write a message as items, separated by commas; empty if the API accepts none of it."""
     parts = message.parts
     if message.role == "assistant":
         items = _output(parts)

@@ -73,11 +73,7 @@ def unreadable(dialect: Dialect, why: object) -> ModelError:
 
 
 def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
-    """Raise the error that a reply reports instead of an answer, if any.
-
-    Raises:
-        ModelError: it failed, was cancelled, or is not a reply.
-    """
+    """Raise the error that a reply reports instead of an answer, if any."""
     if reply.error is not None and reply.status not in ANSWERED:
         raise failure_of(reply.error, dialect)
     if reply.status in ("failed", "cancelled"):
@@ -87,13 +83,7 @@ def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
 
 
 def response_of(reply: ResponseObject, items: list[Item], message: Message | None = None) -> ModelResponse:
-    """Make a response from a reply.
-
-    Args:
-        reply: The reply.
-        items: Its output.
-        message: Its message, if known from the stream's deltas rather than the output.
-    """
+    """Make a response from a reply."""
     if message is None:
         fold = Fold()
         for delta in deltas_of_items(items):

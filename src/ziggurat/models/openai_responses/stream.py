@@ -70,14 +70,7 @@ class _Slot:
 
 
 class Reader:
-    """Turns the events of one stream into deltas, and into the response at its end.
-
-    Deltas are returned as soon as they arrive, including those that a server sends only at the end of an item or of the
-    reply. The last event repeats the whole reply; if it contradicts the deltas, the whole reply counts.
-
-    Args:
-        dialect: The provider, for errors.
-    """
+    """Turns the events of one stream into deltas, and into the response at its end."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -94,11 +87,7 @@ class Reader:
         self._sent: list[str] = []
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read an event and return its deltas; events of unknown types have none.
-
-        Raises:
-            ModelError: the event reports a failure, or an event before it could not be read (kind ``malformed``).
-        """
+        """Read an event and return its deltas; events of unknown types have none."""
         if self._reply is not None:
             return []
         if self._unread is not None:  # only the last event may be cut off
@@ -132,12 +121,7 @@ class Reader:
             return []
 
     def finish(self) -> ModelResponse:
-        """Return the whole reply.
-
-        Raises:
-            StreamInterrupted: the event that ends a reply did not arrive; `partial` is the message so far.
-            ModelError: the reply ended, but a call's arguments are incomplete (kind ``malformed``).
-        """
+        """Return the whole reply."""
         reply = self._reply
         if reply is None:
             why = f": {self._unread}" if self._unread else ""

@@ -21,22 +21,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
-    """Write a request as the body of a call.
-
-    The provider stores nothing (``store`` is false): reasoning is returned encrypted and sent again with the
-    conversation. `settings.extra` overrides all; its ``tools`` (such as ``{"type": "web_search"}``) and ``include`` are
-    added to ours, and objects such as ``reasoning`` and ``text`` are merged. The API has no seed, so that setting is
-    left out.
-
-    Args:
-        request: The request.
-        model: The model's name.
-        stream: Whether to request a streamed reply.
-        dialect: The provider.
-
-    Raises:
-        ConfigurationError: the API does not accept a part of a message, or a setting.
-    """
+    """Write a request as the body of a call."""
     settings = request.settings
     body: dict[str, Any] = {"model": model, "store": False, **dialect.body}
     if not _UNREASONING.match(model):

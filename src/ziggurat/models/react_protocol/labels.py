@@ -26,10 +26,8 @@ LONGEST_DRESS = 64
 
 
 def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
-    """Return whether ``FINAL_ANSWER`` is at a position in the text; None while more text is needed to know.
-
-    Case is ignored, and with `spaced` a space may replace the underscore; it must not be part of a longer word.
-    """
+    """Return whether ``FINAL_ANSWER`` is at a position in the text; None while more text is needed to know."""
+    # Case is ignored, and with `spaced` a space may replace the underscore; it must not be part of a longer word.
     seen = text[at : at + ANSWER_LENGTH].lower()
     if spaced:
         seen = seen.replace(" ", "_")
@@ -44,11 +42,7 @@ def answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool 
 
 
 def label_at(text: str, at: int, final: bool) -> tuple[Label | None, int] | None:
-    """Return the label of the line that begins at a position in the text.
-
-    Returns:
-        The label, if there is one, and the position after it; None while more text is needed to know.
-    """
+    """Return the label of the line that begins at a position in the text."""
     end = len(text)
     for dress in (_SPACE, "#", _SPACE, "*"):
         at = _after(dress, text, at)

@@ -26,13 +26,7 @@ _REFUSED: dict[type[stops.Stop], int] = {
 
 
 class Answered(Struct, frozen=True):
-    """How an answer has ended, of which all pieces were said.
-
-    Attributes:
-        run_id: The run that answered.
-        finish: Why it ended: ``"tool_calls"`` if it waits for results of the client's tools.
-        usage: The usage of the run, nested agents included.
-    """
+    """How an answer has ended, of which all pieces were said."""
 
     run_id: str
     finish: FinishReason
@@ -40,11 +34,7 @@ class Answered(Struct, frozen=True):
 
 
 class NotAnswered(Exception):
-    """A run ended without an answer.
-
-    Attributes:
-        status: The HTTP status that says so.
-    """
+    """A run ended without an answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -52,16 +42,7 @@ class NotAnswered(Exception):
 
 
 async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
-    """Say what has not been said of the answer of a run, which has ended or waits.
-
-    Args:
-        run: The run.
-        speech: Has said all before.
-        page: The address of the page of this server.
-
-    Raises:
-        NotAnswered: it failed or was cancelled.
-    """
+    """Say what has not been said of the answer of a run, which has ended or waits."""
     await speech.flush()
     if run.pending:
         return await _wait(run, speech, page)

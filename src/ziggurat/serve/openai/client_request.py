@@ -29,12 +29,7 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 class ClientCall(Struct, frozen=True):
-    """A call that a client makes: the question of a run that waits for its result.
-
-    Attributes:
-        call: The name of the client's tool.
-        arguments: The arguments.
-    """
+    """A call that a client makes: the question of a run that waits for its result."""
 
     call: str
     arguments: dict[str, Any]
@@ -59,14 +54,8 @@ def is_of_client(pending: Pending) -> bool:
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
-    """Return an agent that answers a request with the client's instructions, output schema and tools besides its own.
-
-    The settings of the model, such as its temperature, stay those of the agent.
-
-    Raises:
-        ConfigurationError: the client has tools, and this is no agent that could call them, or has one of that name.
-        MissingExtra: the client has tools, and the extra ``schemas`` is not installed.
-    """
+    """Return an agent that answers a request with the client's instructions, output schema and tools besides its
+    own."""
     loop = innermost(agent)
     if not (request.tools or request.output or request.instructions):
         return agent

@@ -22,14 +22,7 @@ from ziggurat.wires.types import ApprovalResponse
 
 
 class Continuation(Struct, frozen=True):
-    """A run that a request goes on with.
-
-    Attributes:
-        run_id: The run.
-        place: How far it had come.
-        decisions: What the request decides.
-        messages: What else the user says, for the agent's next step.
-    """
+    """A run that a request goes on with."""
 
     run_id: str
     place: RunPlace
@@ -40,21 +33,7 @@ class Continuation(Struct, frozen=True):
 async def find_continuation(
     agent: Runnable[Any], content: ModelRequest, previous: str | None, approvals: Sequence[ApprovalResponse]
 ) -> Continuation | None:
-    """Return the run of an agent that a request goes on with; None if it begins another one.
-
-    Args:
-        agent: The agent.
-        content: The request; results of the client's tools name the run by their ids.
-        previous: The run of the response that the request goes on with; if there is none, the request has the whole
-            conversation, and only results at its end go on with anything.
-        approvals: What the client approves and denies in that run.
-
-    Raises:
-        RunNotFound: there is no such run.
-        AlreadyDecided: an approval was decided on before.
-        ConfigurationError: an approval fits nothing that waits in that run.
-        NotAnswered: the run has ended.
-    """
+    """Return the run of an agent that a request goes on with; None if it begins another one."""
     results = {result.id: result.text for result in _results(content.messages, everywhere=previous is not None)}
     others = () if previous is None else tuple(each for each in content.messages if each.role != "tool")
     if approvals:

@@ -26,17 +26,7 @@ from ziggurat.wires.types import ApprovalResponse
 
 
 class ConversationRequest(Struct, frozen=True):
-    """A request of a provider's API.
-
-    Attributes:
-        agent: The name of the agent.
-        content: The conversation, with instructions, tools and the output schema of the client.
-        run_id: The id of the run that answers; by default a new one.
-        previous: The run that gave the response to go on with, whose messages come before those of the request; None
-            if the client names none.
-        approvals: Decisions of the client on what that run waits for.
-        page: The address of the page of this server.
-    """
+    """A request of a provider's API."""
 
     agent: str
     content: ModelRequest
@@ -47,14 +37,7 @@ class ConversationRequest(Struct, frozen=True):
 
 
 class Conversation:
-    """One request, and the run that answers it.
-
-    Attributes:
-        id: The run that answers, and where in its record the answer begins: the run is a new one, or one that waits for
-            the results of the client's tools, or the approvals, in the request.
-        request: The request.
-        begun: Set when the run has begun.
-    """
+    """One request, and the run that answers it."""
 
     def __init__(self, agents: ServedAgents, request: ConversationRequest, waiting: Continuation | None) -> None:
         self._agents = agents
@@ -70,12 +53,7 @@ class Conversation:
 
     @classmethod
     async def of(cls, agents: ServedAgents, request: ConversationRequest) -> "Conversation":
-        """Return the conversation for a request.
-
-        Raises:
-            ZigguratError: the request cannot be answered, such as by an agent that does not exist.
-            NotAnswered: it goes on with a run that has ended.
-        """
+        """Return the conversation for a request."""
         agent, content = agents.agent(request.agent), request.content
         if not (content.messages or request.approvals):
             raise EmptyPrompt("there is no message to answer")
@@ -87,15 +65,7 @@ class Conversation:
         return cls(agents, request, waiting)
 
     async def answer(self, say: Say) -> Answered:
-        """Have the agent answer, and pass each piece of its answer to `say`.
-
-        Its own tools are called here. If it calls tools of the client, the run waits, and goes on when their results
-        come in another request; so it does if something must be approved.
-
-        Raises:
-            ZigguratError: the run cannot be started or continued.
-            NotAnswered: it failed or was cancelled.
-        """
+        """Have the agent answer, and pass each piece of its answer to `say`."""
         hidden = [tool.name for tool in self.request.content.tools]
         speech = Speech(self._agent.name, say, self._place, hidden)
         self._agents.admit()
@@ -139,12 +109,7 @@ class Conversation:
 
 
 async def _messages_of(agents: ServedAgents, run_id: str) -> Sequence[Message]:
-    """Return the conversation of a run that has ended.
-
-    Raises:
-        RunNotFound: there is no such run.
-        NotAnswered: it has not ended.
-    """
+    """Return the conversation of a run that has ended."""
     agent, _ = await agents.agent_of(run_id)
     status = await agent.attach(run_id).status()
     waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in status.pending)

@@ -16,17 +16,7 @@ _KEPT_BYTES = 8 * 1024 * 1024
 
 
 class LiveResponse:
-    """A response that is given in the background.
-
-    Args:
-        conversation: The conversation.
-        writer: Writes the response.
-
-    Attributes:
-        conversation: The conversation.
-        ended: Whether all events are there.
-        size: The bytes of the events so far.
-    """
+    """A response that is given in the background."""
 
     def __init__(self, conversation: Conversation, writer: Writer) -> None:
         self.conversation: Conversation = conversation
@@ -52,12 +42,7 @@ class LiveResponse:
             self._tell()
 
     async def begun(self, driving: "asyncio.Task[None]") -> None:
-        """Wait until the run has begun.
-
-        Raises:
-            ZigguratError: it cannot begin.
-            NotAnswered: it failed before.
-        """
+        """Wait until the run has begun."""
         waiting = asyncio.ensure_future(self.conversation.begun.wait())
         await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -101,12 +86,7 @@ class LiveResponses:
         return self._responses.get(response_id)
 
     async def start(self, conversation: Conversation, writer: Writer) -> LiveResponse:
-        """Have a response given, and return it when its run has begun.
-
-        Raises:
-            ZigguratError: the run cannot begin; such as RunExists, as another request has its id.
-            NotAnswered: it failed before.
-        """
+        """Have a response given, and return it when its run has begun."""
         name = str(conversation.id)
         known = self._responses.get(name)
         if known is not None and not known.ended:

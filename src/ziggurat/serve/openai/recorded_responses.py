@@ -17,13 +17,7 @@ from ziggurat.wires.types import Json, ReplyHead
 
 
 class RecordedResponse(Struct, frozen=True):
-    """A response on record.
-
-    Attributes:
-        id: What its id says.
-        agent: The agent of its run.
-        info: The header of the record.
-    """
+    """A response on record."""
 
     id: ResponseId
     agent: Runnable[Any]
@@ -31,11 +25,7 @@ class RecordedResponse(Struct, frozen=True):
 
     @classmethod
     async def find(cls, agents: ServedAgents, response_id: ResponseId) -> "RecordedResponse":
-        """Return the response with an id.
-
-        Raises:
-            RunNotFound: there is none.
-        """
+        """Return the response with an id."""
         return cls(response_id, *await agents.agent_of(response_id.run_id))
 
     def writer(self) -> ResponsesWriter:
@@ -43,11 +33,7 @@ class RecordedResponse(Struct, frozen=True):
         return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, {}, int(self.info.created)))
 
     async def body(self, page: str) -> Json:
-        """Return it as it is now: ``queued`` if its run has lost its process, and waits for another to go on with it.
-
-        Args:
-            page: The address of the page of this server.
-        """
+        """Return it as it is now."""
         if self.info.status == "running":
             driven = (await self.agent.attach(self.id.run_id).status()).driven
             return self.writer().without_answer("in_progress" if driven else "queued")

@@ -24,18 +24,7 @@ from ziggurat.serve.openai.speech import Say, Speech, tool_place
 
 
 async def say_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, page: str) -> Answered:
-    """Say a response whose run is on record, and has ended or waits, as it was said when it was given.
-
-    Args:
-        agent: The agent of the run.
-        response_id: The response.
-        say: Takes each piece.
-        page: The address of the page of this server.
-
-    Raises:
-        NotAnswered: it failed or was cancelled.
-        RunNotFound: the record has no such place.
-    """
+    """Say a response whose run is on record, and has ended or waits, as it was said when it was given."""
     record = await agent.record(response_id.run_id)
     entries = LocalJournal.load(record).entries
     if response_id.after > len(entries):

@@ -23,16 +23,7 @@ _RUN = "ziggurat-run-id"
 
 
 def error_reply(wire: Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:
-    """Return a reply that says what is wrong, as the provider of a format does.
-
-    Official clients try again by themselves after some statuses; a header asks them not to where a run has failed.
-
-    Args:
-        wire: The format.
-        error: What is wrong.
-        run_id: The run, if there is one.
-        code: What a client reads if something is not found; by default that it is the model.
-    """
+    """Return a reply that says what is wrong, as the provider of a format does."""
     status, text = status_and_text(error)
     body = error_body(wire, status, text, code if status == 404 else None, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
@@ -49,19 +40,7 @@ def status_and_text(error: Exception) -> tuple[int, str]:
 
 
 class Reply:
-    """A reply, as an ASGI application, that has a conversation answered when it is called.
-
-    A stream begins with the first piece, so that what fails before it has a status of its own. When the client has
-    gone, the run is cancelled, unless its answer is kept for later.
-
-    Args:
-        conversation: The conversation.
-        wire: The format.
-        writer: Writes the reply in it.
-        closing: Tells when the server ends.
-        stream: Whether the client wants a stream.
-        stores: Whether the run goes on without the client.
-    """
+    """A reply, as an ASGI application, that has a conversation answered when it is called."""
 
     def __init__(
         self, conversation: Conversation, wire: Wire, writer: Writer, closing: Closing, *, stream: bool, stores: bool

@@ -13,26 +13,14 @@ _ITEM = re.compile(r"(?:msg|rs|fc|mcp)_(.+)_\d+")
 
 
 class ResponseId(Struct, frozen=True):
-    """What the id of a response says.
-
-    A response that goes on with a run that waited begins after the entries that the run had then; so each has an id,
-    items and usage of its own.
-
-    Attributes:
-        run_id: The run.
-        after: The number of the last entry before the response; 0 if it begins with the run.
-    """
+    """What the id of a response says."""
 
     run_id: str
     after: int = 0
 
     @classmethod
     def read(cls, text: str) -> "ResponseId":
-        """Return what an id says.
-
-        Raises:
-            ConfigurationError: it is not the id of a response.
-        """
+        """Return what an id says."""
         run_id, mark, after = text.removeprefix(_PREFIX).partition("~")
         check_id(run_id)
         if mark and not (after.isascii() and after.isdigit() and len(after) < 10):

@@ -17,11 +17,7 @@ _READ = frozenset(
 
 
 def check_input(body: Json) -> None:
-    """Raise if a request is one that no agent can answer.
-
-    Raises:
-        ConfigurationError: it has items, or settings, that nobody would read.
-    """
+    """Raise if a request is one that no agent can answer."""
     for item in _items(body):
         if item.get("type", "message") not in _READ:
             raise ConfigurationError(f"input: agents read no items of the type {item['type']!r:.50}")
@@ -34,12 +30,7 @@ def check_input(body: Json) -> None:
 
 
 async def with_references(body: Json, agents: ServedAgents, page: str) -> Json:
-    """Return a request with the items of earlier responses in place of references to them; itself if it has none.
-
-    Raises:
-        ConfigurationError: there is no such item.
-        RunNotFound: there is no such response.
-    """
+    """Return a request with the items of earlier responses in place of references to them; itself if it has none."""
     if not any(item.get("type") == "item_reference" for item in _items(body)):
         return body
     items: list[object] = []
@@ -60,10 +51,7 @@ async def with_references(body: Json, agents: ServedAgents, page: str) -> Json:
 
 
 def response_before(body: Json) -> tuple[ResponseId | None, Json]:
-    """Return the response whose output a request repeats, the last one, and the request with what comes after it.
-
-    So a client that names no response, but sends all items again, decides on what waits there.
-    """
+    """Return the response whose output a request repeats, the last one, and the request with what comes after it."""
     items = body["input"]
     for number in range(len(items) - 1, -1, -1):
         item_id = items[number].get("id") if isinstance(items[number], dict) else None

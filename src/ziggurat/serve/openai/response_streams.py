@@ -20,12 +20,7 @@ from ziggurat.wires.writer import LiveReply
 
 
 class ResponseStream:
-    """A stream, as an ASGI application, that sends events until there are no more, or the server ends.
-
-    Args:
-        events: The events, as they are sent.
-        closing: Tells when the server ends.
-    """
+    """A stream, as an ASGI application, that sends events until there are no more, or the server ends."""
 
     def __init__(self, events: AsyncGenerator[bytes, None], closing: Closing) -> None:
         self._events = events
@@ -53,18 +48,7 @@ class ResponseStream:
 async def recorded_events(
     agent: Runnable[Any], response_id: ResponseId, writer: ResponsesWriter, after: int, page: str
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a response from its record, when its run has ended or waits.
-
-    They are fewer than those of the stream that was sent when it was given, as each part comes as a whole. Whoever has
-    had more of those gets the last one, which has the whole response.
-
-    Args:
-        agent: The agent of the run.
-        response_id: The response.
-        writer: Writes it.
-        after: The number of the last event that is not sent.
-        page: The address of the page of this server.
-    """
+    """Yield the events of a response from its record, when its run has ended or waits."""
     await agent.attach(response_id.run_id).result()
     live = LiveReply(writer)
     chunks = live.begin()

@@ -12,15 +12,7 @@ from ziggurat.messages.usage import Usage, tally_of
 
 
 class RunPlace(Struct, frozen=True):
-    """A place in the record of a run, after an entry; by default the beginning.
-
-    Attributes:
-        entries: The number of the entry.
-        steps: The number of steps of the agent of the run whose model had answered.
-        results: The paths of the tool calls that had ended.
-        asked: The ids of the items on which the run had waited, by the paths of their calls.
-        usage: The usage of the run until then.
-    """
+    """A place in the record of a run, after an entry; by default the beginning."""
 
     entries: int = 0
     steps: int = 0

@@ -35,14 +35,7 @@ def tool_place(path: str) -> tuple[str, int] | None:
 
 
 class Speech:
-    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls.
-
-    Args:
-        agent: The name of the agent.
-        say: Takes each piece.
-        place: Where in the run it begins.
-        hidden: The names of tools whose calls it does not say: those of the client.
-    """
+    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls."""
 
     def __init__(self, agent: str, say: Say, place: RunPlace, hidden: Collection[str] = ()) -> None:
         self._agent = agent

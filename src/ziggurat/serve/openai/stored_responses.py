@@ -22,12 +22,7 @@ Act = Callable[[RecordedResponse, Request], Awaitable[Json]]
 
 
 class StoredResponses:
-    """The routes of single responses: each is a run on record, or what went on with one.
-
-    Args:
-        agents: The agents that give them.
-        live: Those that are given in the background here.
-    """
+    """The routes of single responses: each is a run on record, or what went on with one."""
 
     def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
         self._agents = agents

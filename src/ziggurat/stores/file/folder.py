@@ -18,11 +18,7 @@ class _Format(msgspec.Struct):
 
 
 def prepare_folder(path: Path, disk: Disk) -> None:
-    """Create the folder, or check that it is one of ours.
-
-    Raises:
-        StoreError: it is a file, its description cannot be read, or it was written by a newer version.
-    """
+    """Create the folder, or check that it is one of ours."""
     marker = path / "format.json"
     if not os.path.lexists(marker):
         if path.is_file():

@@ -27,12 +27,7 @@ _NOBODY = LogLease(0, "", 0.0)
 
 
 def header_of(at: Path) -> LogInfo | None:
-    """Return the header of a log; None if there is no log in this folder.
-
-    Raises:
-        StoreError: it cannot be read, is missing, or describes another log; the message says why.
-        JournalCorrupt: none of its rows is left.
-    """
+    """Return the header of a log; None if there is no log in this folder."""
     try:
         info = described_in(at)
         if file_name(info.log) != at.name:
@@ -66,11 +61,7 @@ def header_of(at: Path) -> LogInfo | None:
 
 
 def described_in(at: Path) -> LogInfo:
-    """Return the description of a log as it was created.
-
-    Raises:
-        msgspec.DecodeError: it is damaged.
-    """
+    """Return the description of a log as it was created."""
     return msgspec.json.decode(read_private(at / "info.json"), type=LogInfo)
 
 

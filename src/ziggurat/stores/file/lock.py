@@ -28,13 +28,7 @@ _MOST = 3
 
 
 class LogLock:
-    """The newest lock of a log.
-
-    Args:
-        folder: The folder of the log.
-        owner: The name of the holder in this process.
-        number: Of the lock's file.
-    """
+    """The newest lock of a log."""
 
     def __init__(self, folder: Path, owner: str, number: int) -> None:
         self.folder = folder
@@ -105,19 +99,7 @@ def _acquire(folder: Path, owner: str, timeout: float, most: int) -> LogLock:
 
 @contextmanager
 def locked(folder: Path, owner: str, timeout: float, disk: Disk, *, most: int = _MOST) -> Iterator[LogLock]:
-    """Hold the lock of a log, which excludes other processes.
-
-    Args:
-        folder: The folder of the log.
-        owner: The name of the holder in this process.
-        timeout: Seconds to wait for the process that has it, before it is taken away.
-        disk: The file system.
-        most: How often it may be taken away.
-
-    Raises:
-        StoreError: another process has held it for too long.
-        LeaseLost: it was taken away before the work was done.
-    """
+    """Hold the lock of a log, which excludes other processes."""
     if not SUPPORTED:
         raise ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here")
     lock = _acquire(folder, owner, timeout, most)

@@ -51,15 +51,7 @@ def _nothing() -> None:
 
 
 def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True, check: Callable[[], None] = _nothing) -> None:
-    """Replace a file so that after a crash it has the old or the new content.
-
-    Args:
-        disk: The file system.
-        path: The file.
-        data: The new content.
-        sync: Whether it is to survive a power failure.
-        check: Called when the new file is to be put in place; if it raises, the old one stays.
-    """
+    """Replace a file so that after a crash it has the old or the new content."""
     new = path.with_name(f"{path.name}.{new_id()}.new")  # no other process may write to it
     try:
         at = disk.open(new, fresh=True)
@@ -99,13 +91,7 @@ def appended(disk: Disk, at: int, rows: Sequence[Row]) -> None:
 
 
 def repaired(disk: Disk, path: Path, check: Callable[[], None]) -> None:
-    """Remove a last line that a crash has cut off.
-
-    Args:
-        disk: The file system.
-        path: The file.
-        check: Called when the file is open; if it raises, nothing is removed.
-    """
+    """Remove a last line that a crash has cut off."""
     data = read_private(path)
     if data.rfind(b"\n") + 1 == len(data):
         return
@@ -119,10 +105,8 @@ def repaired(disk: Disk, path: Path, check: Callable[[], None]) -> None:
 
 
 def rows_in(path: Path) -> list[Row]:
-    """Return the rows of a file; a last line that a crash has cut off is ignored.
-
-    An unreadable line becomes a row without a digest, so that it matches no row before or after it.
-    """
+    """Return the rows of a file; a last line that a crash has cut off is ignored."""
+    # An unreadable line becomes a row without a digest, so that it matches no row before or after it.
     data = read_private(path)
     whole = data.rfind(b"\n") + 1
     rows: list[Row] = []

@@ -11,17 +11,7 @@ from ziggurat.stores.postgres.statements import APPEND, APPEND_WITH_BLOBS, WRITT
 
 
 class Append(Struct, frozen=True):
-    """Rows for one log; see `Store.append`.
-
-    Attributes:
-        id: The log's number in the database; 0 if this store does not hold its lease.
-        epoch: The number of the writer's lease.
-        rows: The rows to write.
-        blobs: The large values that belong to them.
-        release: Whether to release the lease with the last row.
-        due: From when on the log is due.
-        read: The number of the last item of its inbox that the writer knows.
-    """
+    """Rows for one log; see `Store.append`."""
 
     id: int
     epoch: int
@@ -39,16 +29,7 @@ class Append(Struct, frozen=True):
 async def write(
     connection: Connection, appends: Sequence[Append], now: float | None, lease: float, channel: str, again: bool
 ) -> set[int]:
-    """Write rows of several logs where the leases allow it; return the numbers of the logs that were written.
-
-    Args:
-        connection: The connection.
-        appends: At most one per log.
-        now: The time; None for the server's.
-        lease: Seconds for which the leases are renewed.
-        channel: The channel to notify followers of a log.
-        again: Whether an earlier attempt may have written them.
-    """
+    """Write rows of several logs where the leases allow it; return the numbers of the logs that were written."""
     rows = [(append.id, row) for append in appends for row in append.rows]
     blobs = [(append.id, digest, data) for append in appends for digest, data in append.blobs.items()]
     values: list[object] = [

@@ -31,24 +31,14 @@ Receive = Callable[[str], None]
 
 
 class Channel(Struct, frozen=True):
-    """A channel of live messages.
-
-    Attributes:
-        name: Its name.
-        key: The key of the advisory lock of those who listen to it.
-    """
+    """A channel of live messages."""
 
     name: str
     key: int
 
 
 class PostgresListener:
-    """Receive notifications of other processes' writes in a thread, and wake the waiting tasks of any event loop.
-
-    Args:
-        opens: Opens a connection.
-        channel: The channel, whose messages are ``<id>:<count>`` of a log, or empty when something may be due.
-    """
+    """Receive notifications of other processes' writes in a thread, and wake the waiting tasks of any event loop."""
 
     def __init__(self, opens: Callable[[], Awaitable[Connection]], channel: str) -> None:
         self._opens = opens

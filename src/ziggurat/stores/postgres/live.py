@@ -24,17 +24,7 @@ Read = Callable[..., Awaitable[Sequence[Any]]]
 
 
 class PostgresLive:
-    """Pass live messages as notifications, which the server does not keep.
-
-    A reader has a shared advisory lock for the log, which the server takes back when the connection ends. Messages are
-    sent on a connection of their own, because the server lets transactions that notify commit one by one.
-
-    Args:
-        schema: The schema of the store, which is a part of the names of the channels.
-        listener: Receives notifications.
-        read: Runs a query of the store.
-        connection: For sending; opened when it is needed.
-    """
+    """Pass live messages as notifications, which the server does not keep."""
 
     def __init__(self, schema: str, listener: PostgresListener, read: Read, connection: PostgresConnection) -> None:
         self._schema = schema

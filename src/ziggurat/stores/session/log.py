@@ -21,10 +21,7 @@ class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_de
 
 
 class MessagesAdded(_Entry, frozen=True, gc=False, tag="Said"):
-    """Messages of a run, from number `start` on; they replace any that were recorded there before.
-
-    `waiting` has digests of the tool calls of the run that wait for a decision from then on.
-    """
+    """Messages of a run, from number `start` on; they replace any that were recorded there before."""
 
     run: str
     start: int
@@ -33,11 +30,7 @@ class MessagesAdded(_Entry, frozen=True, gc=False, tag="Said"):
 
 
 class ConversationReplaced(_Entry, frozen=True, gc=False, tag="Shortened"):
-    """A run has shortened its conversation: these messages are what it continues with.
-
-    They replace the rows up to `after`, with which the run began, and the run's own first `count` messages. `number`
-    counts how often the run has done so.
-    """
+    """A run has shortened its conversation: these messages are what it continues with."""
 
     run: str
     after: int
@@ -98,20 +91,7 @@ class _Value(Struct):
 
 
 class SessionState:
-    """The state of a session after some of its rows.
-
-    Args:
-        log: The name of its log.
-        chain: How the digests of its rows are made.
-
-    Attributes:
-        rows: The number of rows, skipped ones included.
-        digest: The digest of the last valid row.
-        counts: For each run, the number of its messages on record.
-        shortened: For each run, how often it has shortened the conversation.
-        damaged: The numbers of rows that could not be read and were skipped, or were lost.
-        missing: The numbers of rows that were acknowledged and are missing at the end.
-    """
+    """The state of a session after some of its rows."""
 
     def __init__(self, log: str, chain: DigestChain) -> None:
         self.log = log
@@ -259,10 +239,7 @@ def latest(messages: Sequence[Message], limit: int | None) -> list[Message]:
 
 
 def latest_from_question(messages: Sequence[Message], limit: int | None) -> list[Message]:
-    """Return the newest messages, at most `limit`, beginning with a user's, as models require.
-
-    If the newest belong to an answer that is longer than that, the question takes the place of the oldest of them.
-    """
+    """Return the newest messages, at most `limit`, beginning with a user's, as models require."""
     newest = latest(messages, limit)
     if limit is None or not newest or len(newest) == len(messages) or newest[0].role == "user":
         return newest
@@ -292,11 +269,7 @@ def _missing_result(call: ToolCall) -> Message:
 
 
 def take_rows(rows: Sequence[Row], state: SessionState) -> str:
-    """Apply rows in order; return a description of damage that cannot be skipped, empty if there is none.
-
-    Damage in the newest rows is skipped, also when later rows were written after it. Damage between rows that belong
-    together makes the whole session invalid.
-    """
+    """Apply rows in order; return a description of damage that cannot be skipped, empty if there is none."""
     suspect: Row | None = None
     for row in rows:
         entry = read_session_entry(row.data)

@@ -48,12 +48,7 @@ class _LocalWriters:
         self._states: OrderedDict[str, SessionState] = OrderedDict()
 
     async def state(self, store: Store, log: str) -> SessionState:
-        """Return the state of a session, reading only rows added since the last time.
-
-        Raises:
-            JournalCorrupt: it is damaged elsewhere than at its end; it is quarantined then.
-            ConfigurationError: it was written with another key than the store has, or without one.
-        """
+        """Return the state of a session, reading only rows added since the last time."""
         mark = await acknowledged_in(store, log)
         state = self._states.get(log)
         rows: list[Row] = []
@@ -321,13 +316,7 @@ def _store_at(address: str | Store | None) -> Store:
 
 
 class SessionLease:
-    """The lease for writing a session, until it is released or taken over by another holder.
-
-    Attributes:
-        session: The session; with ``"branch"`` it may be a copy.
-        epoch: The number of the lease, higher than any before.
-        state: The state of the session.
-    """
+    """The lease for writing a session, until it is released or taken over by another holder."""
 
     def __init__(self, session: Session, epoch: int, state: SessionState) -> None:
         self.session = session
@@ -336,16 +325,7 @@ class SessionLease:
         self._held = True
 
     async def write(self, entries: Sequence[SessionEntry], *, release: bool = False) -> None:
-        """Write entries; they are durable when this returns.
-
-        Args:
-            entries: At least one.
-            release: Release the lease with them.
-
-        Raises:
-            LeaseLost: another holder has taken over.
-            StoreError: they cannot be written.
-        """
+        """Write entries; they are durable when this returns."""
         state, session = self.state, self.session
         if state.missing:
             entries = [RowsLost(session.clock.now(), state.missing[-1]), *entries]

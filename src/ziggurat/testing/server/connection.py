@@ -26,12 +26,7 @@ class BadRequest(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """An accepted connection.
-
-    Args:
-        serve: Run as a task for the lifetime of the connection.
-        open_ones: The set that holds it while it is open.
-    """
+    """An accepted connection."""
 
     def __init__(self, serve: "Callable[[Connection], Awaitable[None]]", open_ones: "set[Connection]") -> None:
         self._serve = serve
@@ -122,11 +117,7 @@ class Connection(asyncio.Protocol):
         return True
 
     async def request(self) -> RawRequest | None:
-        """Read the next request; None if the client has closed the connection.
-
-        Raises:
-            BadRequest: the data is not a request.
-        """
+        """Read the next request; None if the client has closed the connection."""
         if not await self.begins():
             return None
         words = (await self._line()).decode("latin-1").split(" ")

@@ -119,14 +119,7 @@ def calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
 
 
 class TimedPiece(Struct, frozen=True):
-    """A piece and its position.
-
-    Attributes:
-        part: The number of the part it belongs to, from 0.
-        delta: The piece.
-        opens: Whether it is the first of its part.
-        closes: Whether it is the last of its part.
-    """
+    """A piece and its position."""
 
     part: int
     delta: PartDelta

@@ -56,15 +56,7 @@ class Script(Struct, frozen=True):
 
 
 def load_script(text: bytes | str) -> Script:
-    """Parse a script: a list of replies, or an object with ``replies``, ``rules`` and ``always``.
-
-    A reply is a text, or an object with any of ``text``, ``thinking``, ``signature``, ``tool_calls`` (each with
-    ``name``, ``arguments`` and ``id``), ``usage``, ``finish`` and ``error`` (with ``kind``, ``message``, ``status`` and
-    ``retry_after``). A rule has ``when``, a text that the last message must contain, and ``reply``.
-
-    Raises:
-        ConfigurationError: it is not a valid script; the message says where.
-    """
+    """Parse a script: a list of replies, or an object with ``replies``, ``rules`` and ``always``."""
     try:
         read = msgspec.json.decode(text, type=tuple[str | _Reply, ...] | _Script)
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -18,11 +18,7 @@ _SECRET = ("authorization", "key", "cookie", "token", "secret")
 
 
 class Wait(Struct, frozen=True):
-    """A pause while sending.
-
-    Attributes:
-        seconds: Its length by the server's clock; 0 for one turn of the event loop; None until `release()`.
-    """
+    """A pause while sending."""
 
     seconds: float | None = None
 
@@ -79,16 +75,7 @@ class ReceivedRequest(Struct, frozen=True):
 
 
 class ReplyContent(Struct, frozen=True):
-    """A reply before it is written in a provider's format.
-
-    Attributes:
-        pieces: The output, in order, with pauses.
-        finish: Why it ends.
-        usage: Its token usage.
-        model: The model name to report.
-        id: The suffix of the ids in the reply.
-        error: The error after the pieces; None for a complete reply.
-    """
+    """A reply before it is written in a provider's format."""
 
     pieces: tuple[PartDelta | Wait, ...]
     finish: FinishReason = "stop"
@@ -107,19 +94,7 @@ reset; closed although it was announced as kept; closed when the next request ar
 
 
 class HttpResponse(Struct, frozen=True):
-    """An HTTP response as it is sent.
-
-    Attributes:
-        status: The HTTP status.
-        headers: All headers but those that mark the end of the body.
-        pieces: The body.
-        framing: How its end is marked.
-        ending: What happens to the connection afterwards.
-        length: The Content-Length to claim; None for the true one.
-        head: Bytes sent in place of the status line and headers; None for those.
-        head_pace: Seconds between the bytes of the head; 0 to send it at once; None to wait for `release()`.
-        before: Bytes sent before the head.
-    """
+    """An HTTP response as it is sent."""
 
     status: int = 200
     headers: Headers = ()
