@@ -131,7 +131,9 @@ class DrivenRuns:
             logger.warning("the events of the run %s are not sent to other processes: %s", run_id, error)
 
     async def _stop_sending(self, run_id: str) -> None:
-        sender, task = self._senders.pop(run_id)
+        sender, task = self._senders.pop(run_id, (None, None))
+        if sender is None or task is None:  # its last reader left, and a poll came first
+            return
         sender.end()
         await asyncio.wait([task], timeout=_LAST_SEND)
         task.cancel()

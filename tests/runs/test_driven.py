@@ -1,0 +1,60 @@
+"""The runs that a process drives, and their readers in other processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.wrong import wrong
+from ziggurat.core import LocalJournal
+from ziggurat.core.broadcast import Broadcast
+from ziggurat.core.context import root
+from ziggurat.core.store import run_log
+from ziggurat.runs import driven
+from ziggurat.runs.control import RunControl
+from ziggurat.runs.driven import DrivenRun, DrivenRuns
+from ziggurat.stores import LocalLogs, Send
+from ziggurat.testing import settle
+
+
+class Live:
+    """The live messages of a store, whose readers the test decides."""
+
+    def __init__(self) -> None:
+        self.readers: list[str] = []
+        self.senders: list[str] = []
+        self.found = asyncio.Event()
+
+    async def watched(self, logs: Sequence[str]) -> Collection[str]:
+        return [log for log in logs if log in self.readers]
+
+    @asynccontextmanager
+    async def sending(self, log: str) -> AsyncIterator[Send]:
+        async def send(message: bytes) -> None:
+            pass
+
+        self.senders.append(log)
+        self.found.set()
+        try:
+            yield send
+        finally:
+            self.senders.remove(log)
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driven, "PERIOD", 0)
+    store, live = LocalLogs(), Live()
+    wrong(store).live = live
+    runs = DrivenRuns(store, lambda: None)
+    journal = LocalJournal()
+    runs.begin(DrivenRun("r", Broadcast(journal, root().emit, pieces=True, recorded=()), RunControl("r")))
+    live.readers = [run_log("r")]
+    await live.found.wait()
+    live.readers = []
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await runs.end("r")
+    await settle()
+    assert not live.senders
