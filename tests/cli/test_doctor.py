@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from ziggurat.models.local.catalogue import pinned
 
 
 @pytest.fixture
@@ -43,29 +42,3 @@ def test_an_extra_that_lacks_something_is_told_with_its_command(
     assert ended.code == 1
     assert "✗ extra local: missing xllamacpp" in ended.out
     assert "not ready: there is no other model, and the embedded one needs: pip install 'ziggurat[local]'" in ended.out
-
-
-def test_models_are_listed_with_their_state(ziggurat: Command, cache: Path) -> None:
-    ended = ziggurat("models", "list")
-    assert ended.out.splitlines()[0].startswith("local  ")
-    assert "needs no installation" in ended.out.splitlines()[0]
-    assert "not installed; run: ziggurat models install smollm" in ended.out
-
-
-def test_a_model_of_the_catalogue_by_its_name(ziggurat: Command, cache: Path) -> None:
-    coder = pinned("coder")
-    assert "local:coder" in (listed := ziggurat("models", "list").out)
-    assert "not installed; run: ziggurat models install coder" in listed
-    with coder.path.open("wb") as file:
-        file.write(b"GGUF")
-        file.truncate(coder.size)
-    assert f"installed: {coder.path}" in ziggurat("models", "list").out
-    ended = ziggurat("models", "install", "coder")
-    assert (ended.code, ended.out) == (0, f"{coder.path}\n")
-    assert ended.err.startswith("already installed\n")
-    assert ziggurat("models", "remove", "coder").err == "removed\n"
-    assert not coder.path.exists()
-    assert ziggurat("models", "remove", "coder").err == "not installed\n"
-    ended = ziggurat("models", "install", "codder")
-    assert ended.code == 2
-    assert "the catalogue has no model 'codder'; it has coder, smollm" in ended.err

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.samples import sample
+from ziggurat.cli.app import COMMANDS
 
 PROGRAM = (sys.executable, "-m", "ziggurat")
 
@@ -129,3 +130,8 @@ def test_a_reader_that_leaves_stops_the_run_quietly() -> None:
             _, told = program.communicate()
         assert told == "printed while loading\n"
         assert program.returncode == 1
+
+
+def test_the_list_of_commands_has_the_first_lines_of_their_help(ziggurat: Command) -> None:
+    for name, (_, summary) in COMMANDS.items():
+        assert ziggurat(name, "--help").out.split("\n\n")[1].split() == summary.split(), name

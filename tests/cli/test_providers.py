@@ -3,19 +3,13 @@
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
 from tests.samples import sample
-from ziggurat import Agent, Runnable, stack
-from ziggurat.cli.check_model import spec_of
-from ziggurat.layers.retry import retry
-from ziggurat.layers.timeout import timeout
-from ziggurat.models import PROVIDERS
-from ziggurat.providers import DIALECTS, azure, openai
-from ziggurat.testing.server import FakeProvider, Quirk, html, status
+from ziggurat.providers import DIALECTS
+from ziggurat.testing.server import FakeProvider, status
 from ziggurat.tools import tool_call
 
 WIRES = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
@@ -113,109 +107,12 @@ def test_a_provider_that_is_down_is_told_with_its_address(
     assert ended.code == 1
     told = one_line(ended.err)
     assert f"{wire} at {nowhere.removesuffix('/v1')} cannot be reached" in told
-    assert f"ziggurat doctor --model {wire}@{nowhere}:fake says" in told
-
-
-def test_the_doctor_is_named_with_the_model_that_failed(ziggurat: Command, provider: FakeProvider) -> None:
-    provider.use(status(404, "no such model"))
-    assert "ziggurat doctor --model openai:fake says" in ziggurat("run", "--model", "openai:fake", "x").err
-    assert spec_of(Agent(openai("fake", base_url="http://ada@host/v1")), "openai") == "openai@http://host/v1:fake"
-    layered = Agent(stack(openai("fake"), retry(attempts=2))).layered(timeout(seconds=9))
-    assert spec_of(layered, "openai") == "openai:fake"
-    assert spec_of(layered, "groq") == "groq:NAME"
-    nameless: Any = lambda request, ctx: None  # noqa: E731
-    assert spec_of(Runnable(nameless), "openai") == "openai:NAME"
-    assert spec_of(Agent(azure("fake", base_url="http://host/v1", key="k")), "azure") == "azure@http://host/v1:fake"
 
 
 def test_a_missing_key_is_wrong_use_and_names_the_variable(ziggurat: Command) -> None:
     ended = ziggurat("run", "--model", "anthropic:fake", "x")
     assert ended.code == 2
     assert "anthropic needs a key: set the environment variable ANTHROPIC_API_KEY" in one_line(ended.err)
-
-
-# -- the doctor -----------------------------------------------------------------------------------------------------
-
-
-@one_wire
-def test_the_doctor_asks_a_model_one_small_question(ziggurat: Command, provider: FakeProvider, wire: str) -> None:
-    provider.use()
-    ended = ziggurat("doctor", "--model", f"{wire}:fake")
-    assert ended.code == 0, ended.out
-    assert "✓ reachable: fake answered in" in ended.out
-    assert f"{WIRES[wire]}_API_KEY: set" in ended.out
-    assert f"at {provider.url}/v1" in ended.out
-    assert KEY not in ended.out + ended.err
-    (seen,) = provider.requests
-    limits = [value for name, value in seen.json.items() if name.startswith("max_")]
-    assert limits == [16]
-    assert b"ping" in seen.body
-
-
-@pytest.mark.parametrize(
-    ("quirk", "told"),
-    [
-        (status(401, f"Incorrect API key provided: {KEY}"), "key"),
-        (status(403), "credit"),
-        (status(404), "model's name"),
-        (status(429), "limit"),
-        (status(503), "later"),
-        (html(), "OPENAI_BASE_URL"),
-    ],
-)
-def test_the_doctor_says_what_an_error_means_and_what_to_do(
-    ziggurat: Command, provider: FakeProvider, quirk: Quirk, told: str
-) -> None:
-    provider.use(quirk)
-    ended = ziggurat("doctor", "--model", "openai:fake")
-    assert ended.code == 1
-    assert "✗ openai answered" in ended.out
-    assert told in ended.out
-    assert KEY not in ended.out + ended.err
-
-
-def test_the_doctor_finds_nobody_at_an_address(ziggurat: Command, nowhere: str) -> None:
-    ended = ziggurat("doctor", "--model", f"vllm@{nowhere}:fake")
-    assert ended.code == 1
-    assert "cannot be reached" in ended.out
-    assert "for another address set VLLM_BASE_URL or write vllm@https://host/v1:NAME" in ended.out
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
-        ("gemini:gemini-2.5-flash", "GEMINI_API_KEY or GOOGLE_API_KEY"),
-        ("azure:mine", "set AZURE_OPENAI_ENDPOINT"),
-    ],
-)
-def test_the_doctor_names_the_variable_that_is_missing(ziggurat: Command, name: str, told: str) -> None:
-    ended = ziggurat("doctor", "--model", name)
-    assert ended.code == 1
-    assert "✗ " in ended.out
-    assert told in ended.out
-
-
-def test_a_name_that_means_nothing_is_wrong_use_for_the_doctor_too(ziggurat: Command) -> None:
-    for name in ("opnai:x", "openai", "openai:", "openai@nowhere:x"):
-        ended = ziggurat("doctor", "--model", name)
-        assert (ended.code, bool(one_line(ended.err))) == (2, True), name
-
-
-def test_the_doctor_does_not_call_what_is_forbidden(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    ended = ziggurat("doctor", "--model", "openai:fake")
-    assert ended.code == 1
-    assert "forbids them here" in ended.out
-    assert KEY not in ended.out + ended.err
-
-
-def test_the_doctor_asks_models_of_names_of_the_users_own(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROVIDERS, "house", "ziggurat.testing:ScriptedModel")
-    ended = ziggurat("doctor", "--model", "house:pong")
-    assert ended.code == 0
-    assert "reachable" in ended.out
-    assert "house:NAME" in ziggurat("models", "list").out
 
 
 def test_every_provider_is_listed_with_the_variables_of_its_key(

@@ -1,4 +1,4 @@
-"""Tests of stored runs on the command line: list, show, resume, approve, replay, fork, export."""
+"""Tests of stored runs on the command line: list, pending, show, resume, approve, replay, fork, export."""
 
 import asyncio
 import json
@@ -13,13 +13,14 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.stores.cut import cut
-from ziggurat import Agent, ConfigurationError
+from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.cli.records import seconds_of
 from ziggurat.cli.store import default_store
 from ziggurat.core.store import run_log
 from ziggurat.models import PROVIDERS, FunctionModel, ScriptedModel
 from ziggurat.stops import Stop
 from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 
 @pytest.fixture
@@ -356,3 +357,59 @@ def test_spans() -> None:
     assert [seconds_of(text, "--since") for text in ("5s", "1.5m", "2h", "1d", "1w")] == [5, 90, 7200, 86400, 604800]
     with pytest.raises(ConfigurationError, match="--since is a span"):
         seconds_of("yesterday", "--since")
+
+
+@tool(approval=True)
+def pay(to: str) -> str:
+    """Pay."""
+    return f"paid {to}"
+
+
+def test_what_waits_is_listed_without_its_agent(ziggurat: Command, url: str) -> None:
+    async def go() -> str:
+        store = connect(url)
+        agent = Agent(
+            ScriptedModel(tool_call("pay", to="\x1b[31mada"), always="ok"), tools=[pay], name="desk", store=store
+        )
+        run = await agent.run("go", run_id="r-1", labels={"team": "blue", "size": 3})
+        await store.close()
+        return run.pending[0].id
+
+    item = asyncio.run(go())
+    shown = ziggurat("pending", "--store", url)
+    assert shown.code == 0
+    assert shown.out.startswith(f"r-1  {item}  pay(")
+    assert "\x1b" not in shown.out
+    found = json.loads(ziggurat("pending", "--store", url, "--json", "--agent", "desk").out)
+    assert (found["run"], found["id"], found["tool"]) == ("r-1", item, "pay")
+    for labels, count in (
+        (["team=blue", "size=3"], 1),
+        (['team="blue"'], 1),
+        (["size=4"], 0),
+        (["team=blue", "x=1"], 0),
+    ):
+        options = [part for label in labels for part in ("--label", label)]
+        assert len(ziggurat("pending", "--store", url, "--json", *options).out.splitlines()) == count
+        listed = ziggurat("runs", "--store", url, "--json", *options).out.splitlines()
+        assert [json.loads(line)["labels"] for line in listed] == [{"team": "blue", "size": 3}] * count
+    wrong = ziggurat("runs", "--store", url, "--label", "team")
+    assert wrong.code == 2
+    assert "--label takes NAME=VALUE" in wrong.err
+    nothing = ziggurat("pending", "--store", url, "--agent", "other")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "nothing waits" in nothing.err
+
+
+def test_an_error_names_no_other_run(ziggurat: Command, url: str) -> None:
+    async def go() -> None:
+        store = connect(url)
+        for name in ("secret-1", "secret-2"):
+            await Agent(ScriptedModel("x"), store=store).run("go", run_id=name)
+        await store.close()
+
+    asyncio.run(go())
+    for asked in ("nothing", "s"):
+        ended = ziggurat("show", asked, "--store", url)
+        assert ended.code != 0
+        assert "secret" not in ended.out + ended.err
+        assert "ziggurat runs lists them" in ended.err

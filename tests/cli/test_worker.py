@@ -1,4 +1,4 @@
-"""The commands ``submit`` and ``worker``."""
+"""The commands ``submit``, ``worker`` and ``recover``."""
 
 import asyncio
 import json
@@ -12,7 +12,12 @@ import pytest
 from tests.cli.conftest import Command
 from tests.samples import sample
 from tests.stores.server import schema
+from ziggurat import Agent, tool
+from ziggurat.agents import Environment
+from ziggurat.errors import StoreError
+from ziggurat.models import ScriptedModel
 from ziggurat.stores import connect
+from ziggurat.tools import tool_call
 
 DESK = """
 from ziggurat import Agent
@@ -118,3 +123,49 @@ def test_a_time_that_cannot_be_read_is_refused(ziggurat: Command, desk: str, url
     for time in ("soon", "2030-13-01", ""):
         ended = ziggurat("submit", desk, "go", "--not-before", time, "--store", url)
         assert (ended.code, "--not-before is a date" in ended.err) == (2, True), time
+
+
+LOOKING = '''
+from ziggurat import Agent, tool
+from ziggurat.models.scripted import ScriptedModel
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+agent = Agent(ScriptedModel(always="done"), tools=[look], name="desk")
+'''
+
+
+class _Died(StoreError):
+    """The end of a process, as far as a run in it can tell."""
+
+
+def _dies(point: str, path: str) -> None:
+    raise _Died(point)
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def test_interrupted_runs_of_an_agent_are_recovered(ziggurat: Command, url: str, tmp_path: Path) -> None:
+    async def go() -> None:
+        store = connect(url)
+        agent = Agent(ScriptedModel(tool_call("look"), always="done"), tools=[look], name="desk", store=store)
+        with pytest.raises(_Died):
+            await agent.run("go", run_id="r-1", environment=Environment(probe=_dies))
+        await store.close()
+
+    asyncio.run(go())
+    desk = tmp_path / "desk.py"
+    desk.write_text(LOOKING)
+    recovered = ziggurat("recover", f"{desk}:agent", "--store", url)
+    assert (recovered.code, recovered.out) == (0, "r-1  Completed\n")
+    assert "1 run recovered, 0 could not be" in recovered.err
+    again = ziggurat("recover", f"{desk}:agent", "--store", url)
+    assert (again.code, again.out) == (0, "")
+    assert "no interrupted run" in again.err

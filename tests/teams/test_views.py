@@ -11,7 +11,7 @@ from tests.samples import sample
 from tests.teams.models import Answering
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import Agent, Runnable
-from ziggurat.cli.show import show_as
+from ziggurat.cli.show import show
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import ConsoleView
 from ziggurat.teams import handoffs, majority, star
@@ -32,7 +32,7 @@ async def test_the_console_and_the_record_show_rounds_handoffs_and_who_answered(
     (team, store), out = team_in(tmp_path), io.StringIO()
     with ConsoleView(out, text=False) as view:
         await team.run("go", run_id="r", listeners=[view])
-    assert await asyncio.to_thread(show_as, "r", store, None, None) == 0
+    await asyncio.to_thread(show, "r", store=store)
     for shown in (out.getvalue(), capsys.readouterr().out):
         places = [shown.index(text) for text in ("round 1", "triage hands over to ben: <urgent>", "round 2")]
         assert places == sorted(places)
@@ -66,7 +66,7 @@ async def test_everybody_who_spoke_is_seen(name: str, tmp_path: Path, capsys: py
     team, out = PATTERNS[name](inner, store=store), io.StringIO()
     with ConsoleView(out) as view:
         run = await team.run("go", run_id="r", listeners=[view])
-    assert await asyncio.to_thread(show_as, "r", store, None, None) == 0
+    await asyncio.to_thread(show, "r", store=store)
     shown = capsys.readouterr().out
     spoke = {step.agent.rpartition("/")[2] for step in run.trace()} - {team.name}
     for speaker in spoke | {"ann", "ben"}:

@@ -1,38 +1,53 @@
-"""The commands, their options and their help. The code behind a command is imported when it is called."""
+"""The program and the list of its commands. The file of a command is imported when it is called."""
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from io import StringIO
 from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
-from ziggurat.cli import options
-from ziggurat.cli.app_memory import memory_commands
-from ziggurat.cli.app_runs import add_run_commands
 from ziggurat.cli.terminal import write
 
-_app = typer.Typer(
-    name="ziggurat",
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-_models = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
-)
-_app.add_typer(_models, name="models")
-_app.add_typer(memory_commands(), name="memory")
+COMMANDS = {
+    "run": ("run", "Ask one question and show how it is answered."),
+    "chat": ("chat", "Chat with an agent that remembers the conversation."),
+    "submit": ("worker", "Store a run for a worker to drive, and write its id."),
+    "worker": ("worker", "Drive the runs of agents that are due, until a signal to end."),
+    "serve": ("serve", "Serve agents by HTTP: start, watch, decide on, steer and replay their runs."),
+    "runs": ("records", "List the stored runs, the latest first."),
+    "pending": ("records", "List the calls that wait for a decision, those of the latest run first."),
+    "show": ("show", "Show a run: each call with its time, tokens and cost."),
+    "resume": ("resume", "Continue a run that is suspended, was interrupted, or failed."),
+    "recover": ("worker", "Go on with the runs of an agent that are due: what a worker does, once."),
+    "approve": ("resume", "Decide on a call that waits, and continue its run."),
+    "send": ("control", "Send an event to a run that waits for it, or will; what does not fit is refused."),
+    "attach": ("control", "Follow a run that any process drives, until it ends or waits, and write its answer."),
+    "cancel": ("control", "Stop a run that any process drives; it can be resumed."),
+    "inject": ("control", "Give a run that any process drives another message, before its next model call."),
+    "replay": ("resume", "Replay a run from its record, without calling anything."),
+    "fork": ("resume", "Start a new run from a step of a stored run."),
+    "export": ("export", "Export a run as its record, or as a test that replays it."),
+    "accept-loss": (
+        "records",
+        "Accept that the last entries of a damaged run are lost, so that it can be continued without them.",
+    ),
+    "vacuum": ("records", "Remove old runs, and free their disk space."),
+    "doctor": ("doctor", "Report what is installed, what is missing, and how to install it."),
+    "models": ("models", "List models, install those of the catalogue, and remove them."),
+    "memory": ("memory", "Search, forget and export what agents remember."),
+}
+"""The file of each command, and its line in the help of the program: a first line that needs no import of the file."""
 
 
 def execute(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; our own errors are raised."""
-    command = typer.main.get_command(_app)
+    called = next((each for each in arguments if not each.startswith("-")), "")
+    command = typer.main.get_command(_program(called))
     try:
         with command.make_context("ziggurat", list(arguments)) as context:
-            command.invoke(context)
+            return command.invoke(context) or 0
     except typer.Exit as end:
         return end.exit_code
     except Exception as error:
@@ -42,7 +57,32 @@ def execute(arguments: Sequence[str]) -> int:
         error.show(text)
         write(text.getvalue(), sys.stderr)
         return error.exit_code
-    return 0
+
+
+def _program(called: str) -> typer.Typer:
+    """Return the program with the command that is called; the others are in its help only."""
+    program = typer.Typer(
+        name="ziggurat",
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    program.callback()(_ziggurat)
+    for name, (file, summary) in COMMANDS.items():
+        if name != called:
+            program.command(name, help=summary)(_not_called)
+            continue
+        command = getattr(import_module(f"ziggurat.cli.{file}"), name.replace("-", "_"))
+        if isinstance(command, typer.Typer):
+            program.add_typer(command, name=name)
+        else:
+            program.command(name)(command)
+    return program
+
+
+def _not_called() -> None: ...
 
 
 @runtime_checkable
@@ -62,8 +102,7 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@_app.callback()
-def _main(
+def _ziggurat(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -84,197 +123,3 @@ def _main(
     Exit codes: 0 done, 1 failed or stopped early, 2 wrong usage, 3 waits for
     decisions, 130 interrupted. ZIGGURAT_DEBUG=1 shows tracebacks.
     """
-
-
-@_app.command()
-def run(
-    question: Annotated[
-        str | None, typer.Argument(help="The question, in quotes; - or nothing on a pipe reads standard input.")
-    ] = None,
-    model: options.Model = None,
-    tool: options.Tools = None,
-    agent: options.Agent = None,
-    instructions: options.Instructions = None,
-    max_steps: options.Steps = None,
-    timeout: options.Timeout = None,
-    approve: options.Approve = None,
-    session: options.Session = None,
-    memory: options.Memory = None,
-    store: options.Store = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
-    ] = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Ask one question and show how it is answered.
-
-    On a terminal all events are shown live. On a pipe only the answer goes to standard output, and the view of steps
-    and tools to standard error. If a tool needs approval you are asked; without a terminal the run is suspended with
-    exit code 3, and the last line says how to continue it. Runs are stored: ziggurat runs lists them.
-
-    \b
-    Examples:
-      ziggurat run "What is 12 * (7 + 5)?"
-      ziggurat run --tool weather:forecast --tool calculator "Rain in Paris?"
-      ziggurat run --agent desk.py:agent --json "Refund order 881" | jq .event
-      echo "What time is it?" | ziggurat run --quiet
-      ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
-      ziggurat run --model openai:gpt-5-mini "Who are you?"
-      ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
-      ziggurat run --memory me "Remember that I am allergic to nuts."
-    """
-    from ziggurat.cli.agent_options import AgentOptions, labels_of, with_model
-    from ziggurat.cli.approve import approving, warn_of_unfitting
-    from ziggurat.cli.build import agent_of, check_session
-    from ziggurat.cli.question import question_of
-    from ziggurat.cli.run import OutputOptions, run_question
-    from ziggurat.cli.store import where_kept
-
-    chosen = AgentOptions(
-        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
-    )
-    prompt = question_of(question)
-    chosen = with_model(chosen, quiet=quiet)
-    approvals, labels = approving(chosen.approve), labels_of(chosen)
-    runnable = agent_of(chosen, store)
-    check_session(runnable, session)
-    warn_of_unfitting(runnable, chosen.approve)
-    where = where_kept(runnable.store, agent, store)
-    raise typer.Exit(run_question(runnable, prompt, OutputOptions(json, quiet, where), approvals, labels, session))
-
-
-@_app.command()
-def chat(
-    model: options.Model = None,
-    tool: options.Tools = None,
-    agent: options.Agent = None,
-    instructions: options.Instructions = None,
-    max_steps: options.Steps = None,
-    timeout: options.Timeout = None,
-    approve: options.Approve = None,
-    session: options.Session = None,
-    memory: options.Memory = None,
-    store: options.Store = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Chat with an agent that remembers the conversation.
-
-    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
-    you are asked. On a pipe every line is a question.
-
-    \b
-    Examples:
-      ziggurat chat
-      ziggurat chat --tool notes.py:search --instructions "You are brief."
-      ziggurat chat --agent desk.py:agent
-      ziggurat chat --session work
-    """
-    from ziggurat.cli.agent_options import AgentOptions, labels_of, with_model
-    from ziggurat.cli.approve import approving, warn_of_unfitting
-    from ziggurat.cli.build import agent_of, check_session
-    from ziggurat.cli.chat import Chat
-    from ziggurat.cli.store import where_kept
-
-    chosen = AgentOptions(
-        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
-    )
-    chosen = with_model(chosen, quiet=quiet)
-    approvals, labels = approving(chosen.approve), labels_of(chosen)
-    runnable = agent_of(chosen, store)
-    check_session(runnable, session)
-    warn_of_unfitting(runnable, chosen.approve)
-    where = where_kept(runnable.store, agent, store)
-    raise typer.Exit(
-        Chat(runnable, quiet=quiet, approvals=approvals, labels=labels, session=session, where=where).run()
-    )
-
-
-add_run_commands(_app)
-
-
-@_models.callback()
-def _models_group() -> None:
-    """List models, install those of the catalogue, and remove them.
-
-    \b
-    Examples:
-      ziggurat models list
-      ziggurat models install coder
-      ziggurat models remove coder
-    """
-
-
-@_models.command("list")
-def models_list() -> None:
-    """List the forms of model names, and what each provider needs.
-
-    API keys are shown by their environment variables, never by their values.
-
-    \b
-    Example:
-      ziggurat models list
-    """
-    from ziggurat.cli.models import list_models
-
-    raise typer.Exit(list_models())
-
-
-@_models.command("install")
-def models_install(
-    name: Annotated[str, typer.Argument(help="Its name in the catalogue: coder (1.1 GB) or smollm (98 MB).")],
-) -> None:
-    """Download a model of the catalogue, and verify it.
-
-    It is downloaded once and stored in the cache: $ZIGGURAT_CACHE, else ~/.cache/ziggurat. An interrupted download is
-    continued by the same command. The file's path is written to standard output.
-
-    \b
-    Examples:
-      ziggurat models install coder && ziggurat run --model local:coder "What is 12 * (7 + 5)?"
-      ZIGGURAT_CACHE=/data/models ziggurat models install coder
-    """
-    from ziggurat.cli.models import install_model
-
-    raise typer.Exit(install_model(name))
-
-
-@_models.command("remove")
-def models_remove(
-    name: Annotated[str, typer.Argument(help="Its name in the catalogue, as listed by: ziggurat models list.")],
-) -> None:
-    """Delete a model of the catalogue from the cache, and what an interrupted installation of it left.
-
-    \b
-    Example:
-      ziggurat models remove coder
-    """
-    from ziggurat.cli.models import remove_model
-
-    raise typer.Exit(remove_model(name))
-
-
-@_app.command()
-def doctor(
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Test this model with one small request; may cost money."),
-    ] = None,
-) -> None:
-    """Report what is installed, what is missing, and how to install it.
-
-    Exit code: 0 if a model is found that can run, else 1. With --model, that model is asked for an answer of at most 16
-    tokens instead: 0 if it answers, else 1 with advice. API keys are reported as set or not set, never shown.
-
-    \b
-    Examples:
-      ziggurat doctor
-      ziggurat doctor --model openai:gpt-5-mini
-      ziggurat doctor --model openai@http://127.0.0.1:8000/v1:NAME
-    """
-    if model is not None:
-        from ziggurat.cli.check_model import examine_model
-
-        raise typer.Exit(examine_model(model))
-    from ziggurat.cli.doctor import doctor as examine
-
-    raise typer.Exit(examine())

@@ -3,16 +3,15 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from threading import Lock, Thread
 
-from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.call_decision import misfit_of_schema, question_of
 from ziggurat.calls.decisions import misfit_of
-from ziggurat.cli.terminal import note, read_line, write
+from ziggurat.cli.outcome import undecided
+from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import (
     AgentRun,
@@ -26,38 +25,14 @@ from ziggurat.messages.agent import (
     PendingItem,
 )
 from ziggurat.messages.canonical import canonical
-from ziggurat.tools.approval import Approvals
 
 NO = "the person said no"
-"""The default reason of a denial."""
-
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 _SHORT_QUESTION = "[y]es, [N]o, or say why not: "
 
 _TURN = Lock()
 """Held for as long as a person decides on one call, so that questions at one terminal never mix."""
-
-
-def approving(patterns: Sequence[str]) -> Approvals | None:
-    """Return rules that require approval for calls of tools whose names match a pattern; None without patterns.
-
-    Raises:
-        ConfigurationError: a pattern is empty.
-    """
-    return Approvals(*patterns) if patterns else None
-
-
-def warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
-    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
-    inner = agent if isinstance(agent, Agent) else agent.inner
-    if not isinstance(inner, Agent):
-        return
-    names = list(inner.tools)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            listing = f"its tools: {', '.join(names)}" if names else "it has none"
-            note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
 
 
 def by_hand() -> bool:
@@ -67,11 +42,6 @@ def by_hand() -> bool:
 
 Ask = Callable[[str], str | None]
 Say = Callable[[str], None]
-
-
-def undecided(run: AgentRun) -> list[PendingItem]:
-    """Return what in a run waits for a person, and not by itself for a time or an event."""
-    return [item for item in run.pending if item.needs_decision]
 
 
 def ask_decisions(agent: Runnable, run: AgentRun, ask: Ask, say: Say) -> dict[str, Decision]:

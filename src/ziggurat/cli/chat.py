@@ -2,16 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout, suppress
 from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import ask_decisions, undecided
-from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, code_of
-from ziggurat.cli.run import explain, tell_how_to_go_on, write_answer
-from ziggurat.cli.store import closed, tell_if_busy
+from ziggurat.cli import options, outcome
+from ziggurat.cli.agents import AgentOptions, Prepared, prepare
+from ziggurat.cli.approve import ask_decisions
+from ziggurat.cli.store import tell_if_busy
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.agent import AgentRun, Decision
@@ -20,7 +18,6 @@ from ziggurat.messages.message import Message
 from ziggurat.observe.console import ConsoleView
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores.session import Session
-from ziggurat.tools.approval import Approvals
 
 _COMMANDS = {
     "/help": "show this",
@@ -30,25 +27,45 @@ _COMMANDS = {
 }
 
 
-class Chat:
+def chat(
+    model: options.Model = None,
+    tool: options.Tools = None,
+    agent: options.Agent = None,
+    instructions: options.Instructions = None,
+    max_steps: options.Steps = None,
+    timeout: options.Timeout = None,
+    approve: options.Approve = None,
+    session: options.Session = None,
+    memory: options.Memory = None,
+    store: options.Store = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Chat with an agent that remembers the conversation.
+
+    /help, /tools, /clear and /exit are commands; Ctrl-C stops an answer, Ctrl-D leaves. If a tool needs approval
+    you are asked. On a pipe every line is a question.
+
+    \b
+    Examples:
+      ziggurat chat
+      ziggurat chat --tool notes.py:search --instructions "You are brief."
+      ziggurat chat --agent desk.py:agent
+      ziggurat chat --session work
+    """
+    chosen = AgentOptions(
+        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+    )
+    return _Chat(prepare(chosen, session, store, quiet=quiet), session, quiet=quiet).run()
+
+
+class _Chat:
     """A conversation on a terminal, or line by line on pipes."""
 
-    def __init__(
-        self,
-        agent: Runnable,
-        *,
-        quiet: bool = False,
-        approvals: Approvals | None = None,
-        labels: Mapping[str, object] | None = None,
-        session: str | None = None,
-        where: str | None = None,
-    ) -> None:
-        self._session = None if session is None else Session(session, agent.store)
-        self._agent = agent
-        self._approvals = approvals
-        self._labels = labels
+    def __init__(self, prepared: Prepared, session: str | None, *, quiet: bool) -> None:
+        self._prepared = prepared
+        self._agent = prepared.agent
+        self._session = None if session is None else Session(session, self._agent.store)
         self._quiet = quiet
-        self._where = where
         self._history: tuple[Message, ...] = ()
         self._out = sys.stdout
         self._by_hand = sys.stdin.isatty()
@@ -57,23 +74,23 @@ class Chat:
 
     def run(self) -> int:
         """Ask and answer until the end of input; return the exit code: on pipes that of the worst answer."""
-        worst = COMPLETED
+        worst = outcome.COMPLETED
         if self._by_hand:
             with suppress(ImportError):
                 import readline  # noqa: F401 - enables editing and history of input lines
             self._say(f"{self._agent.name}: ask, or /help. Ctrl-C stops an answer, Ctrl-D leaves.")
         with asyncio.Runner() as runner, ExitStack() as stack:
-            stack.callback(lambda: runner.run(closed(self._agent.store)))
+            stack.callback(lambda: runner.run(self._agent.store.close()))
             while True:
                 try:
                     line = self._line("> ")
                 except KeyboardInterrupt:
                     if not self._by_hand:
-                        return INTERRUPTED
+                        return outcome.INTERRUPTED
                     self._say("\n(Ctrl-D or /exit leaves)")
                     continue
                 if line is None or line.strip() in ("/exit", "/quit"):
-                    return COMPLETED if self._by_hand else worst
+                    return outcome.COMPLETED if self._by_hand else worst
                 if line.strip().startswith("/"):
                     self._command(line.strip(), runner)
                 elif line.strip():
@@ -129,16 +146,16 @@ class Chat:
                 except KeyboardInterrupt:
                     self._remember(self._partial)
                     self._say("(stopped)")
-                    return INTERRUPTED
+                    return outcome.INTERRUPTED
                 except ConfigurationError as error:
                     self._say(f"ziggurat: {error}")
-                    return STOPPED
-                if not undecided(run) or not self._by_hand:
+                    return outcome.STOPPED
+                if not outcome.undecided(run) or not self._by_hand:
                     break
                 run_id, decisions = run.id, self._ask_decisions(run)
                 if decisions is None:
-                    tell_how_to_go_on(run_id, self._where, undecided(run))
-                    return INTERRUPTED
+                    outcome.tell_how_to_go_on(run_id, self._prepared.where, outcome.undecided(run))
+                    return outcome.INTERRUPTED
         return self._write_answer(run)
 
     async def _ask(
@@ -147,15 +164,17 @@ class Chat:
         listeners = [] if view is None else [view]
         try:
             if decisions is not None:
-                return await self._agent.resume(run_id, decisions, approvals=self._approvals, listeners=listeners)
+                return await self._agent.resume(
+                    run_id, decisions, approvals=self._prepared.approvals, listeners=listeners
+                )
             history = self._history if self._session is None else ()
             if self._session is not None:
                 await tell_if_busy(self._agent.store, self._session.id)
             return await self._agent.run(
                 question,
                 history=history,
-                approvals=self._approvals,
-                labels=self._labels,
+                approvals=self._prepared.approvals,
+                labels=self._prepared.labels,
                 listeners=listeners,
                 session=self._session,
             )
@@ -172,14 +191,14 @@ class Chat:
             return None
 
     def _write_answer(self, run: AgentRun) -> int:
-        code = code_of(run.stop)
+        code = outcome.code_of(run.stop)
         self._remember(run)
-        if code == COMPLETED:
-            write_answer(run, self._out, was_shown=self._whole)
+        if code == outcome.COMPLETED:
+            outcome.write_answer(run, self._out, was_shown=self._whole)
         else:
-            note(explain(self._agent, run))
+            note(outcome.explain(run))
         if run.pending:
-            tell_how_to_go_on(run.id, self._where, undecided(run))
+            outcome.tell_how_to_go_on(run.id, self._prepared.where, outcome.undecided(run))
         return code
 
     def _remember(self, run: AgentRun | None) -> None:

@@ -5,12 +5,12 @@ import json as text_of
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
-from functools import partial
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, STOPPED, SUSPENDED, code_of
-from ziggurat.cli.run import tell_how_to_go_on, write_answer
-from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
+import typer
+
+from ziggurat.cli import options, outcome
+from ziggurat.cli.store import find_run, opened, where_kept
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.entries import Ended
 from ziggurat.core.event import Event
@@ -25,7 +25,8 @@ from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.recorded_events import RecordedEvents, subscribe
-from ziggurat.runs.sending import post_cancel, post_messages, send
+from ziggurat.runs.sending import post_cancel, post_messages
+from ziggurat.runs.sending import send as send_event
 
 T = TypeVar("T")
 
@@ -34,33 +35,68 @@ def _with_run(run: str, store: str | None, work: Callable[[Store, LogInfo], Awai
     """Do something with a stored run; return its id and the result."""
 
     async def find_and_work() -> tuple[str, T]:
-        place = kept_store(store)
-        try:
+        async with opened(store) as place:
             info = await find_run(place, run)
             return info.id, await work(place, info)
-        finally:
-            await closed(place)
 
     return asyncio.run(find_and_work())
 
 
-def send_event(run: str, name: str, value: str | None, key: str | None, store: str | None) -> int:
-    """Send an event to a run; return the exit code."""
+def send(
+    run: options.Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the event.")],
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="Its value, as JSON or as text.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Send one event with this key, once.")] = None,
+    store: options.Store = None,
+) -> None:
+    """Send an event to a run that waits for it, or will; what does not fit is refused.
+
+    \b
+    Examples:
+      ziggurat send order-17 paid '{"total": 30}' --key payment-9
+    """
     content: object = value
     with suppress(ValueError):
         content = None if value is None else text_of.loads(value)
-    run_id, new = _with_run(run, store, lambda place, info: send(info.id, name, content, store=place, key=key))
+    run_id, new = _with_run(run, store, lambda place, info: send_event(info.id, name, content, store=place, key=key))
     write(f"{visible_line(run_id)}  {visible_line(name)} {'sent' if new else 'was sent before'}")
-    return COMPLETED
 
 
-def cancel_run(run: str, store: str | None, *, after_step: bool) -> int:
-    """Ask whoever drives a run to stop it; return the exit code."""
+def cancel(
+    run: options.Run,
+    after_step: Annotated[bool, typer.Option("--after-step", help="Let the current step finish.")] = False,
+    store: options.Store = None,
+) -> int:
+    """Stop a run that any process drives; it can be resumed.
+
+    One that nobody drives ends when a worker, recover or resume takes it. Exit code: 1 if the run has ended already,
+    else 0.
+
+    \b
+    Examples:
+      ziggurat cancel report-7
+      ziggurat cancel report-7 --after-step
+    """
     return _report(*_with_run(run, store, lambda place, info: post_cancel(runs_of(place), info.id, after_step)))
 
 
-def inject_message(run: str, text: str, store: str | None, *, redirect: bool) -> int:
-    """Give a run another message; return the exit code."""
+def inject(
+    run: options.Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the model, in quotes.")],
+    redirect: Annotated[
+        bool, typer.Option("--redirect", help="Abandon the current plan: its tool calls are cancelled.")
+    ] = False,
+    store: options.Store = None,
+) -> int:
+    """Give a run that any process drives another message, before its next model call.
+
+    Exit code: 1 if the run has ended already, else 0.
+
+    \b
+    Examples:
+      ziggurat inject report-7 "Mention the weather."
+      ziggurat inject report-7 --redirect "Write about Paris instead."
+    """
     verb: Literal["inject", "redirect"] = "redirect" if redirect else "inject"
     return _report(*_with_run(run, store, lambda place, info: post_messages(runs_of(place), info.id, verb, text)))
 
@@ -68,32 +104,42 @@ def inject_message(run: str, text: str, store: str | None, *, redirect: bool) ->
 def _report(run_id: str, sent: bool) -> int:
     if not sent:
         note(f"the run {visible_line(run_id)} has ended")
-        return STOPPED
+        return outcome.STOPPED
     write(f"{visible_line(run_id)}  sent")
-    return COMPLETED
+    return outcome.COMPLETED
 
 
-def attach_run(run: str, store: str | None, *, json: bool) -> int:
-    """Follow a run to its end, or until it waits; return the exit code."""
+def attach(run: options.Run, json: options.Json = False, store: options.Store = None) -> int:
+    """Follow a run that any process drives, until it ends or waits, and write its answer.
+
+    Pieces of replies come as the model writes them. Ctrl-C ends this command, not the run. The exit code is that of a
+    run of one's own.
+
+    \b
+    Examples:
+      ziggurat attach report-7
+      ziggurat attach report-7 --json --store sqlite:///agents.db
+    """
     whole = sys.stdout.isatty() and not json
     reader = _Reader(JsonLines(sys.stdout) if json else ConsoleView(None if whole else sys.stderr, text=whole))
     try:
-        run_id, where = _with_run(run, store, partial(reader.follow, option=store))
+        run_id, place = _with_run(run, store, reader.follow)
     except KeyboardInterrupt:
         note("no longer attached; the run goes on")
-        return INTERRUPTED
+        return outcome.INTERRUPTED
+    where = where_kept(place, None, store)
     ended = reader.run
     if ended is None:  # it waits
         items = [item for item in reader.pending if item.needs_decision]
         note(f"suspended: it waits {'; '.join(call_text(item.call) for item in items) or reader.pending[0].reason}")
-        tell_how_to_go_on(run_id, where, items)
-        return SUSPENDED
+        outcome.tell_how_to_go_on(run_id, where, items)
+        return outcome.SUSPENDED
     if not json:
-        write_answer(ended, sys.stdout, was_shown=whole and reader.shown)
-    code = code_of(ended.stop)
-    if code != COMPLETED:
+        outcome.write_answer(ended, sys.stdout, was_shown=whole and reader.shown)
+    code = outcome.code_of(ended.stop)
+    if code != outcome.COMPLETED:
         note(stop_text(ended.stop))
-        tell_how_to_go_on(run_id, where)
+        outcome.tell_how_to_go_on(run_id, where)
     return code
 
 
@@ -106,8 +152,8 @@ class _Reader:
         self.pending: tuple[PendingItem, ...] = ()
         self.shown = False
 
-    async def follow(self, store: Store, info: LogInfo, *, option: str | None) -> str | None:
-        """Follow a run to its end; return the options with which another command finds it."""
+    async def follow(self, store: Store, info: LogInfo) -> Store:
+        """Follow a run to its end; return its store."""
         path = escaped(info.agent)
         with self._view if isinstance(self._view, ConsoleView) else ExitStack():
             async for item in subscribe(runs_of(store), info.id, 0, RecordedEvents(info.id, path, None)):
@@ -115,8 +161,8 @@ class _Reader:
                     self._show(item.what, path)
                 elif isinstance(item.what, Ended) and isinstance(item.what.run, AgentRun):
                     self._show(AgentEnded(path, item.what.run), path)
-        self.pending = recorded_items(await record_in(store, info.id))
-        return where_kept(store, None, option)
+        self.pending = recorded_items(await runs_of(store).read(info.id))
+        return store
 
     def _show(self, event: Event, path: str) -> None:
         if isinstance(event, (Delta, ModelStarted)):

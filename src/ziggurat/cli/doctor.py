@@ -1,17 +1,20 @@
-"""``ziggurat doctor``: what is installed, what is missing, and how to get it."""
+"""``ziggurat doctor``: what is installed, what is missing, and how to get it. It works without the extra ``cli``."""
 
 import os
 import platform
 import re
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 
-from ziggurat.cli.providers import report_keys
-from ziggurat.cli.report import Report
 from ziggurat.cli.store import STORE
+from ziggurat.cli.terminal import write
+from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.address import without_secrets
+from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.real import FORBID_VARIABLE
-from ziggurat.models.selection import MODEL, SelectedModel, select_model
+from ziggurat.models.selection import EXAMPLES, MODEL, SelectedModel, select_model
+from ziggurat.observe.screen import Screen
 
 _SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -29,9 +32,48 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+class _Report:
+    """Write findings to standard output, with colours on a terminal; without them if the extra ``cli`` is missing."""
+
+    def __init__(self) -> None:
+        try:
+            self._screen: Screen | None = Screen(sys.stdout)
+        except MissingExtra:
+            self._screen = None
+
+    def _line(self, *pieces: tuple[str, str], indent: int = 0) -> None:
+        if self._screen is not None:
+            self._screen.line(*pieces, indent=indent)
+        else:
+            write(" " * indent + "".join(text for text, _ in pieces))
+
+    def title(self, text: str) -> None:
+        """Start a section."""
+        self._line((text, "bold"))
+
+    def fine(self, text: str) -> None:
+        """Report something that is in order."""
+        self._line(("✓ ", "green"), (text, ""), indent=2)
+
+    def missing(self, text: str, cure: str = "") -> None:
+        """Report a problem, and what fixes it."""
+        self._line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
+
+    def plain(self, text: str) -> None:
+        """Report something neutral."""
+        self._line(("· ", "dim"), (text, ""), indent=2)
+
+
 def doctor() -> int:
-    """Write a report on this installation; return 0 if ``ziggurat run`` finds a model, else 1."""
-    report = Report()
+    """Report what is installed, what is missing, and how to install it.
+
+    Exit code: 0 if a model is found that can run, else 1. API keys are reported as set or not set, never shown.
+
+    \b
+    Example:
+      ziggurat doctor
+    """
+    report = _Report()
     report.title("Python")
     report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
     report.plain(sys.executable)
@@ -39,7 +81,7 @@ def doctor() -> int:
     report.plain(f"ziggurat {version_text()}")
     extras = _extras()
     complete = _report_extras(report, extras)
-    report_keys(report)
+    _report_keys(report)
     selected = _report_selected(report)
     report.title("Settings")
     for name in _SETTINGS:
@@ -53,7 +95,7 @@ def doctor() -> int:
     return 0 if ready else 1
 
 
-def _report_selected(report: Report) -> SelectedModel:
+def _report_selected(report: _Report) -> SelectedModel:
     report.title("Model that is used where none is named")
     selected = select_model()
     report.fine(f"{selected.name}: {selected.why}")
@@ -74,7 +116,7 @@ def _extras() -> dict[str, list[str]]:
     return extras
 
 
-def _report_extras(report: Report, extras: dict[str, list[str]]) -> set[str]:
+def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
     """Write what is installed; return the extras that are complete."""
     complete: set[str] = set()
     for extra, names in extras.items():
@@ -89,3 +131,35 @@ def _report_extras(report: Report, extras: dict[str, list[str]]) -> set[str]:
             complete.add(extra)
             report.fine(f"{label}{there}")
     return complete
+
+
+def _report_keys(report: _Report) -> None:
+    """Write for every provider whether its key is set, and which variables replace provider URLs."""
+    report.title("Providers (keys are never shown)")
+    users: dict[str, list[str]] = {}
+    for dialect in DIALECTS.values():
+        users.setdefault(key_state(dialect), []).append(dialect.name)
+    for state, names in users.items():
+        report.plain(f"{', '.join(names)}: {state}")
+    bases = {name for dialect in DIALECTS.values() for name in dialect.base_variables if _is_set((name,))}
+    for name in sorted(bases):
+        report.plain(f"{name}: set, replaces the provider's address")
+
+
+def example(provider: str) -> str:
+    """Return an example model name of a provider, such as ``openai:gpt-5-mini``."""
+    return f"{provider}:{EXAMPLES.get(provider, 'NAME')}"
+
+
+def _is_set(variables: Sequence[str]) -> str | None:
+    """Return the first environment variable that is not empty, or None."""
+    return next((name for name in variables if os.environ.get(name, "").strip()), None)
+
+
+def key_state(dialect: Dialect) -> str:
+    """Return which variable holds a provider's key, or should hold it; never the key itself."""
+    variable = _is_set(dialect.key_variables)
+    if variable is not None:
+        return f"{variable}: set"
+    lack = "not set" if dialect.key_needed else "not set, none is needed"
+    return f"{' or '.join(dialect.key_variables)}: {lack}"

@@ -2,17 +2,42 @@
 
 import sys
 from importlib.util import find_spec
+from typing import Annotated
 
-from ziggurat.cli.providers import example, key_state
+import typer
+
+from ziggurat.cli.doctor import example, key_state
 from ziggurat.cli.terminal import note, write
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, pinned
 from ziggurat.models.local.install import install, remove
 from ziggurat.models.resolving import PROVIDERS
 
+models = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-def list_models() -> int:
-    """Write an example model name for each provider, and what it still needs."""
+
+@models.callback()
+def _models() -> None:
+    """List models, install those of the catalogue, and remove them.
+
+    \b
+    Examples:
+      ziggurat models list
+      ziggurat models install coder
+      ziggurat models remove coder
+    """
+
+
+@models.command("list")
+def _list() -> None:
+    """List the forms of model names, and what each provider needs.
+
+    API keys are shown by their environment variables, never by their values.
+
+    \b
+    Example:
+      ziggurat models list
+    """
     names = {"local": "the embedded demo model: first runs and tests; needs no installation"}
     names |= {f"local:{name}": _described(model) for name, model in CATALOGUE.items()}
     names["local:/path/to/model.gguf"] = "any GGUF file"
@@ -23,7 +48,6 @@ def list_models() -> int:
     width = max(map(len, names)) + 2
     for form, what in names.items():
         write(f"{form:<{width}}{what}".rstrip())
-    return 0
 
 
 def _described(model: PinnedModel) -> str:
@@ -33,8 +57,20 @@ def _described(model: PinnedModel) -> str:
     return f"{model.title}, {model.size / 1e6:.0f} MB, {model.licence}; for {model.good_for} ({state})"
 
 
-def install_model(name: str) -> int:
-    """Install a model of the catalogue; write its path, and on standard error what else it needs."""
+@models.command("install")
+def _install(
+    name: Annotated[str, typer.Argument(help="Its name in the catalogue: coder (1.1 GB) or smollm (98 MB).")],
+) -> None:
+    """Download a model of the catalogue, and verify it.
+
+    It is downloaded once and stored in the cache: $ZIGGURAT_CACHE, else ~/.cache/ziggurat. An interrupted download is
+    continued by the same command. The file's path is written to standard output.
+
+    \b
+    Examples:
+      ziggurat models install coder && ziggurat run --model local:coder "What is 12 * (7 + 5)?"
+      ZIGGURAT_CACHE=/data/models ziggurat models install coder
+    """
     model = pinned(name)
     there = model.damage() is None
     if not there:
@@ -45,10 +81,16 @@ def install_model(name: str) -> int:
     write(str(path))
     if find_spec("xllamacpp") is None:
         note("to run it you also need: pip install 'ziggurat[local]'")
-    return 0
 
 
-def remove_model(name: str) -> int:
-    """Delete a model of the catalogue, and what an interrupted installation of it left."""
+@models.command("remove")
+def _remove(
+    name: Annotated[str, typer.Argument(help="Its name in the catalogue, as listed by: ziggurat models list.")],
+) -> None:
+    """Delete a model of the catalogue from the cache, and what an interrupted installation of it left.
+
+    \b
+    Example:
+      ziggurat models remove coder
+    """
     write("removed" if remove(name) else "not installed", sys.stderr)
-    return 0

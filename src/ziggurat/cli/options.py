@@ -1,4 +1,4 @@
-"""Options shared by several commands."""
+"""Arguments and options shared by several commands."""
 
 from typing import Annotated
 
@@ -61,3 +61,13 @@ Session = Annotated[
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or a unique prefix of it.")]
 Json = Annotated[bool, typer.Option("--json", help="Write events to standard output, one per line.")]
+JsonRows = Annotated[bool, typer.Option("--json", help="Write one JSON object per line.")]
+Named = Annotated[str, typer.Argument(metavar="FILE.PY:NAME", help="The agent, as file.py:name or module:name.")]
+AgentName = Annotated[str | None, typer.Option("--agent", "-a", metavar="NAME", help="Only runs of this agent.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME=VALUE", help="Only runs with this label; several must all fit."),
+]
+Attempts = Annotated[
+    int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
+]

@@ -1,35 +1,36 @@
-"""``ziggurat runs``, ``export``, ``accept-loss`` and ``vacuum``: list stored runs, export, repair and remove them."""
+"""``ziggurat runs``, ``pending``, ``accept-loss`` and ``vacuum``: list, repair and remove stored runs."""
 
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
-from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
 
+import typer
 from msgspec import Struct
 
-from ziggurat.cli.exit_codes import COMPLETED
-from ziggurat.cli.store import closed, find_run, kept_store, labels_from, record_in
+from ziggurat.cli import options
+from ziggurat.cli.store import find_run, labels_from, opened
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
-from ziggurat.core.loss import accept_loss
+from ziggurat.core.loss import accept_loss as accept_loss_of
 from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.core.stored_rows import lines_of
+from ziggurat.core.stored_rows import lines_of, read_record
 from ziggurat.core.visible import visible_line
-from ziggurat.databases.files import write_private_text
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.formatting import duration, plural, shortened
+from ziggurat.messages.agent import AgentRequest, PendingItem
+from ziggurat.messages.formatting import call_text, duration, plural, shortened
+from ziggurat.stores.pending import pending_items
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _STATUSES: tuple[str, ...] = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
+_WIDEST = 60
+"""Characters to which a column of a list is padded, so that one long id does not make all lines long."""
 
 
 class _ListedRun(Struct):
@@ -46,6 +47,60 @@ class _ListedRun(Struct):
     labels: dict[str, object] = {}
 
 
+def runs(
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="Only this: running, suspended, completed ...")
+    ] = None,
+    agent: options.AgentName = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Only runs changed since: 90m, 12h, 7d, or a date.")
+    ] = None,
+    label: options.Labels = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number.")] = 20,
+    json: options.JsonRows = False,
+    store: options.Store = None,
+) -> None:
+    """List the stored runs, the latest first.
+
+    \b
+    Examples:
+      ziggurat runs
+      ziggurat runs --status suspended --since 7d
+      ziggurat runs --label team=blue
+      ziggurat runs --json --limit 100 | jq -r .id
+    """
+    chosen = None if status is None else _status(status)
+    after = None if since is None else time.time() - seconds_of(since, "--since")
+    found = asyncio.run(_list(store, chosen, agent, after, labels_from(label), limit))
+    if json:
+        for run in found:
+            write_json(encode(run))
+    elif found:
+        _write_table(found)
+    else:
+        note("there is no such run")
+
+
+def _write_table(runs: list[_ListedRun]) -> None:
+    rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
+    now = time.time()
+    for run, row in zip(runs, rows, strict=True):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        age = f"{duration(max(0.0, now - run.updated))} ago"
+        write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}")
+
+
+def _status(name: str) -> str:
+    """Return the status with this name, ignoring case."""
+    statuses = {each.lower(): each for each in _STATUSES}
+    if name.lower() in statuses:
+        return statuses[name.lower()]
+    near = get_close_matches(name.lower(), statuses, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigurationError(f"--status {name}: {hint}known are {', '.join(statuses)}")
+
+
 def seconds_of(text: str, option: str) -> float:
     """Return the seconds of a span such as ``90m`` or ``2d``, or the seconds since a date."""
     span = _SPAN.fullmatch(text.strip())
@@ -59,65 +114,17 @@ def seconds_of(text: str, option: str) -> float:
         ) from error
 
 
-def list_runs(
-    store: str | None,
-    *,
-    status: str | None,
-    agent: str | None,
-    since: str | None,
-    labels: Sequence[str] | None,
-    limit: int,
-    json: bool,
-) -> int:
-    """Write a list of the stored runs, the latest first; return the exit code."""
-    chosen = None if status is None else _status(status)
-    after = None if since is None else time.time() - seconds_of(since, "--since")
-    runs = asyncio.run(_list(store, chosen, agent, after, labels_from(labels), limit))
-    if json:
-        for run in runs:
-            write_json(encode(run))
-        return COMPLETED
-    if not runs:
-        note("there is no such run")
-        return COMPLETED
-    rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
-    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
-    now = time.time()
-    for run, row in zip(runs, rows, strict=True):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        age = f"{duration(max(0.0, now - run.updated))} ago"
-        write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}")
-    return COMPLETED
-
-
-_WIDEST = 60
-"""Characters to which a column of a list is padded, so that one long id does not make all lines long."""
-
-
-def _status(name: str) -> str:
-    """Return the status with this name, ignoring case."""
-    statuses = {each.lower(): each for each in _STATUSES}
-    if name.lower() in statuses:
-        return statuses[name.lower()]
-    near = get_close_matches(name.lower(), statuses, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise ConfigurationError(f"--status {name}: {hint}known are {', '.join(statuses)}")
-
-
 async def _list(
     store: str | None,
     status: str | None,
     agent: str | None,
     after: float | None,
-    labels: Mapping[str, object],
+    labels: dict[str, object],
     limit: int,
 ) -> list[_ListedRun]:
-    place = kept_store(store)
-    try:
+    async with opened(store) as place:
         infos = await place.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
         return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
-    finally:
-        await place.close()
 
 
 async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
@@ -134,62 +141,110 @@ async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
     return _ListedRun(info.id, info.status, info.agent, info.count, *times, question, origin, info.labels)
 
 
-def export_run(run: str, store: str | None, *, pytest: bool, agent: str | None, file: Path | None) -> int:
-    """Write a run as JSON lines, or as a test; return the exit code."""
-    text = asyncio.run(_export(run, store, pytest, agent))
-    if file is None:
-        write(text) if pytest else write_json(text)
-        return COMPLETED
-    try:
-        write_private_text(file, text)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
-    note(f"wrote {file}")
-    return COMPLETED
+def pending(
+    agent: options.AgentName = None,
+    label: options.Labels = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number of runs.")] = 100,
+    json: options.JsonRows = False,
+    store: options.Store = None,
+) -> None:
+    """List the calls that wait for a decision, those of the latest run first.
+
+    Each line has the run, the id of the call, and the call. Only records are read; the agents are not needed.
+
+    \b
+    Examples:
+      ziggurat pending
+      ziggurat pending --agent desk --store sqlite:///agents.db
+      ziggurat pending --json | jq -r .run
+    """
+    waiting = asyncio.run(_pending(store, agent, labels_from(label), limit))
+    if not waiting and not json:
+        note("nothing waits for a decision")
+    for run_id, items in waiting.items():
+        for item in items:
+            if json:
+                write_json(encode(_as_json(run_id, item)))
+            else:
+                write(_line(run_id, item))
 
 
-async def _export(run: str, store: str | None, pytest: bool, agent: str | None) -> str:
-    place = kept_store(store)
-    try:
-        info = await find_run(place, run)
-        journal = await record_in(place, info.id)
-    finally:
-        await closed(place)
-    if not pytest:
-        return journal.dump().decode()
-    from ziggurat.cli.pytest_file import as_test
-
-    return as_test(info, journal, agent)
+async def _pending(
+    store: str | None, agent: str | None, labels: dict[str, object], limit: int
+) -> dict[str, tuple[PendingItem, ...]]:
+    async with opened(store) as place:
+        infos = await place.logs("run:", agent=agent, status=stops.Suspended.__name__, labels=labels, limit=limit)
+        return await pending_items(infos, lambda run_id: read_record(place, run_id))
 
 
-def accept_loss_of(name: str, store: str | None, *, session: bool) -> int:
-    """Accept that the end of a run, or a whole session, is lost; return the exit code."""
+def _as_json(run_id: str, item: PendingItem) -> dict[str, object]:
+    fields = {name: getattr(item, name) for name in ("id", "path", "stage", "reason", "until", "interrupted")}
+    return {"run": run_id, **fields, "tool": item.call.name, "arguments": item.call.arguments}
+
+
+def _line(run_id: str, item: PendingItem) -> str:
+    cells = [visible_line(run_id), visible_line(item.id), call_text(item.call)]
+    if not item.needs_decision:
+        return "  ".join([*cells[:2], f"waits {visible_line(item.reason)}", *_until(item)])
+    if item.reason:
+        cells.append(visible_line(item.reason))
+    if item.interrupted:
+        cells.append("(interrupted: it may have taken effect)")
+    return "  ".join([*cells, *_until(item)])
+
+
+def _until(item: PendingItem) -> list[str]:
+    """Return until when it waits, in brackets; nothing for a timer, whose reason has it, and for what never ends."""
+    if item.until is None or item.stage == "timer":
+        return []
+    return [f"(until {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC)"]
+
+
+def accept_loss(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id; with --session, the session's.")],
+    session: Annotated[bool, typer.Option("--session", help="RUN is a session.")] = False,
+    store: options.Store = None,
+) -> None:
+    """Accept that the last entries of a damaged run are lost, so that it can be continued without them.
+
+    Restore a backup instead if there is one: calls whose entries are lost are made again, also those of tools that must
+    run at most once. The acceptance is recorded in the run. If nothing is left of it, its id becomes free.
+
+    \b
+    Examples:
+      ziggurat accept-loss r-17 --store sqlite:///agents.db
+      ziggurat accept-loss --session alice
+    """
 
     async def accepted() -> range:
-        place = kept_store(store)
-        try:
-            log = session_log(name) if session else run_log(name)
+        async with opened(store) as place:
+            log = session_log(run) if session else run_log(run)
             if not session and await acknowledged_in(place, log) is None:
-                log = (await find_run(place, name)).log
-            return await accept_loss(place, log)
-        finally:
-            await closed(place)
+                log = (await find_run(place, run)).log
+            return await accept_loss_of(place, log)
 
     lost = asyncio.run(accepted())
     outcome = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
-    write(f"{visible_line(name)}: {outcome}")
-    return COMPLETED
+    write(f"{visible_line(run)}: {outcome}")
 
 
-def vacuum_runs(store: str | None, *, older: str, unfinished: bool) -> int:
-    """Remove runs that have not changed for some time; return the exit code."""
+def vacuum(
+    older: Annotated[
+        str, typer.Option("--older-than", metavar="SPAN", help="Runs that have not changed for this long.")
+    ] = "30d",
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that could be continued.")] = False,
+    store: options.Store = None,
+) -> None:
+    """Remove old runs, and free their disk space.
+
+    \b
+    Examples:
+      ziggurat vacuum
+      ziggurat vacuum --older-than 12h --unfinished
+    """
 
     async def removed() -> int:
-        place = kept_store(store)
-        try:
+        async with opened(store) as place:
             return await place.vacuum(time.time() - seconds_of(older, "--older-than"), unfinished=unfinished)
-        finally:
-            await place.close()
 
     write(f"{plural(asyncio.run(removed()), 'run')} removed")
-    return COMPLETED

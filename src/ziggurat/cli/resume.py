@@ -1,88 +1,123 @@
-"""What needs the agent of a stored run: ``resume``, ``approve``, ``replay``, ``fork`` and ``show --as diagram``.
-
-They build it again from the options of the command that has started the run, or take the one that is named.
-"""
+"""``ziggurat resume``, ``approve``, ``replay`` and ``fork``: what needs the agent of a stored run."""
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, Literal
 
+import typer
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.agent_options import AgentOptions, labels_of, options_for
-from ziggurat.cli.approve import NO, approving, ask_answer, by_hand
-from ziggurat.cli.build import agent_of
-from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
-from ziggurat.cli.run import OutputOptions, show_run, write_answer
-from ziggurat.cli.store import closed, find_run, kept_store, record_in, where_kept
+from ziggurat.cli import options
+from ziggurat.cli.agents import AgentOptions, StoredRun, labels_of, rebuild
+from ziggurat.cli.approve import NO, ask_answer, by_hand
+from ziggurat.cli.outcome import INTERRUPTED, write_answer
+from ziggurat.cli.run import OutputOptions, show_run
+from ziggurat.cli.store import where_kept
 from ziggurat.cli.terminal import note, read_line, shell_word, write
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import Store
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, stage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.pending import recorded_item
-from ziggurat.runs.options import Live
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.fork_effects import Effects
 
 
-def _rebuild(run: str, overrides: AgentOptions, store: str | None) -> tuple[str, Runnable, LocalJournal, AgentOptions]:
-    """Find a run and build its agent again."""
-
-    async def read(place: Store, *, keep: bool) -> tuple[str, LocalJournal]:
-        try:
-            info = await find_run(place, run)
-            record = info.id, await record_in(place, info.id)
-        except BaseException:
-            await closed(place)
-            raise
-        if not keep:
-            await closed(place)
-        return record
-
-    if overrides.agent is not None and store is None:  # the agent may have a store of its own; it stays open
-        agent = agent_of(overrides, store)
-        run_id, journal = asyncio.run(read(agent.store, keep=True))
-        return run_id, agent, journal, overrides
-    run_id, journal = asyncio.run(read(kept_store(store), keep=False))
-    options = options_for(run_id, journal, overrides)
-    return run_id, agent_of(options, store), journal, options
-
-
-def resume_run(run: str, overrides: AgentOptions, store: str | None, output: OutputOptions, *, strict: bool) -> int:
-    """Continue a run; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, overrides, store)
-    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
-    return _continue(agent, run_id, {}, approving(options.approve), output, strict=strict)
-
-
-def _continue(
-    agent: Runnable,
-    run_id: str,
-    decisions: Mapping[str, Decision],
-    approvals: Approvals | None,
-    output: OutputOptions,
-    *,
-    strict: bool = False,
+def resume(
+    run: options.Run,
+    agent: options.Agent = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to continue if the agent differs from the recorded one.")
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    store: options.Store = None,
 ) -> int:
+    """Continue a run that is suspended, was interrupted, or failed.
+
+    Its agent is built again from the options of the original command; for a run started by a program, name the agent
+    with --agent. If calls wait for decisions you are asked; without a terminal, use approve.
+
+    \b
+    Examples:
+      ziggurat resume 3f2a
+      ziggurat resume r-17 --agent desk.py:agent
+    """
+    found = rebuild(run, AgentOptions(agent=agent), store)
+    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    return _go_on(found, {}, output, strict=strict)
+
+
+def _go_on(found: StoredRun, decisions: dict[str, Decision], output: OutputOptions, *, strict: bool = False) -> int:
+    approvals = found.options.approvals
+
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.resume(run_id, decisions, strict=strict, approvals=approvals, listeners=listeners)
+        return found.agent.resume(found.id, decisions, strict=strict, approvals=approvals, listeners=listeners)
 
-    return show_run(agent, begin, output, approvals, run_id)
+    return show_run(found.agent, begin, output, approvals, found.id)
 
 
-class DecisionOptions(Struct, frozen=True):
+def approve(
+    run: options.Run,
+    item: Annotated[
+        str | None, typer.Argument(metavar="[ITEM]", help="The id of the call; needed if several wait.")
+    ] = None,
+    deny: Annotated[
+        str | None, typer.Option("--deny", metavar="REASON", help="Deny it; the model gets the reason.")
+    ] = None,
+    modify: Annotated[
+        str | None, typer.Option("--modify", metavar="JSON", help="Approve it with these arguments instead of its own.")
+    ] = None,
+    happened: Annotated[
+        str | None,
+        typer.Option(
+            "--happened", metavar="RESULT", help="It was interrupted but took effect; RESULT is passed to the model."
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--did-not-happen", help="It was interrupted and took no effect: run it now.")
+    ] = False,
+    agent: options.Agent = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    store: options.Store = None,
+) -> int:
+    """Decide on a call that waits, and continue its run.
+
+    ITEM may be left out if only one call waits; if several do, they are listed. The run is suspended again, with exit
+    code 3, while others wait.
+
+    A call that must run at most once and was interrupted may have taken effect or not: find out, and pass --happened or
+    --did-not-happen, or --deny to leave it open.
+
+    \b
+    Examples:
+      ziggurat approve 3f2a
+      ziggurat approve 3f2a 91bc --deny "not today"
+      ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
+      ziggurat approve 3f2a --happened "paid, receipt 17"
+    """
+    choice = _DecisionOptions(deny, modify, happened, again)
+    if len(ways := choice.options()) > 1:
+        raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
+    found = rebuild(run, AgentOptions(agent=agent), store)
+    undecided = [each for each in found.journal.pending() if recorded_item(each, None).needs_decision]
+    waiting = _select(undecided, found.id, item)
+    record = found.journal.find(waiting.path)
+    if stage_of(waiting.path) == "question" and deny is None:
+        decision = _answer(waiting, found.id)
+    else:
+        decision = _decision(choice, waiting, found.id, started=record is not None and record.intent is not None)
+    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    return _go_on(found, {waiting.id: decision}, output)
+
+
+class _DecisionOptions(Struct, frozen=True):
     """The decision given by options; approval if there are none."""
 
     deny: str | None = None
@@ -97,30 +132,6 @@ class DecisionOptions(Struct, frozen=True):
         return [*ways, "--did-not-happen"] if self.again else ways
 
 
-def approve_run(
-    run: str,
-    item: str | None,
-    overrides: AgentOptions,
-    store: str | None,
-    output: OutputOptions,
-    choice: DecisionOptions,
-) -> int:
-    """Decide on a pending call, and continue its run; return the exit code."""
-    if len(ways := choice.options()) > 1:
-        raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
-    run_id, agent, journal, options = _rebuild(run, overrides, store)
-    undecided = [each for each in journal.pending() if recorded_item(each, None).needs_decision]
-    waiting = _select(undecided, run_id, item)
-    record = journal.find(waiting.path)
-    started = record is not None and record.intent is not None
-    if stage_of(waiting.path) == "question" and choice.deny is None:
-        decision = _answer(waiting, run_id)
-    else:
-        decision = _decision(choice, waiting, run_id, started=started)
-    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
-    return _continue(agent, run_id, {waiting.id: decision}, approving(options.approve), output)
-
-
 def _answer(waiting: Pending, run_id: str) -> Decision:
     """Return what the person at the terminal answers to a question."""
     item = recorded_item(waiting, None)
@@ -132,7 +143,7 @@ def _answer(waiting: Pending, run_id: str) -> Decision:
     return ask_answer(item, read_line, write)
 
 
-def _decision(choice: DecisionOptions, waiting: Pending, run_id: str, *, started: bool) -> Decision:
+def _decision(choice: _DecisionOptions, waiting: Pending, run_id: str, *, started: bool) -> Decision:
     """Return the options as a decision that is valid for the call."""
     name = visible_line(waiting.name)
     if choice.deny is not None:
@@ -176,57 +187,79 @@ def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
     )
 
 
-def replay_run(run: str, overrides: AgentOptions, store: str | None, *, live: Live) -> int:
-    """Replay a run, and report whether it matches its record; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, overrides, store)
+def replay(
+    run: options.Run,
+    live: Annotated[
+        Literal["nothing", "tools", "models"],
+        typer.Option("--live", help="What is called again; everything else is answered from the record."),
+    ] = "nothing",
+    agent: options.Agent = None,
+    store: options.Store = None,
+) -> None:
+    """Replay a run from its record, without calling anything.
+
+    Exit code: 0 if the agent still behaves as recorded, else 1 with the first difference.
+
+    \b
+    Examples:
+      ziggurat replay 3f2a
+      ziggurat replay r-17 --agent desk.py:agent --live tools
+    """
+    found = rebuild(run, AgentOptions(agent=agent), store)
 
     async def replayed() -> AgentRun:
         try:
-            return await agent.replay(run_id, live=live, approvals=approving(options.approve))
+            return await found.agent.replay(found.id, live=live, approvals=found.options.approvals)
         finally:
-            await closed(agent.store)
+            await found.agent.store.close()
 
     went = asyncio.run(replayed())
     write_answer(went, sys.stdout)
     called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
     note(f"{plural(went.steps, 'step')} as on record; {called[live]}")
-    return COMPLETED
 
 
-def draw_run(run: str, overrides: AgentOptions, store: str | None, *, as_picture: bool) -> int:
-    """Write what the agent of a run is made of, marked with how far the run has come; return the exit code."""
-    run_id, agent, _, _ = _rebuild(run, overrides, store)
-
-    async def standing() -> str:
-        try:
-            diagram = await agent.standing(run_id)
-            return diagram.svg() if as_picture else diagram.mermaid()
-        finally:
-            await closed(agent.store)
-
-    write(asyncio.run(standing()).rstrip("\n"))
-    return COMPLETED
-
-
-def fork_run(
-    run: str,
-    step: int,
-    prompt: str | None,
-    overrides: AgentOptions,
-    store: str | None,
-    output: OutputOptions,
-    *,
-    effects: Effects,
+def fork(
+    run: options.Run,
+    at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step to run again.")],
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Another model.")] = None,
+    tool: Annotated[
+        list[str] | None, typer.Option("--tool", "-t", metavar="MODULE:FUNCTION", help="Other tools. May be repeated.")
+    ] = None,
+    instructions: options.Instructions = None,
+    agent: options.Agent = None,
+    effects: Annotated[
+        Literal["refuse", "recorded", "live"],
+        typer.Option("--effects", help="What to do with calls of tools with side effects."),
+    ] = "refuse",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    store: options.Store = None,
 ) -> int:
-    """Start a new run from a step of a run; return the exit code."""
-    run_id, agent, _, options = _rebuild(run, overrides, store)
-    forked = new_id()
-    approvals, labels = approving(options.approve), labels_of(options)
+    """Start a new run from a step of a stored run.
+
+    The steps before it are reused and cost nothing, and the original run stays unchanged. Tools with side effects are
+    refused, unless --effects says otherwise.
+
+    \b
+    Examples:
+      ziggurat fork 3f2a --at 2 --model openai:gpt-5-mini
+      ziggurat fork 3f2a --at 1 --prompt "What is 13 * 12?"
+      ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
+    """
+    found = rebuild(run, AgentOptions(model, tuple(tool or ()), agent, instructions), store)
+    forked, approvals, labels = new_id(), found.options.approvals, labels_of(found.options)
 
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-        return agent.fork(
-            run_id,
-            step,
+        return found.agent.fork(
+            found.id,
+            at,
             prompt,
             effects=effects,
             new_id=forked,
@@ -235,8 +268,8 @@ def fork_run(
             listeners=listeners,
         )
 
-    output = replace(output, where=where_kept(agent.store, overrides.agent, store))
-    code = show_run(agent, begin, output, approvals, forked)
+    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    code = show_run(found.agent, begin, output, approvals, forked)
     if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
         note(f"this is the run {forked}")
     return code

@@ -2,27 +2,28 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, redirect_stdout
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
+import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli.approve import ask_decisions, by_hand, undecided
-from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED, code_of
-from ziggurat.cli.store import closed, is_kept, tell_if_busy
-from ziggurat.cli.terminal import note, read_line, shell_word, write, write_json
+from ziggurat.cli import options
+from ziggurat.cli.agents import AgentOptions, prepare
+from ziggurat.cli.approve import ask_decisions, by_hand
+from ziggurat.cli.outcome import COMPLETED, code_of, report_interrupted, report_unfinished, undecided, write_outcome
+from ziggurat.cli.store import is_kept, tell_if_busy
+from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.clock import new_id
-from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.path import escaped
-from ziggurat.core.store import UNFINISHED
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.events import AgentEnded
-from ziggurat.messages.formatting import call_text, plural, stop_text
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.drive import partial_of
@@ -30,7 +31,7 @@ from ziggurat.tools.approval import Approvals
 
 
 class OutputOptions(Struct, frozen=True):
-    """What to write where."""
+    """What to write; `where` are the options with which another command finds the run."""
 
     json: bool = False
     quiet: bool = False
@@ -41,25 +42,86 @@ Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
 """Starts or continues a run with the given listeners."""
 
 
-def run_question(
-    agent: Runnable,
-    question: str,
-    output: OutputOptions,
-    approvals: Approvals | None = None,
-    labels: Mapping[str, object] | None = None,
-    session: str | None = None,
+def run(
+    question: Annotated[
+        str | None, typer.Argument(help="The question, in quotes; - or nothing on a pipe reads standard input.")
+    ] = None,
+    model: options.Model = None,
+    tool: options.Tools = None,
+    agent: options.Agent = None,
+    instructions: options.Instructions = None,
+    max_steps: options.Steps = None,
+    timeout: options.Timeout = None,
+    approve: options.Approve = None,
+    session: options.Session = None,
+    memory: options.Memory = None,
+    store: options.Store = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
+    ] = False,
+    quiet: options.Quiet = False,
 ) -> int:
-    """Ask an agent, in a stored session if one is named, and write its answer; return the exit code."""
-    run_id = new_id()
+    """Ask one question and show how it is answered.
+
+    On a terminal all events are shown live. On a pipe only the answer goes to standard output, and the view of steps
+    and tools to standard error. If a tool needs approval you are asked; without a terminal the run is suspended with
+    exit code 3, and the last line says how to continue it. Runs are stored: ziggurat runs lists them.
+
+    \b
+    Examples:
+      ziggurat run "What is 12 * (7 + 5)?"
+      ziggurat run --tool weather:forecast --tool calculator "Rain in Paris?"
+      ziggurat run --agent desk.py:agent --json "Refund order 881" | jq .event
+      echo "What time is it?" | ziggurat run --quiet
+      ziggurat run --model local:/models/qwen.gguf --timeout 60 "Who are you?"
+      ziggurat run --model openai:gpt-5-mini "Who are you?"
+      ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
+      ziggurat run --memory me "Remember that I am allergic to nuts."
+    """
+    chosen = AgentOptions(
+        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+    )
+    prompt = _question(question)
+    prepared = prepare(chosen, session, store, quiet=quiet)
+    runnable, run_id = prepared.agent, new_id()
 
     async def begin(listeners: Sequence[Listener]) -> AgentRun:
         if session is not None:
-            await tell_if_busy(agent.store, session)
-        return await agent.run(
-            question, approvals=approvals, labels=labels, listeners=listeners, run_id=run_id, session=session
+            await tell_if_busy(runnable.store, session)
+        return await runnable.run(
+            prompt,
+            approvals=prepared.approvals,
+            labels=prepared.labels,
+            listeners=listeners,
+            run_id=run_id,
+            session=session,
         )
 
-    return show_run(agent, begin, output, approvals, run_id)
+    return show_run(runnable, begin, OutputOptions(json, quiet, prepared.where), prepared.approvals, run_id)
+
+
+_HOW = 'ask one, as in: ziggurat run "What is 12 * (7 + 5)?"'
+
+
+def _question(argument: str | None) -> str:
+    """Return the question; ``-``, or no argument on a pipe, reads standard input."""
+    if argument is None and sys.stdin.isatty():
+        raise ConfigurationError(f"there is no question; {_HOW}")
+    if argument is None or argument == "-":
+        try:
+            question = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"standard input is not text in {error.encoding}: {error.reason}") from error
+        source = "standard input"
+    else:
+        question, source = argument, "the question"
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(f"{source} holds bytes that are not text (at character {error.start + 1})") from error
+    if not question.strip():
+        raise ConfigurationError(f"{source} is empty; {_HOW}")
+    return question.strip() if source == "standard input" else question
 
 
 def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Approvals | None, run_id: str) -> int:
@@ -77,8 +139,8 @@ def show_run(agent: Runnable, begin: Begin, output: OutputOptions, approvals: Ap
         run = _by_hand(agent, begin, view, approvals, run_id)
         if isinstance(run, bool):
             stack.close()
-            return _report_interrupted(run_id, output.where if run else None)
-    return _finish(agent, run, out, output.where, was_shown=whole)
+            return report_interrupted(run_id, output.where if run else None)
+    return write_outcome(run, out, output.where, was_shown=whole)
 
 
 def _by_hand(
@@ -87,7 +149,7 @@ def _by_hand(
     """Run to the end, asking for pending decisions if there is a person to ask."""
     listeners: list[Listener] = [] if view is None else [view]
     with asyncio.Runner() as runner, ExitStack() as stack:
-        stack.callback(lambda: runner.run(closed(agent.store)))
+        stack.callback(lambda: runner.run(agent.store.close()))
         try:
             with view or ExitStack():
                 run = runner.run(begin(listeners))
@@ -98,92 +160,6 @@ def _by_hand(
         except KeyboardInterrupt:
             return runner.run(is_kept(agent.store, run_id))
     return run
-
-
-def _report_interrupted(run_id: str, where: str | None) -> int:
-    """Report that a run was interrupted, and how to continue it if it is stored."""
-    note("interrupted")
-    tell_how_to_go_on(run_id, where)
-    return INTERRUPTED
-
-
-def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
-    """Write the command that continues a stored run."""
-    if where is None:
-        return
-    how = f"ziggurat resume {shell_word(run_id)}{where}"
-    if pending:
-        which = f" {shell_word(pending[0].id)}" if len(pending) > 1 else ""
-        ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
-        how = f"ziggurat approve {shell_word(run_id)}{which}{where} {ways}"
-    note(f"to continue it: {how}")
-
-
-def _finish(agent: Runnable, run: AgentRun, out: TextIO, where: str | None, *, was_shown: bool) -> int:
-    """Write the answer, unless it was shown live, or why there is none."""
-    code = code_of(run.stop)
-    if code == COMPLETED:
-        if not write_answer(run, out, was_shown=was_shown) and isinstance(run.stop, stops.Completed):
-            note("the model's answer is empty")
-    else:
-        if isinstance(run.stop, stops.Incomplete):
-            write_answer(run, out, was_shown=was_shown)
-        _report_unfinished(agent, run, where)
-    return code
-
-
-def _report_unfinished(agent: Runnable, run: AgentRun, where: str | None) -> None:
-    """Report why there is no answer, and what to do."""
-    if undecided(run):
-        note("nobody could be asked: decisions are made on a terminal, without --json")
-    note(explain(agent, run))
-    if stops.status_of(run.stop) in UNFINISHED:
-        tell_how_to_go_on(run.id, where, undecided(run))
-
-
-def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
-    """Write the answer as text, an output of another type as JSON; return False if it is empty."""
-    if run.output is None or isinstance(run.output, str):
-        text = run.output or run.text
-        if text and not was_shown:
-            write(text, out)
-        return bool(text)
-    try:
-        write_json(encode(run.output), out)
-    except TypeError:
-        write(str(run.output), out)
-    return True
-
-
-def explain(agent: Runnable, run: AgentRun) -> str:
-    """Return why a run did not complete, and what can be done, in one line."""
-    reason = stop_text(run.stop)
-    if isinstance(run.stop, stops.Failed):
-        return f"the run failed: {reason.removeprefix('Failed: ')}{_failed_hint(agent, run.stop)}"
-    if isinstance(run.stop, stops.Suspended):
-        items = undecided(run)
-        calls = "; ".join(call_text(item.call) for item in items)
-        waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
-        waits += [item.reason for item in run.pending if not item.needs_decision]
-        return f"suspended: it waits {', and '.join(waits)}"
-    hint = ""
-    if isinstance(run.stop, stops.MaxSteps):
-        hint = " (--max-steps allows more)"
-    elif isinstance(run.stop, stops.TimedOut):
-        hint = " (--timeout allows more)"
-    return f"the run stopped early: {reason}{hint}"
-
-
-def _failed_hint(agent: Runnable, stop: stops.Failed) -> str:
-    """Return which command gives more advice, if a provider failed."""
-    from ziggurat.models.http.dialect import DIALECTS
-
-    provider = stop.error.partition(" ")[0]
-    if stop.kind != "ModelError" or provider not in DIALECTS:
-        return ""
-    from ziggurat.cli.check_model import spec_of
-
-    return f" (ziggurat doctor --model {shell_word(spec_of(agent, provider))} says what to do)"
 
 
 # -- events as JSON --------------------------------------------------------------------------------------------------
@@ -203,7 +179,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
         run = None
     except KeyboardInterrupt:
         question.end(stops.Cancelled())
-        return _report_interrupted(run_id, where if question.is_stored else None)
+        return report_interrupted(run_id, where if question.is_stored else None)
     except Exception as error:
         question.end(stops.Failed(str(error), type(error).__name__), error)
         raise
@@ -211,7 +187,7 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
         raise BrokenPipeError
     code = code_of(run.stop)
     if code != COMPLETED:
-        _report_unfinished(agent, run, where)
+        report_unfinished(run, where)
     return code
 
 
@@ -243,7 +219,7 @@ class _Question:
             self.is_stored = await is_kept(self._agent.store, self._run_id)
             raise
         finally:
-            await closed(self._agent.store)
+            await self._agent.store.close()
         return None if self.pipe_closed else run
 
     def end(self, stop: stops.Stop, error: BaseException | None = None) -> None:

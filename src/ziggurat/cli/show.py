@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Annotated, Literal
 
-from ziggurat.cli.agent_options import AgentOptions, options_in, options_text
-from ziggurat.cli.exit_codes import COMPLETED
-from ziggurat.cli.resume import draw_run
-from ziggurat.cli.store import closed, find_run, kept_store, record_in
+import typer
+
+from ziggurat.cli import options
+from ziggurat.cli.agents import AgentOptions, options_in, rebuild
+from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, LossAccepted, Opened, Pending, Result
@@ -41,40 +43,60 @@ from ziggurat.observe.tree import run_tree
 _WIDTH = 100
 
 
-def show_as(run: str, store: str | None, drawing: str | None, agent: str | None) -> int:
-    """Write a run; return the exit code."""
+def show(
+    run: options.Run,
+    drawing: Annotated[
+        Literal["tree", "html", "mermaid", "svg", "diagram", "picture"] | None,
+        typer.Option(
+            "--as",
+            help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG; or a diagram (in "
+            "Mermaid) or picture (in SVG) of its agent, plan or graph that marks how far it has come.",
+        ),
+    ] = None,
+    agent: options.Agent = None,
+    store: options.Store = None,
+) -> None:
+    """Show a run: each call with its time, tokens and cost.
+
+    The first column is the time at which a call ended, the second how long it took. Only its record is read; a diagram
+    needs the agent as well.
+
+    \b
+    Examples:
+      ziggurat show 3f2a
+      ziggurat show r-17 --as html > run.html
+      ziggurat show r-17 --as picture --agent orders.py:graph > graph.svg
+    """
     if drawing in ("diagram", "picture"):
-        return draw_run(run, AgentOptions(agent=agent), store, as_picture=drawing == "picture")
+        write(_standing(run, store, agent, as_picture=drawing == "picture").rstrip("\n"))
+        return
     if agent is not None:
         raise ConfigurationError(
             "only a diagram needs the agent, everything else is on record: --as diagram --agent ..."
         )
-    return _show_record(run, store) if drawing is None else _show_tree(run, store, drawing)
+    info, journal = load_run(run, store)
+    if drawing is None:
+        picture = _RecordText(info, journal)
+        lines = list(picture.lines())
+        write("\n".join([*picture.head(), "", *lines]))
+    else:
+        tree = run_tree(journal.entries)
+        forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
+        write(forms[drawing]().rstrip("\n"))
 
 
-def _show_record(run: str, store: str | None) -> int:
-    info, journal = asyncio.run(_load(run, store))
-    picture = _RecordText(info, journal)
-    lines = list(picture.lines())
-    write("\n".join([*picture.head(), "", *lines]))
-    return COMPLETED
+def _standing(run: str, store: str | None, agent: str | None, *, as_picture: bool) -> str:
+    """Return what the agent of a run is made of, marked with how far the run has come."""
+    found = rebuild(run, AgentOptions(agent=agent), store)
 
+    async def standing() -> str:
+        try:
+            diagram = await found.agent.standing(found.id)
+            return diagram.svg() if as_picture else diagram.mermaid()
+        finally:
+            await found.agent.store.close()
 
-def _show_tree(run: str, store: str | None, drawing: str) -> int:
-    _, journal = asyncio.run(_load(run, store))
-    tree = run_tree(journal.entries)
-    forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
-    write(forms[drawing]().rstrip("\n"))
-    return COMPLETED
-
-
-async def _load(run: str, store: str | None) -> tuple[LogInfo, LocalJournal]:
-    place = kept_store(store)
-    try:
-        info = await find_run(place, run)
-        return info, await record_in(place, info.id)
-    finally:
-        await closed(place)
+    return asyncio.run(standing())
 
 
 class _RecordText:
@@ -105,9 +127,9 @@ class _RecordText:
             if opened.forked is not None:
                 origin = opened.forked
                 yield f"forked  from {visible_line(origin.run_id)} at step {origin.step}, effects: {origin.effects}"
-        options = options_in(self._journal)
-        if options is not None:
-            yield f"made    {shortened(options_text(options), 300)}"
+        made = options_in(self._journal)
+        if made is not None:
+            yield f"made    {shortened(made.text(), 300)}"
         calls = f"{plural(self._models, 'model call')}, {plural(self._tools, 'tool call')}"
         figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds))
         yield f"sums    {' · '.join((*figures, *([dollars(self._prices)] if self._prices else ())))}"

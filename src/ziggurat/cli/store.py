@@ -1,8 +1,10 @@
 """Finding the store and the run of a command."""
 
+import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ziggurat.cli.terminal import note, shell_word
@@ -54,13 +56,33 @@ def open_store(option: str | None) -> Store:
     return connect(f"sqlite:///{path}")
 
 
-def kept_store(option: str | None) -> Store:
-    """Return the store to find a run in; a store that is named must exist."""
+@asynccontextmanager
+async def opened(option: str | None) -> AsyncIterator[Store]:
+    """Open the store to find runs in; a store that is named must exist."""
     store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
     if option is not None and isinstance(place, Path) and not place.exists():
         raise ConfigurationError(f"--store {option}: no store exists at {place}; a run with this option creates it")
-    return store
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def load_run(run: str, option: str | None) -> tuple[LogInfo, LocalJournal]:
+    """Return a run of a store, by its id or the beginning of it, with its record."""
+
+    async def load() -> tuple[LogInfo, LocalJournal]:
+        async with opened(option) as store:
+            return await read_run(store, run)
+
+    return asyncio.run(load())
+
+
+async def read_run(store: Store, run: str) -> tuple[LogInfo, LocalJournal]:
+    """Return a run of an open store, by its id or the beginning of it, with its record."""
+    info = await find_run(store, run)
+    return info, await runs_of(store).read(info.id)
 
 
 def where_kept(store: Store, agent: str | None, option: str | None) -> str | None:
@@ -91,11 +113,6 @@ def labels_from(options: Sequence[str] | None) -> dict[str, object]:
         except JournalCorrupt:
             labels[name] = text
     return labels
-
-
-async def closed(store: Store) -> None:
-    """Close a store."""
-    await store.close()
 
 
 async def is_kept(store: Store, run_id: str) -> bool:
@@ -129,8 +146,3 @@ async def find_run(store: Store, run: str) -> LogInfo:
         return like[0]
     what = f"several runs begin with {run!r}" if like else f"there is no run {run!r}"
     raise RunNotFound(f"{what}; ziggurat runs lists them")
-
-
-async def record_in(store: Store, run_id: str) -> LocalJournal:
-    """Return the record of a run, for reading."""
-    return await runs_of(store).read(run_id)

@@ -1,50 +1,68 @@
-"""``ziggurat submit`` and ``worker``: leave a run to workers, and drive the runs that are due."""
+"""``ziggurat submit``, ``worker`` and ``recover``: leave runs to workers, and drive the runs that are due."""
 
 import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from ziggurat.agents.recovery import Recovery
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.schedule import Schedule
 from ziggurat.agents.worker import Worker
-from ziggurat.cli.agent_options import AgentOptions
-from ziggurat.cli.build import agent_of, in_store
-from ziggurat.cli.exit_codes import COMPLETED, INTERRUPTED
+from ziggurat.cli import options
+from ziggurat.cli.agents import AgentOptions, agent_of, in_store
 from ziggurat.cli.load import load_agent_or_schedule
-from ziggurat.cli.store import closed, labels_from
+from ziggurat.cli.outcome import COMPLETED, INTERRUPTED, STOPPED
+from ziggurat.cli.store import labels_from
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.store import UNFINISHED
 from ziggurat.core.visible import visible_line
+from ziggurat.messages import stops
+from ziggurat.messages.formatting import plural
 
 
-def submit_run(
-    agent: str,
-    prompt: str,
-    store: str | None,
-    *,
-    run_id: str | None,
-    labels: Sequence[str] | None,
-    not_before: str | None,
-    priority: int,
-) -> int:
-    """Store a run for a worker, and write its id; return the exit code."""
+def submit(
+    agent: options.Named,
+    prompt: Annotated[str, typer.Argument(help="The question or task, or the input of a flow as JSON, in quotes.")],
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Its id; to submit the same again has no effect.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="A label to store with it.")
+    ] = None,
+    not_before: Annotated[
+        str | None, typer.Option("--not-before", metavar="WHEN", help="A date or time, as in 2030-01-31T08:00.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", min=-100, max=100, metavar="N", help="Those with the highest come first.")
+    ] = 0,
+    store: options.Store = None,
+) -> None:
+    """Store a run for a worker to drive, and write its id.
+
+    \b
+    Examples:
+      ziggurat submit desk.py:agent "Write the report" --run-id report-7
+      ziggurat submit orders.py:order '{"item": "lamp"}' --not-before 2030-01-31T08:00
+    """
     place = agent_of(AgentOptions(agent=agent), store)
     due = None if not_before is None else _time(not_before)
 
-    async def submit() -> str:
+    async def submitted() -> str:
         try:
-            submitted = await place.submit(
-                prompt, run_id=run_id, labels=labels_from(labels) or None, not_before=due, priority=priority
+            run = await place.submit(
+                prompt, run_id=run_id, labels=labels_from(label) or None, not_before=due, priority=priority
             )
-            return submitted.id
+            return run.id
         finally:
-            await closed(place.store)
+            await place.store.close()
 
-    write(visible_line(asyncio.run(submit())))
-    return COMPLETED
+    write(visible_line(asyncio.run(submitted())))
 
 
 def _time(text: str) -> datetime:
@@ -57,8 +75,27 @@ def _time(text: str) -> datetime:
     return time.astimezone()  # without a zone it is in local time
 
 
-def run_workers(agents: Sequence[str], store: str | None, *, concurrency: int, attempts: int, grace: float) -> int:
-    """Drive what is due for agents, and submit what is due of schedules, until a signal comes; return the exit code."""
+def worker(
+    agents: Annotated[list[str], typer.Argument(metavar="FILE.PY:NAME...", help="Agents and schedules to work for.")],
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs of each it drives at the same time.")
+    ] = 10,
+    attempts: options.Attempts = 3,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
+    ] = 30.0,
+    store: options.Store = None,
+) -> int:
+    """Drive the runs of agents that are due, until a signal to end.
+
+    Due are those that were submitted, those whose timer has fired, and those whose process was lost. Any number of
+    workers may share a store and schedules. At SIGTERM or Ctrl-C no more are taken; a second signal does not wait.
+
+    \b
+    Examples:
+      ziggurat worker desk.py:agent
+      ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
+    """
     runnables, schedules = dict[str, Runnable](), dict[str, list[Schedule]]()
     for spec in agents:
         loaded = load_agent_or_schedule(spec)
@@ -102,5 +139,48 @@ async def _work(agents: Sequence[Runnable], workers: Sequence[Worker[Any]], grac
         return INTERRUPTED
     finally:
         for agent in agents:
-            await closed(agent.store)
+            await agent.store.close()
     return COMPLETED
+
+
+def recover(
+    agent: options.Named,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, metavar="N", help="How many runs go on at the same time.")
+    ] = 10,
+    attempts: options.Attempts = 3,
+    cancelled: Annotated[
+        bool, typer.Option("--cancelled", help="Go on also with runs that a shutdown has cancelled.")
+    ] = False,
+    store: options.Store = None,
+) -> int:
+    """Go on with the runs of an agent that are due: what a worker does, once.
+
+    These are the runs whose process has ended without ending them, those that were submitted, and those whose timer has
+    fired. Runs that another process drives are left alone, so several processes may recover at the same time. One line
+    per run says how it stopped. Exit code: 1 if a run failed or could not go on, else 0.
+
+    \b
+    Examples:
+      ziggurat recover desk.py:agent
+      ziggurat recover desk.py:agent --store sqlite:///agents.db
+    """
+    recovery = asyncio.run(_recover(agent_of(AgentOptions(agent=agent), store), concurrency, attempts, cancelled))
+    for run_id, run in recovery.runs.items():
+        write(f"{visible_line(run_id)}  {type(run.stop).__name__}")
+    for run_id, error in recovery.errors.items():
+        write(f"{visible_line(run_id)}  {type(error).__name__}: {visible_line(str(error))}")
+    if not recovery.runs and not recovery.errors:
+        note("no interrupted run to recover")
+        return COMPLETED
+    note(f"{plural(len(recovery.runs), 'run')} recovered, {len(recovery.errors)} could not be")
+    waiting = UNFINISHED - {stops.Suspended.__name__}  # a run that waits for a decision has done what it could
+    failed = any(type(run.stop).__name__ in waiting for run in recovery.runs.values())
+    return STOPPED if failed or recovery.errors else COMPLETED
+
+
+async def _recover(agent: Runnable, concurrency: int, attempts: int, cancelled: bool) -> Recovery[object]:
+    try:
+        return await agent.recover(concurrency=concurrency, attempts=attempts, cancelled=cancelled)
+    finally:
+        await agent.store.close()

@@ -1,19 +1,28 @@
-"""Exporting a recorded run as a self-contained test file."""
+"""``ziggurat export``: a stored run as its record, or as a self-contained test file."""
 
 import re
 from datetime import UTC, datetime
 from keyword import iskeyword
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ziggurat.agents.stop import MAX_STEPS
-from ziggurat.cli.agent_options import AgentOptions, options_for
-from ziggurat.cli.build import only_remembers
+from ziggurat.cli import options
+from ziggurat.cli.agents import AgentOptions, options_for
+from ziggurat.cli.memories import only_remembers
+from ziggurat.cli.store import load_run
+from ziggurat.cli.terminal import note, write, write_json
+from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible
+from ziggurat.databases.files import write_private_text
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.recorded import recorded_steps
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -43,14 +52,46 @@ def test_run_{name}() -> None:
 '''
 
 
-def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
+def export(
+    run: options.Run,
+    pytest: Annotated[bool, typer.Option("--pytest", help="Write a test that replays it without a network.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write its record as JSON lines; the default.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
+    ] = None,
+    agent: options.Agent = None,
+    store: options.Store = None,
+) -> None:
+    """Export a run as its record, or as a test that replays it.
+
+    \b
+    Examples:
+      ziggurat export 3f2a > run.jsonl
+      ziggurat export 3f2a --pytest -o test_rain.py
+      ziggurat export r-17 --pytest --agent desk.py:agent
+    """
+    if pytest and json:
+        raise ConfigurationError("a run is written as JSON lines or as a test, not both: --json or --pytest")
+    info, journal = load_run(run, store)
+    text = _as_test(info, journal, agent) if pytest else journal.dump().decode()
+    if output is None:
+        write(text) if pytest else write_json(text)
+        return
+    try:
+        write_private_text(output, text)
+    except OSError as error:
+        raise ConfigurationError(f"{output} cannot be written: {error.strerror}") from error
+    note(f"wrote {output}")
+
+
+def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
     """Return the source of a test that replays a run."""
-    options = options_for(info.id, journal, AgentOptions(agent=agent))
-    agent_text, imports, how = _agent(options)
+    made = options_for(info.id, journal, AgentOptions(agent=agent))
+    agent_text, imports, how = _agent(made)
     approvals = ""
-    if options.approve:
-        imports.append("from ziggurat.cli.approve import approving")
-        approvals = f", approvals=approving({_literal(list(options.approve))})"
+    if made.approve:
+        imports.append("from ziggurat import Approvals")
+        approvals = f", approvals=Approvals({', '.join(map(_literal, made.approve))})"
     imports += ["from ziggurat.stops import status_of", "from ziggurat.testing import replay_record"]
     lines = [_literal(line.decode() + "\n") for line in journal.dump().splitlines()]
     stop = next((entry.stop for entry in reversed(journal.entries) if isinstance(entry, Ended)), info.status)
@@ -68,7 +109,7 @@ def as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
     )
 
 
-def _literal(value: str | float | list[str]) -> str:
+def _literal(value: str | float) -> str:
     """Return the source of a value without hidden characters; all that comes from a record is written through this."""
     source = repr(value)
     return source if visible(source) == source else ascii(value)
@@ -78,14 +119,12 @@ def _is_identifier(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not iskeyword(name)
 
 
-def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
+def _agent(made: AgentOptions) -> tuple[str, list[str], str]:
     """Return the expression that makes the agent, its imports, and a sentence on how it is made."""
-    if options.agent is not None:
-        where, _, name = options.agent.rpartition(":")
+    if made.agent is not None:
+        where, _, name = made.agent.rpartition(":")
         if not _is_identifier(name) or not (where.endswith(".py") or all(map(_is_identifier, where.split(".")))):
-            raise ConfigurationError(
-                f"--agent {options.agent}: the test needs to know it as file.py:name or module:name"
-            )
+            raise ConfigurationError(f"--agent {made.agent}: the test needs to know it as file.py:name or module:name")
         if where.endswith(".py"):
             return (
                 f"load_agent({_literal(f'{Path(where).absolute()}:{name}')})",
@@ -94,20 +133,20 @@ def _agent(options: AgentOptions) -> tuple[str, list[str], str]:
             )
         return name, [f"from {where} import {name}"], "Its agent is imported as usual."
     arguments = ["ReplayModel(RECORD)"]
-    tools = options.tools or ("calculator", "timestamp")
+    tools = made.tools or ("calculator", "timestamp")
     loaded = [f"load_tool({_literal(tool)})" for tool in tools]
     imports = [
         "from ziggurat import Agent",
         "from ziggurat.cli.load import load_tool",
         "from ziggurat.models.replay import ReplayModel",
     ]
-    if options.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
+    if made.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
         imports.append("from ziggurat.agents.memory import memory_tools")
-        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(options.model or 'local') else ''}")
+        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'local') else ''}")
     arguments.append(f"tools=[{', '.join(loaded)}]")
-    for option, value in (("instructions", options.instructions), ("timeout", options.timeout)):
-        arguments += [] if value is None else [f"{option}={_literal(value)}"]
-    arguments.append(f"max_steps={options.max_steps or MAX_STEPS}")
+    for name, value in (("instructions", made.instructions), ("timeout", made.timeout)):
+        arguments += [] if value is None else [f"{name}={_literal(value)}"]
+    arguments.append(f"max_steps={made.max_steps or MAX_STEPS}")
     return f"Agent({', '.join(arguments)})", imports, "Its model answers from the record; its tools are those it had."
 
 
@@ -116,9 +155,6 @@ def _last_text(info: LogInfo, journal: LocalJournal) -> str:
     root = escaped(info.agent)
     outcome = journal.find(root)
     if outcome is not None and isinstance(outcome.result, Result):
-        from ziggurat.core.codec import as_type
-        from ziggurat.messages.agent import AgentRun
-
         return as_type(outcome.result.value, AgentRun).text
     _, steps = recorded_steps(journal.entries, root)
     texts = [reply.text for step in steps for reply in step.replies if step.complete]

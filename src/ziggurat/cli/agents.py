@@ -1,0 +1,267 @@
+"""Agents of the command line: from options, which are stored with a run, to an agent, and from a stored run to it."""
+
+import asyncio
+import math
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli import store as stores
+from ziggurat.cli.load import load_agent, load_tool
+from ziggurat.cli.memories import memory_of
+from ziggurat.cli.terminal import note, write
+from ziggurat.core.codec import as_type
+from ziggurat.core.entries import Opened
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.store import LogInfo
+from ziggurat.messages.model import Model
+from ziggurat.models.resolving import resolve
+from ziggurat.models.selection import MODEL, select_model
+from ziggurat.tools.approval import Approvals
+
+
+class AgentOptions(Struct, frozen=True):
+    """The options as given; None or empty for those that were not given."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    agent: str | None = None
+    instructions: str | None = None
+    max_steps: int | None = None
+    timeout: float | None = None
+    approve: tuple[str, ...] = ()
+    folder: str | None = None
+    memory: str | None = None
+
+    @property
+    def approvals(self) -> Approvals | None:
+        """The rules that require approval for calls of tools whose names match a pattern."""
+        return Approvals(*self.approve) if self.approve else None
+
+    @property
+    def model_name(self) -> str:
+        """The model of an agent that is built: the one that is named, else that of the environment."""
+        return self.model if self.model is not None else os.environ.get(MODEL) or "local"
+
+    def text(self) -> str:
+        """Return them as they would be written on the command line."""
+        words: list[str] = []
+        for option, value in (
+            ("--agent", self.agent),
+            ("--model", self.model),
+            ("--instructions", self.instructions),
+            ("--memory", self.memory),
+        ):
+            words += [] if value is None else [option, value]
+        for option, values in (("--tool", self.tools), ("--approve", self.approve)):
+            for each in values:
+                words += [option, each]
+        return shlex.join(words)
+
+
+# -- options in the record -------------------------------------------------------------------------------------------
+
+_LABEL = "command line"
+
+
+class _Labels(Struct, rename={"options": _LABEL}):
+    """The label that the command line sets on a run."""
+
+    options: AgentOptions | None = None
+
+
+def labels_of(options: AgentOptions) -> dict[str, object]:
+    """Return the label that stores these options with a run: with absolute paths and the resolved default model."""
+    resolved = replace(
+        options,
+        model=options.model_name if options.agent is None else options.model,
+        agent=None if options.agent is None else _absolute(options.agent),
+        tools=tuple(_absolute(tool) for tool in options.tools),
+        folder=os.getcwd(),
+    )
+    return {_LABEL: {name: value for name, value in asdict(resolved).items() if value not in (None, ())}}
+
+
+def _absolute(spec: str) -> str:
+    where, colon, name = spec.rpartition(":")
+    return f"{os.path.abspath(os.path.expanduser(where))}:{name}" if colon and where.endswith(".py") else spec
+
+
+def options_in(journal: LocalJournal) -> AgentOptions | None:
+    """Return the options of a run's agent, or None if the command line did not start the run."""
+    opened = journal.entries[0]
+    labels = as_type(opened.labels, object) if isinstance(opened, Opened) else None
+    return None if labels is None else msgspec.convert(labels, _Labels).options
+
+
+def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> AgentOptions:
+    """Return the options to build the agent of a run again; options given now override the stored ones."""
+    if overrides.agent is not None:
+        return overrides
+    stored = options_in(journal)
+    if stored is None:
+        raise ConfigurationError(
+            f"the run {run_id} was not started on the command line, so its record does not say how to build its agent; "
+            "name the agent with --agent FILE.PY:NAME"
+        )
+    return replace(stored, **{name: value for name, value in asdict(overrides).items() if value not in (None, ())})
+
+
+# -- from options to an agent ----------------------------------------------------------------------------------------
+
+
+class Prepared(Struct, frozen=True):
+    """An agent to ask, with what its runs are started with."""
+
+    agent: Runnable
+    approvals: Approvals | None
+    labels: dict[str, object]
+    where: str | None
+
+
+def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, quiet: bool) -> Prepared:
+    """Return the agent of options, after all checks that need no model call."""
+    chosen = _with_model(chosen, quiet=quiet)
+    approvals, labels = chosen.approvals, labels_of(chosen)
+    agent = agent_of(chosen, store)
+    _check_session(agent, session)
+    _warn_of_unfitting(agent, chosen.approve)
+    return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
+
+
+def _with_model(options: AgentOptions, *, quiet: bool = False) -> AgentOptions:
+    """Return options that name a model: where none is named, the selected one, which is written on standard error."""
+    named = options.model if options.model is not None else os.environ.get(MODEL) or "auto"
+    if options.agent is not None or named.strip() != "auto":
+        return options
+    selected = select_model()
+    if not quiet:
+        write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
+    return replace(options, model=selected.name)
+
+
+def _check_session(agent: Runnable, session: str | None) -> None:
+    if session is not None and not stores.is_lasting(agent.store):
+        raise ConfigurationError(
+            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
+            "or name a store that lasts, as in --store sqlite:///runs.db"
+        )
+
+
+def _warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
+    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
+    inner = agent if isinstance(agent, Agent) else agent.inner
+    if not isinstance(inner, Agent):
+        return
+    names = list(inner.tools)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            listing = f"its tools: {', '.join(names)}" if names else "it has none"
+            note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
+
+
+def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
+    """Return the agent for the options: an existing one, or one built from them."""
+    if options.agent is not None:
+        _check_alone(options)
+        return in_store(_load(options.agent, options.folder), store)
+    if options.timeout is not None and not 0 < options.timeout < math.inf:
+        raise ConfigurationError(
+            f"--timeout is a number of seconds above 0, got {options.timeout:g}; without it there is no limit"
+        )
+    tools = [load_tool(spec) for spec in dict.fromkeys(options.tools or ("calculator", "timestamp"))]
+    memory_tools, middleware = memory_of(options.memory, options.model_name, store)
+    return Agent(
+        _model(options),
+        tools=[*tools, *memory_tools],
+        middleware=middleware,
+        instructions=options.instructions,
+        timeout=options.timeout,
+        max_steps=options.max_steps,
+        store=stores.open_store(store),
+    )
+
+
+def _check_alone(options: AgentOptions) -> None:
+    others = {
+        "--model": options.model,
+        "--tool": options.tools or None,
+        "--instructions": options.instructions,
+        "--max-steps": options.max_steps,
+        "--timeout": options.timeout,
+        "--memory": options.memory,
+    }
+    excluded = [option for option, value in others.items() if value is not None]
+    if excluded and options.agent is not None:
+        raise ConfigurationError(
+            f"--agent takes an agent that is made already, so {' and '.join(excluded)} cannot be given with it; "
+            f"set it in {options.agent.rpartition(':')[0] or options.agent}"
+        )
+
+
+def _load(spec: str, folder: str | None) -> Runnable:
+    try:
+        return load_agent(spec)
+    except ConfigurationError as error:
+        if folder is None or folder == os.getcwd():
+            raise
+        raise ConfigurationError(
+            f"{error}; the run was started in {folder}: go there, or give --agent again"
+        ) from error
+
+
+def _model(options: AgentOptions) -> Model:
+    try:
+        return resolve(options.model_name)
+    except ConfigurationError as error:
+        if options.model is not None:
+            raise
+        raise ConfigurationError(f"${MODEL}: {error}") from error
+
+
+def in_store(agent: Runnable, store: str | None) -> Runnable:
+    """Return the agent with its runs in a store: its own, if that is persistent and no other is named."""
+    if store is None and stores.is_lasting(agent.store):
+        return agent
+    return agent.with_store(stores.open_store(store))
+
+
+# -- from a stored run to its agent ----------------------------------------------------------------------------------
+
+
+class StoredRun(Struct, frozen=True):
+    """A run of a store, with its agent built again."""
+
+    id: str
+    agent: Runnable
+    journal: LocalJournal
+    options: AgentOptions
+
+
+def rebuild(run: str, overrides: AgentOptions, store: str | None) -> StoredRun:
+    """Find a run and build its agent again, from the options of the command that has started it, or those given."""
+    if overrides.agent is not None and store is None:  # the agent may have a store of its own; it stays open
+        agent, options = agent_of(overrides, store), overrides
+        info, journal = asyncio.run(_read_or_close(agent, run))
+    else:
+        info, journal = stores.load_run(run, store)
+        options = options_for(info.id, journal, overrides)
+        agent = agent_of(options, store)
+    return StoredRun(info.id, agent, journal, options)
+
+
+async def _read_or_close(agent: Runnable, run: str) -> tuple[LogInfo, LocalJournal]:
+    try:
+        return await stores.read_run(agent.store, run)
+    except BaseException:
+        await agent.store.close()
+        raise

@@ -1,0 +1,111 @@
+"""The end of a run: its exit code, its answer, and why there is none."""
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from ziggurat.cli.terminal import note, shell_word, write, write_json
+from ziggurat.core.codec import encode
+from ziggurat.core.store import UNFINISHED
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.formatting import call_text, plural, stop_text
+
+COMPLETED = 0
+"""There is an answer, or the run stopped where it should."""
+
+STOPPED = 1
+"""The run failed or was stopped early; 2 is wrong usage, or something is not installed."""
+
+SUSPENDED = 3
+"""The run waits for decisions."""
+
+INTERRUPTED = 130
+"""The user pressed Ctrl-C."""
+
+
+def code_of(stop: stops.Stop) -> int:
+    """Return the exit code for the way a run stopped."""
+    if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+        return COMPLETED
+    if isinstance(stop, stops.Suspended):
+        return SUSPENDED
+    return INTERRUPTED if isinstance(stop, stops.Cancelled) else STOPPED
+
+
+def undecided(run: AgentRun) -> list[PendingItem]:
+    """Return what in a run waits for a person, and not by itself for a time or an event."""
+    return [item for item in run.pending if item.needs_decision]
+
+
+def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
+    """Write the answer as text, an output of another type as JSON; return False if it is empty."""
+    if run.output is None or isinstance(run.output, str):
+        text = run.output or run.text
+        if text and not was_shown:
+            write(text, out)
+        return bool(text)
+    try:
+        write_json(encode(run.output), out)
+    except TypeError:
+        write(str(run.output), out)
+    return True
+
+
+def write_outcome(run: AgentRun, out: TextIO, where: str | None, *, was_shown: bool) -> int:
+    """Write the answer, unless it was shown live, or why there is none; return the exit code."""
+    code = code_of(run.stop)
+    if code == COMPLETED:
+        if not write_answer(run, out, was_shown=was_shown) and isinstance(run.stop, stops.Completed):
+            note("the model's answer is empty")
+    else:
+        if isinstance(run.stop, stops.Incomplete):
+            write_answer(run, out, was_shown=was_shown)
+        report_unfinished(run, where)
+    return code
+
+
+def report_unfinished(run: AgentRun, where: str | None) -> None:
+    """Report why there is no answer, and what to do."""
+    if undecided(run):
+        note("nobody could be asked: decisions are made on a terminal, without --json")
+    note(explain(run))
+    if stops.status_of(run.stop) in UNFINISHED:
+        tell_how_to_go_on(run.id, where, undecided(run))
+
+
+def explain(run: AgentRun) -> str:
+    """Return why a run did not complete, and what can be done, in one line."""
+    reason = stop_text(run.stop)
+    if isinstance(run.stop, stops.Failed):
+        return f"the run failed: {reason.removeprefix('Failed: ')}"
+    if isinstance(run.stop, stops.Suspended):
+        items = undecided(run)
+        calls = "; ".join(call_text(item.call) for item in items)
+        waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
+        waits += [item.reason for item in run.pending if not item.needs_decision]
+        return f"suspended: it waits {', and '.join(waits)}"
+    hint = ""
+    if isinstance(run.stop, stops.MaxSteps):
+        hint = " (--max-steps allows more)"
+    elif isinstance(run.stop, stops.TimedOut):
+        hint = " (--timeout allows more)"
+    return f"the run stopped early: {reason}{hint}"
+
+
+def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
+    """Write the command that continues a stored run."""
+    if where is None:
+        return
+    how = f"ziggurat resume {shell_word(run_id)}{where}"
+    if pending:
+        which = f" {shell_word(pending[0].id)}" if len(pending) > 1 else ""
+        ways = "--happened RESULT or --did-not-happen" if pending[0].interrupted else "(or --deny REASON)"
+        how = f"ziggurat approve {shell_word(run_id)}{which}{where} {ways}"
+    note(f"to continue it: {how}")
+
+
+def report_interrupted(run_id: str, where: str | None) -> int:
+    """Report that a run was interrupted, and how to continue it if it is stored; return the exit code."""
+    note("interrupted")
+    tell_how_to_go_on(run_id, where)
+    return INTERRUPTED
