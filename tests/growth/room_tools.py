@@ -15,8 +15,10 @@ from ziggurat.calls.batch import not_executed
 from ziggurat.core.similar import similar
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.caller import answer_in_text
+from ziggurat.messages.delta import TextDelta
+from ziggurat.messages.events import Delta
 from ziggurat.messages.formatting import call_text, result_text, shortened
-from ziggurat.observe.screen import Screen
+from ziggurat.observe import ConsoleView
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
@@ -82,12 +84,9 @@ def told(signature: Signature, text: str) -> None:
 
 def streamed(terminal: bool) -> Any:
     def run(letters: list[str]) -> None:
-        screen = Screen(io.StringIO(), terminal=terminal, width=80)
-        screen.open()
-        for letter in letters:
-            screen.speak(letter, 2, "")
-        screen.end_line()
-        screen.close()
+        with ConsoleView(io.StringIO(), terminal=terminal, width=80) as view:
+            for letter in letters:
+                view(Delta("t/model", TextDelta(letter)))
 
     return run
 
@@ -146,11 +145,11 @@ CASES = [
     *over("messages.formatting.shortened", shortened, TEXT),
     *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),
     *over("messages.formatting.result_text", lambda text: result_text(ToolResult("c", "f", text)), TEXT),
-    *[Case("observe.screen.Screen.speak", f"{each} in letters", pieces(each), streamed(True), reach=32_000)
+    *[Case("observe.console.ConsoleView", f"{each} in letters", pieces(each), streamed(True), reach=32_000)
       for each in ("newlines", "blanks", "lines", "one_word", "words")],
-    *[Case("observe.screen.Screen.speak", f"{each} to a file", pieces(each), streamed(False))
+    *[Case("observe.console.ConsoleView", f"{each} to a file", pieces(each), streamed(False))
       for each in TEXT[:3]],
-    *over("observe.screen.Screen.speak", lambda text: streamed(True)([text]), TEXT),
+    *over("observe.console.ConsoleView", lambda text: streamed(True)([text]), TEXT),
 ]  # fmt: skip
 
 

@@ -141,12 +141,12 @@ DROPPED = Dropped("t/model/alt-2", "another answer was taken")
     ("happened", "text"),
     [
         (
-            [*STARTED, ONE, TWO, THREE, ended("t/b/model", "two"), ended("t/a/model", "one three")],
+            [*STARTED, ONE, TWO, THREE, ended("t/a/model", "one three"), ended("t/b/model", "two")],
             "  a:\n  one three\n  b:\n  two\n",
         ),
         (
             [*STARTED, ONE, TWO, ended("t/b/model", "two"), THREE, ended("t/a/model", "one three")],
-            "  a:\n  one\n  b:\n  two\n  a:\n  three\n",
+            "  b:\n  two\n  a:\n  one three\n",
         ),
         (
             [

@@ -1,33 +1,25 @@
 """A listener that shows a run live on the terminal or in a notebook."""
 
 from functools import singledispatchmethod
-from itertools import islice
 from types import TracebackType
 from typing import TextIO
 
-from ziggurat.core.event import (
-    CacheHit,
-    CircuitChanged,
-    Diverged,
-    Dropped,
-    Event,
-    Joined,
-    Queued,
-    Retrying,
-    UnderPressure,
-)
+from ziggurat.core import event as core_events
+from ziggurat.core.event import Event
 from ziggurat.core.path import is_beneath
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.visible import visible
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, Modify
+from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.formatting import call_text, duration, plural, result_text, round_in, shortened, stop_text
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.multiplexer import Multiplexer
-from ziggurat.observe.screen import Screen
+from ziggurat.observe.screen import LiveLine, Screen
 
 _INDENT = 2
 _NAMED = 5  # calls that the spinner names; they are written anew with each event
+_TAIL = 1_000  # characters of an unfinished line that are shown live
 _FINE = (stops.Completed, stops.ToolCalled, stops.StopCondition)
 
 
@@ -64,10 +56,12 @@ class ConsoleView:
         terminal: bool | None = None,
         width: PositiveInt | None = None,
     ) -> None:
-        self.screen: Screen = Screen(file, terminal=terminal, width=width)
+        self.screen: Screen = Screen(file, terminal=terminal, width=width, live=self._live_lines, waiting=self._waiting)
         self._text = text
         self._reasons = reasons
-        self._voices = Multiplexer(self.screen, self._place)
+        self._streams: dict[str, _Stream] = {}  # of the models that stream now; the first writes each line at once
+        self._spoken: set[str] = set()  # the models whose text was written
+        self._speaker = ""  # the agent that was named last
         self._agents: dict[str, str] = {}
         self._models: dict[str, str] = {}
         self._calls: dict[str, ToolCall] = {}
@@ -83,18 +77,14 @@ class ConsoleView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Restore the terminal, also when a run was interrupted."""
-        self._voices.clear()
+        self._end_streams("")
         self._forget("")
         self.screen.close()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         self._show(event)
-        if isinstance(event, events.Delta):
-            return
-        waiting = self._waiting()
-        if waiting and not self._voices.speaking:
-            self.screen.busy(waiting)
+        self.screen.animate(bool(self._models or self._calls or self._streams))
 
     # -- the agent of an event -----------------------------------------------------------------------------------
 
@@ -111,7 +101,6 @@ class ConsoleView:
         return depth * _INDENT, self._agents.get(self._owner(path), "") if depth else ""
 
     def _line(self, path: str, *pieces: tuple[str, str], more: int = 0) -> None:
-        self._voices.interrupt()
         self._last = None
         self.screen.line(*pieces, indent=self._depth(path) * _INDENT + more)
 
@@ -121,12 +110,57 @@ class ConsoleView:
             for each in [each for each in known if is_beneath(each, path)]:
                 del known[each]
 
+    # -- text that streams in ------------------------------------------------------------------------------------
+
+    def _write_stream(self, path: str, *, to_the_end: bool = False) -> None:
+        """Write the complete lines of a stream, or all of it."""
+        stream = self._streams[path]
+        begins, text = not stream.begun, stream.take(to_the_end=to_the_end)
+        if not text:
+            return
+        self.screen.refresh()  # so that nothing is written and live at the same time
+        if stream.name and stream.owner != self._speaker:
+            self.screen.line((f"{stream.name}:", "dim"), indent=stream.indent)
+        self._speaker, self._last = stream.owner, None
+        self._spoken.add(path)
+        if stream.thinking and begins and not self.screen.terminal:
+            text = f"(thinking) {text}"
+        for line in visible(text).removesuffix("\n").split("\n"):
+            self.screen.line((line, stream.style), indent=stream.indent)
+
+    def _end_streams(self, path: str) -> None:
+        """Write what streams at a path and below it has left."""
+        for ended in [each for each in self._streams if is_beneath(each, path)]:
+            self._write_stream(ended, to_the_end=True)
+            del self._streams[ended]
+        if self._streams:
+            self._write_stream(next(iter(self._streams)))
+
+    def _drop_streams(self, path: str) -> bool:
+        """Discard what streams at a path and below it; return whether some of it was shown."""
+        for dropped in [each for each in self._streams if is_beneath(each, path)]:
+            if dropped == next(iter(self._streams)):
+                self._write_stream(dropped, to_the_end=True)
+            del self._streams[dropped]
+        written = {spoken for spoken in self._spoken if is_beneath(spoken, path)}
+        self._spoken -= written
+        return bool(written)
+
+    def _live_lines(self) -> list[LiveLine]:
+        """Return the unfinished lines of all streams."""
+        # It is called in another thread: what it reads is copied first, which is one step for Python.
+        streams = [(stream, tail) for stream in list(self._streams.values()) if (tail := stream.tail())]
+        labels = [f"{stream.name}: " if stream.name and len(streams) > 1 else "" for stream, _ in streams]
+        return [
+            (label + tail, stream.style, stream.indent) for label, (stream, tail) in zip(labels, streams, strict=True)
+        ]
+
     def _waiting(self) -> str:
-        names = [call.name for call in islice(self._calls.values(), _NAMED)] or [*islice(self._models.values(), _NAMED)]
-        more = len(self._calls or self._models) - len(names)
-        names += [f"{more} more"] if more > 0 else []
+        """Return what the run waits for, while no model streams."""
+        calls = [call.name for call in list(self._calls.values())] or list(self._models.values())
+        names = calls[:_NAMED] + ([f"{len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])
         spent = f" · {self._used.total:,} tokens so far" if self._used.total else ""
-        return f"{', '.join(names)} …{spent}" if names else ""
+        return f"{', '.join(names)} …{spent}"
 
     # -- the display of each event -------------------------------------------------------------------------------
 
@@ -150,7 +184,7 @@ class ConsoleView:
 
     @_show.register
     def _agent_ended(self, event: events.AgentEnded) -> None:
-        self._voices.end(event.path)
+        self._end_streams(event.path)
         run = event.run
         figures = run.figures
         if self._depth(event.path):
@@ -161,8 +195,8 @@ class ConsoleView:
             self._forget(event.path)
             return
         self._forget(event.path)
-        self._voices.clear()
-        self.screen.rest()
+        self._speaker = ""
+        self.screen.animate(bool(self._models or self._calls or self._streams))
         self._end(run, figures)
 
     def _end(self, run: AgentRun, figures: str) -> None:
@@ -185,7 +219,7 @@ class ConsoleView:
         _, name = self._place(event.path)
         total = f" · {self._used.total:,} tokens so far" if self._used.total and not name else ""
         self._line(event.path, (f"{name + ' · ' if name else ''}step {event.step}{total}", "dim"))
-        self._voices.labelled(self._owner(event.path))
+        self._speaker = self._owner(event.path)
 
     @_show.register
     def _model_started(self, event: events.ModelStarted) -> None:
@@ -193,14 +227,24 @@ class ConsoleView:
 
     @_show.register
     def _delta(self, event: events.Delta) -> None:
-        if self._text and self._voices.say(event.path, self._owner(event.path), event.delta):
-            self._last = None
+        delta = event.delta
+        if not self._text or not isinstance(delta, (TextDelta, ThinkingDelta)) or not delta.text:
+            return
+        path, thinking = event.path, isinstance(delta, ThinkingDelta)
+        stream = self._streams.get(path)
+        if stream is None or stream.thinking != thinking:
+            if stream is not None:
+                self._write_stream(path, to_the_end=True)
+            stream = self._streams[path] = _Stream(self._owner(path), *self._place(path), thinking)
+        stream.pieces.append(delta.text)
+        if "\n" in delta.text and path == next(iter(self._streams)):
+            self._write_stream(path)
 
     @_show.register
     def _model_ended(self, event: events.ModelEnded) -> None:
         self._models.pop(event.path, None)
         self._used = self._used + event.response.usage
-        self._voices.end(event.path)
+        self._end_streams(event.path)
         if event.response.finish not in ("stop", "tool_calls"):
             self._line(event.path, (f"the reply ended early: {event.response.finish}", "yellow"))
 
@@ -228,9 +272,9 @@ class ConsoleView:
         self._line(event.path, mark, (result_text(event.result, width), style), (time, "dim"), more=_INDENT)
 
     @_show.register
-    def _dropped(self, event: Dropped) -> None:
+    def _dropped(self, event: core_events.Dropped) -> None:
         self._models.pop(event.path, None)
-        if self._voices.drop(event.path):
+        if self._drop_streams(event.path):
             reason = f"what was said there does not count: {shortened(event.why)}"
             self._line(event.path, (f"({'broken off' if event.why == 'CancelledError' else reason})", "yellow"))
         self._forget_below(event.path)
@@ -241,10 +285,33 @@ class ConsoleView:
                 del known[each]
 
     @_show.register
-    def _retrying(self, event: Retrying) -> None:
+    def _retrying(self, event: core_events.Retrying) -> None:
         self._models[event.path] = "another try"
         wait = f" in {duration(event.delay)}" if event.delay else " now"
         self._line(event.path, (f"↻ try {event.attempt} failed, again{wait}: {shortened(event.error, 300)}", "yellow"))
+
+
+class _Stream:
+    """The text or the thoughts that a model streams in, as far as they are not written yet."""
+
+    def __init__(self, owner: str, indent: int, name: str, thinking: bool) -> None:
+        self.owner, self.indent, self.name, self.thinking = owner, indent, name, thinking
+        self.style = "dim italic" if thinking else ""
+        self.pieces: list[str] = []
+        self.begun = False
+
+    def take(self, *, to_the_end: bool) -> str:
+        """Remove and return the complete lines, or all."""
+        text = "".join(self.pieces)
+        cut = len(text) if to_the_end else text.rfind("\n") + 1
+        self.pieces, lines = [text[cut:]], text[:cut].rstrip() if to_the_end else text[:cut]
+        lines = lines if self.begun else lines.lstrip()
+        self.begun = self.begun or bool(lines)
+        return lines
+
+    def tail(self) -> str:
+        """Return the end of the unfinished line."""
+        return "".join(self.pieces[-_TAIL:])[-_TAIL:].rpartition("\n")[2]
 
 
 def _notice(event: Event) -> tuple[str, str, int]:
@@ -255,16 +322,16 @@ def _notice(event: Event) -> tuple[str, str, int]:
             return f"{event.source} hands over to {event.target}{reason}", "cyan", 0
         case events.ToolDelta():
             return f"{event.name}: {shortened(event.text)}", "dim", _INDENT
-        case CacheHit():
+        case core_events.CacheHit():
             return "answered from a cache", "dim", 0
         case events.MemoryRecalled():
             return f"recalled of {event.owner}: {shortened('; '.join(event.memories), 300)}", "dim", 0
         case events.MemoryStored():
             return f"remembered for {event.owner}: {shortened('; '.join(event.memories), 300)}", "dim", 0
-        case Queued():
+        case core_events.Queued():
             wait = "" if event.seconds is None else f", about {duration(event.seconds)}"
             return f"waits for its turn ({event.limit}, {event.ahead} ahead{wait})", "dim", 0
-        case Joined():
+        case core_events.Joined():
             return "waits for the same call, which is in progress", "dim", 0
         case events.ApprovalRequested() if event.item.stage == "question":
             return f"‖ asks: {event.item.reason}", "yellow", _INDENT
@@ -298,15 +365,15 @@ def _warning(event: Event) -> str:
             return event.text
         case events.LoopWarning():
             return f"{event.tool} was called {event.count} times in the same way"
-        case CircuitChanged():
+        case core_events.CircuitChanged():
             before, after = (state.replace("_", " ") for state in (event.before, event.after))
             return f"circuit breaker {event.circuit!r}: {before} → {after}"
-        case UnderPressure():
+        case core_events.UnderPressure():
             return f"{event.depth} calls are under way; from {event.hard} on calls are refused"
         case events.ToolAbandoned():
             left = plural(event.leaked, "call")
             return f"{event.name} did not stop when it was cancelled and was abandoned ({left} so far)"
-        case Diverged():
+        case core_events.Diverged():
             recorded, asked = shortened(event.recorded), shortened(event.asked)
             return f"{event.what} differs from the record, which is used: {recorded} was recorded, {asked} was asked"
     return ""

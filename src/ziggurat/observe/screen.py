@@ -1,6 +1,7 @@
-"""Output to a terminal or a plain text file: lines, streamed text, and a spinner."""
+"""Output to a terminal, a notebook or a plain text file: lines, and a live part below the last one."""
 
 import sys
+from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
@@ -9,19 +10,34 @@ from ziggurat.core.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.containers import Lines
     from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
 
 _PLAIN = str.maketrans({"●": "*", "→": "->", "✓": "+", "✗": "x", "■": "!", "↻": "~", "·": "|", "…": "~", "‖": "?"})
 _FRAMES_PER_SECOND = 10
 _NOTEBOOK_WIDTH = 100
 
+LiveLine = tuple[str, str, int]
+"""A line of the live part: its text, its style, and its indent."""
+
 
 class Screen:
-    """Write to a file; on a terminal with colours, wrapping and a spinner, in a notebook with colours and wrapping."""
+    """Writes to a file; on a terminal with colours, wrapping and a live part, in a notebook with colours and wrapping.
 
-    def __init__(self, file: TextIO | None = None, *, terminal: bool | None = None, width: int | None = None) -> None:
+    `live` returns the lines of the live part, `waiting` the text of the spinner that replaces them where there are
+    none. They are called ten times a second, in another thread.
+    """
+
+    def __init__(
+        self,
+        file: TextIO | None = None,
+        *,
+        terminal: bool | None = None,
+        width: int | None = None,
+        live: Callable[[], Sequence[LiveLine]] = list,
+        waiting: Callable[[], str] = str,
+    ) -> None:
         try:
             from rich.console import Console
         except ModuleNotFoundError as error:
@@ -48,16 +64,12 @@ class Screen:
             self.console.width = get_terminal_size().columns
         self.terminal = terminal
         self._moves = terminal and not notebook and not self.console.is_dumb_terminal
+        self._lines, self._waiting = live, waiting
+        self._spinner: Spinner | None = None
         self._live: Live | None = None
-        self._pieces: list[str] = []
-        self._current = (0, "")
         self._open = False
         self._broken = False
         self._narrow = "utf" not in (getattr(self._file, "encoding", None) or "utf-8").lower()
-
-    @property
-    def _live_now(self) -> bool:
-        return self._open and self._moves and not self._broken
 
     @property
     def width(self) -> int:
@@ -65,110 +77,75 @@ class Screen:
         return self.console.width if self.terminal else 120
 
     def open(self) -> None:
-        """Allow the spinner from now on; `close` must follow."""
+        """Allow the live part from now on; `close` must follow."""
         self._open = True
 
     def close(self) -> None:
-        """Remove the spinner and restore the terminal."""
-        self.rest()
+        """Remove the live part and restore the terminal."""
+        self.animate(False)
         self._open = False
+
+    def text(self, text: str, style: str) -> "Text":
+        """Return a text without hidden characters, in those that the file's encoding has."""
+        from rich.text import Text
+
+        text = visible(text)
+        if self._narrow:
+            encoding = getattr(self._file, "encoding", None) or "ascii"
+            text = text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+        return Text(text, style)
 
     def line(self, *pieces: tuple[str, str], indent: int = 0) -> None:
         """Write a line of (text, style) pieces; on a terminal, long lines are wrapped with the same indent."""
         from rich.text import Text
 
-        text = Text.assemble(*((self._fit(visible(piece)), style) for piece, style in pieces))
+        text = Text.assemble(*(self.text(*piece) for piece in pieces))
+        text.rstrip()
         try:
-            for part in self._wrapped(text, indent) if self.terminal else [text]:
-                self.console.print(Text(" " * indent) + part, soft_wrap=True)
+            for part in text.wrap(self.console, max(10, self.width - indent)) if self.terminal else [text]:
+                self.console.print(Text(" " * indent if part else "") + part, soft_wrap=not self.terminal)
             self._file.flush()
         except (OSError, ValueError):
             self._broken = True
 
-    def speak(self, piece: str, indent: int, style: str) -> None:
-        """Add a piece to the current line of a streamed text; what is complete is written, the rest is shown live."""
-        self._current = (indent, style)
-        self._pieces.append(piece)
-        if not self._live_now and "\n" not in piece:
+    def _live_part(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.spinner import Spinner
+
+        if lines := self._lines():
+            return Group(*(Padding(self.text(text, style), (0, 0, 0, indent)) for text, style, indent in lines))
+        if self._spinner is None:
+            self._spinner = Spinner("line" if self._narrow else "dots", style="cyan")
+        self._spinner.update(text=self.text(self._waiting(), "dim"))
+        return self._spinner
+
+    def refresh(self) -> None:
+        """Show what the live part is now, without waiting for the next tenth of a second."""
+        if self._live is not None:
+            self._live.refresh()
+
+    def animate(self, wanted: bool) -> None:
+        """Show the live part from now on, if the terminal supports it, or remove it."""
+        if wanted == (self._live is not None) or (wanted and not (self._open and self._moves and not self._broken)):
             return
-        text = "".join(self._pieces)
-        whole = text.removesuffix("\r")  # a line break may end in the next piece
-        *lines, rest = self._broken_into_lines(visible(whole), indent)
-        for each in lines:
-            self.line((each, style), indent=indent if each else 0)
-        self._pieces = [rest + text[len(whole) :]]
-        if self._live_now:
-            from rich.padding import Padding
-            from rich.text import Text
-
-            self._show(Padding(Text(self._fit(rest), style), (0, 0, 0, indent)))
-
-    def end_line(self) -> None:
-        """Write the rest of a streamed text as a line, so that other output can follow."""
-        indent, style = self._current
-        rest = visible("".join(self._pieces).removesuffix("\r")).rstrip()
-        if self._pieces:
-            self._show(None)
-        if rest:
-            self.line((rest, style), indent=indent)
-        self._pieces = []
-
-    def _broken_into_lines(self, text: str, indent: int) -> list[str]:
-        """Return the complete lines of a streamed text, and what may go on."""
-        if not self._live_now:
-            return text.split("\n")
-        from rich.text import Text
-
-        text = text.replace("\t", "    ")
-        text = text[: len(text.rstrip(" ")) + self.console.width]  # more spaces make no difference
-        lines = [each.plain for each in self._wrapped(Text(text), indent)]
-        # Spaces at the end of the last line may be left out there: then the next piece decides.
-        return [each.rstrip() for each in lines[:-1]] + lines[-1:] if text.endswith(lines[-1]) else [text]
-
-    def _wrapped(self, text: "Text", indent: int) -> "Lines":
-        return text.wrap(self.console, max(10, self.console.width - indent))
-
-    def _fit(self, text: str) -> str:
-        """Return a text in the characters that the file's encoding has."""
-        if not self._narrow:
-            return text
-        encoding = getattr(self._file, "encoding", None) or "ascii"
-        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
-
-    def busy(self, text: str) -> None:
-        """Show a spinner with a text below the last line, if the terminal supports it."""
-        if self._live_now:
-            from rich.spinner import Spinner
-            from rich.text import Text
-
-            words = Text(self._fit(visible(text)), "dim")
-            self._show(Spinner("line" if self._narrow else "dots", words, style="cyan"))
-
-    def rest(self) -> None:
-        """Remove the spinner."""
-        self._show(None)
-
-    def _show(self, content: "RenderableType | None") -> None:
-        """Show something below the last line until it is replaced, or nothing more."""
         from rich.live import Live
 
         try:
-            if content is None:
+            if not wanted:
                 live, self._live = self._live, None
                 if live is not None:
                     live.stop()
-            elif self._live is not None:
-                self._live.update(content)
-            elif self._live_now:
-                self._live = Live(
-                    content,
-                    console=self.console,
-                    transient=True,
-                    refresh_per_second=_FRAMES_PER_SECOND,
-                    redirect_stdout=self._file is sys.stdout,
-                    redirect_stderr=True,
-                )
-                self._live.start()
+                return
+            self._live = Live(
+                get_renderable=self._live_part,
+                console=self.console,
+                transient=True,
+                refresh_per_second=_FRAMES_PER_SECOND,
+                redirect_stdout=self._file is sys.stdout,
+                redirect_stderr=True,
+            )
+            self._live.start()
         except (OSError, ValueError):
             self._broken = True
 
