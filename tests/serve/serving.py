@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 
 from ziggurat.serve import ServedApp
-from ziggurat.serve.connections import Connections
 from ziggurat.serve.server import server_for
 
 TOKEN = "a-token-for-tests-only"
@@ -64,12 +63,10 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(
-    application: ServedApp, port: int = 0, *, connections: Connections | None = None
-) -> AsyncIterator[Serving]:
+async def serving(application: ServedApp, port: int = 0) -> AsyncIterator[Serving]:
     """Serve an application on this machine, by default at a free port."""
     listener = socket.create_server(("127.0.0.1", port))
-    server = server_for(application, "127.0.0.1", 0, connections=connections)
+    server = server_for(application, "127.0.0.1", 0)
     task = asyncio.ensure_future(server.serve(sockets=[listener]))
     here = Serving(application, listener.getsockname()[1])
     try:

@@ -4,8 +4,10 @@ Each attack tries to approve a call that waits. What counts is that the call is 
 """
 
 import asyncio
+import json
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.serve.test_app import paying
 from ziggurat import ConfigurationError
 from ziggurat.serve import app
 from ziggurat.serve.guard import MAX_BODY, check_address
+from ziggurat.serve.protocol import MAX_HEAD
 
 OWN = {"Host": "127.0.0.1:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 HOSTS = (
@@ -200,6 +203,27 @@ async def test_connections_that_never_finish_a_request_keep_nobody_waiting() -> 
         assert await server.get("/healthz") == {"status": "alive"}
         for _, writer in slow:
             writer.close()
+
+
+HEAD = f"POST /runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+
+
+@pytest.mark.parametrize("kind", ["url", "header", "headers"])
+async def test_a_head_has_a_limit(kind: Literal["url", "header", "headers"]) -> None:
+    size = 8 * MAX_HEAD
+    sent = {
+        "url": "GET /" + "a" * size,
+        "header": f"{HEAD}x: " + "a" * size,
+        "headers": HEAD + "x: a\r\n" * (size // 6),
+    }
+    async with serving(app([paying([])], token=TOKEN)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent[kind].encode())
+        async with asyncio.timeout(10):
+            with suppress(ConnectionError):  # it had not read all
+                assert await reader.read() == b""
+        writer.close()
+        assert json.loads((await server.client.get("/healthz")).content)["status"] == "alive"
 
 
 @pytest.mark.parametrize("chunked", [False, True])

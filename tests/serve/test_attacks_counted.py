@@ -5,7 +5,6 @@ from pathlib import Path
 
 from tests.http import test_fetcher as addresses
 from tests.serve import test_attacks as raw
-from tests.serve import test_connections as slow
 from tests.serve import test_other_pages as pages
 from tests.serve import test_page_attacks as fields
 
@@ -17,7 +16,6 @@ def test_as_many_attacks_are_tried_as_the_documentation_says() -> None:
     actual = {
         "raw requests": len(raw.ATTACKS),
         "broken requests": len(raw.BROKEN),
-        "slow and endless requests": len(slow.UNFINISHED) + 7,
         "pages of others": names * (len(pages.READS) * 4 + len(pages.WRITES) * len(pages.CHANGES)),
         "texts in fields": len(fields.PAYLOADS) * len(fields.FIELDS),
         "addresses to fetch": sum(map(len, (addresses.LOOPBACK, addresses.ELSEWHERE, addresses.NO_ADDRESS))) + 10,

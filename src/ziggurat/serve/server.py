@@ -2,12 +2,10 @@
 
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.serve.application import ServedApp
-from ziggurat.serve.connections import Connections
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -15,16 +13,12 @@ if TYPE_CHECKING:
 GRACE = 5.0
 """Seconds that requests other than streams have to finish when the server ends."""
 
-_TICKS = 10
-"""Tenths of a second after which connections that have waited for too long are ended."""
-
 
 def server_for(
     application: ServedApp,
     host: str,
     port: int,
     *,
-    connections: Connections | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> "Server":
     """Return a uvicorn server for an application; ``await server.serve()`` runs it."""
@@ -33,30 +27,22 @@ def server_for(
     except ImportError as error:
         raise MissingExtra("ziggurat serve", "serve") from error
 
-    from ziggurat.serve.protocol import NotedProtocol
-
-    waiting = Connections() if connections is None else connections
+    from ziggurat.serve.protocol import LimitedProtocol
 
     class _Server(uvicorn.Server):
-        async def on_tick(self, counter: int) -> bool:
-            if counter % _TICKS == 0:
-                waiting.abort()
-            return await super().on_tick(counter)
-
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.closing.close()  # streams end first, or they would be waited for
-            waiting.abort(0)
             await super().shutdown(sockets)
 
     config = uvicorn.Config(
         application,
         host=host,
         port=port,
-        http=partial(NotedProtocol, waiting),  # type: ignore[arg-type]
+        http=LimitedProtocol,
         proxy_headers=False,
         loop="asyncio",
         ws="none",
