@@ -213,8 +213,8 @@ $(MODEL_STAMP): $(RUN_STAMP)
 $(BROWSER_STAMP): tests/serve/browser.py | $(TEST_STAMP)  # no stamp without a browser: the next make looks again
 	@$(BIN)/python -m tests.serve.browser && touch $@ || true
 
-$(NODE_STAMP): tests/serve/node.py tests/serve/ai_sdk/package-lock.json | $(TEST_STAMP)  # likewise
-	@$(BIN)/python -m tests.serve.node && touch $@ || true
+$(NODE_STAMP): tests/serve/openai/node.py tests/serve/openai/ai_sdk/package-lock.json | $(TEST_STAMP)  # likewise
+	@$(BIN)/python -m tests.serve.openai.node && touch $@ || true
 
 clean:
 	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

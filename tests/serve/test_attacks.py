@@ -16,7 +16,7 @@ from tests.serve.test_app import paying
 from ziggurat import ConfigurationError
 from ziggurat.serve import app
 from ziggurat.serve.guard import MAX_BODY, check_address
-from ziggurat.serve.protocol import MAX_HEAD
+from ziggurat.serve.server import MAX_HEAD
 
 OWN = {"Host": "127.0.0.1:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 HOSTS = (

@@ -12,8 +12,7 @@ from ziggurat.core import Row, Store
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.models import ScriptedModel
-from ziggurat.serve.events import EventStream, Position
-from ziggurat.serve.feed import Feeds
+from ziggurat.serve.feed import EventStream, Feeds, Position
 from ziggurat.serve.sse import Closing
 from ziggurat.stores import LocalLogs
 from ziggurat.tools import tool_call

@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import msgspec
@@ -153,8 +155,6 @@ class Metrics(Middleware):
         The names are those that OpenTelemetry's conventions for generative AI get in Prometheus. Labels are names of
         models, tools and agents and kinds of failures, never ids, so that there is a bounded number of them.
         """
-        from ziggurat.observe.prometheus import counters, gauge, histograms
-
         called = (
             (_NAMES.model_duration, "Durations of model calls.", "gen_ai_request_model", self.models),
             (_NAMES.first_chunk, "Times to the first chunk of replies.", "gen_ai_request_model", self.first_chunks),
@@ -164,20 +164,20 @@ class Metrics(Middleware):
         lines: list[str] = []
         for name, what, label, statistics in called:
             samples = [({label: key}, each.buckets, each.seconds) for key, each in statistics.items()]
-            lines += histograms(name, what, BUCKETS, samples)
+            lines += _histograms(name, what, BUCKETS, samples)
         for kind, name in _NAMES.tokens.items():
             tokens = [({"gen_ai_request_model": model}, getattr(usage, kind)) for model, usage in self.usage.items()]
             known = [(labels, count) for labels, count in tokens if count is not None]
-            lines += counters(name, f"Tokens of model calls: {kind}.", known)
+            lines += _counters(name, f"Tokens of model calls: {kind}.", known)
         failures = [
             ({label: key, "error_type": failure}, count)
             for _, _, label, statistics in called
             for key, each in statistics.items()
             for failure, count in each.failures.items()
         ]
-        lines += counters("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
-        lines += counters("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
-        lines += gauge("ziggurat.runs.running", "Runs in progress.", self.running)
+        lines += _counters("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
+        lines += _counters("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
+        lines += _gauge("ziggurat.runs.running", "Runs in progress.", self.running)
         return "\n".join(lines) + "\n"
 
 
@@ -209,3 +209,65 @@ def _failure_of(answer: object) -> str | None:
     if isinstance(answer, ToolResult):
         return answer.error
     return status_of(answer.stop) if isinstance(answer, AgentRun) and answer.error is not None else None
+
+
+# -- Prometheus' text format: families of samples with labels --------------------------------------------------------
+
+_Labels = Mapping[str, str]
+
+
+def _counters(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
+    """Yield the lines of a counter; none if there are no samples. `name` is one of OpenTelemetry.
+
+    >>> print(*_counters("ziggurat.failures", "Failed calls.", [({"tool": "look"}, 3)]), sep="\\n")
+    # HELP ziggurat_failures_total Failed calls.
+    # TYPE ziggurat_failures_total counter
+    ziggurat_failures_total{tool="look"} 3
+    """
+    family = f"{_family(name)}_total"
+    if samples:
+        yield from _head(family, "counter", help_text)
+    for labels, value in samples:
+        yield _sample(family, labels, value)
+
+
+def _gauge(name: str, help_text: str, value: float) -> Iterator[str]:
+    """Yield the lines of a gauge without labels."""
+    yield from _head(_family(name), "gauge", help_text)
+    yield _sample(_family(name), {}, value)
+
+
+def _histograms(
+    name: str,
+    help_text: str,
+    bounds: Sequence[float],
+    samples: Sequence[tuple[_Labels, Sequence[int], float]],
+) -> Iterator[str]:
+    """Yield the lines of a histogram of seconds; none if there are no samples."""
+    family = f"{_family(name)}_seconds"
+    if samples:
+        yield from _head(family, "histogram", help_text)
+    for labels, buckets, total in samples:
+        sums = list(accumulate(buckets))
+        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
+            yield _sample(f"{family}_bucket", {**labels, "le": bound}, count)
+        yield _sample(f"{family}_sum", labels, total)
+        yield _sample(f"{family}_count", labels, sums[-1])
+
+
+def _family(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _head(family: str, kind: str, help_text: str) -> Iterator[str]:
+    yield f"# HELP {family} {help_text}"
+    yield f"# TYPE {family} {kind}"
+
+
+def _sample(name: str, labels: _Labels, value: float) -> str:
+    texts = [f'{label}="{_escaped(text)}"' for label, text in labels.items()]
+    return f"{name}{{{','.join(texts)}}} {value!r}" if texts else f"{name} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

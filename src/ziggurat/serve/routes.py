@@ -18,14 +18,12 @@ from ziggurat.core.errors import (
 )
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.serve.assets import asset
-from ziggurat.serve.events import EventStream, Position
-from ziggurat.serve.feed import Feeds
+from ziggurat.serve.feed import EventStream, Feeds, Position
 from ziggurat.serve.guard import stream_later
-from ziggurat.serve.ids import check_id, read_number
 from ziggurat.serve.openai.provider_routes import provider_routes
+from ziggurat.serve.requests import check_id, read_number, status_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
-from ziggurat.serve.statuses import status_of
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
 T = TypeVar("T")

@@ -1,8 +1,9 @@
 """Run the application with uvicorn, and end it in order: readers learn of it, and every run can be resumed."""
 
+import asyncio
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.serve.application import ServedApp
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 GRACE = 5.0
 """Seconds that requests other than streams have to finish when the server ends."""
+
+MAX_HEAD = 64 * 1024
+"""Bytes of the longest head of a request."""
+
+SEND_BUFFER = 128 * 1024
+"""Bytes that the system is to buffer for a client that does not read; by itself it takes up to some MiB for each."""
 
 
 def server_for(
@@ -27,8 +34,6 @@ def server_for(
     except ImportError as error:
         raise MissingExtra("ziggurat serve", "serve") from error
 
-    from ziggurat.serve.protocol import LimitedProtocol
-
     class _Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -42,7 +47,7 @@ def server_for(
         application,
         host=host,
         port=port,
-        http=LimitedProtocol,
+        http=_limited_protocol(),
         proxy_headers=False,
         loop="asyncio",
         ws="none",
@@ -56,10 +61,42 @@ def server_for(
     return _Server(config)
 
 
+def _limited_protocol() -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol with limits for what it has no setting for."""
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    class Limited(HttpToolsProtocol):
+        _head: int | None = 0  # bytes of the head that is being read; None behind it
+
+        def connection_made(self, transport: Any) -> None:
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            super().connection_made(transport)
+
+        def data_received(self, data: bytes) -> None:
+            if self._head is not None:
+                self._head += len(data)
+            super().data_received(data)
+            if self._head is not None and self._head > MAX_HEAD:
+                self.transport.abort()
+
+        def on_message_begin(self) -> None:
+            self._head = 0
+            super().on_message_begin()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            # headers behind the body are none: nobody who has passed the request on has checked them
+            if self._head is not None:
+                super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            self._head = None
+            super().on_headers_complete()
+
+    return Limited
+
+
 def run_server(application: ServedApp, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
     """Serve until a signal ends the process, and call `ready` when the server listens."""
-    import asyncio
-
     server = server_for(application, host, port, ready=ready)
     try:
         asyncio.run(server.serve())

@@ -17,7 +17,7 @@ from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
 from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
 from ziggurat.serve.openai.client_request import client_calls
-from ziggurat.serve.openai.run_places import RunPlace
+from ziggurat.serve.openai.places import RunPlace
 from ziggurat.wires.types import ApprovalResponse
 
 

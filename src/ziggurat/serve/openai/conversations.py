@@ -18,8 +18,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.openai.answers import Answered, NotAnswered, conclude
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.openai.continuations import Continuation, find_continuation
-from ziggurat.serve.openai.response_ids import ResponseId
-from ziggurat.serve.openai.run_places import RunPlace
+from ziggurat.serve.openai.places import ResponseId, RunPlace
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import ApprovalResponse

@@ -15,15 +15,14 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.serve.guard import stream_later
-from ziggurat.serve.ids import check_id
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.openai.live_responses import LiveResponses
-from ziggurat.serve.openai.replies import Reply, error_reply
-from ziggurat.serve.openai.response_ids import ResponseId
+from ziggurat.serve.openai.places import ResponseId
+from ziggurat.serve.openai.replies import Reply, ResponseStream, error_reply
 from ziggurat.serve.openai.response_inputs import check_input, response_before, with_references
-from ziggurat.serve.openai.response_streams import ResponseStream
 from ziggurat.serve.openai.stored_responses import StoredResponses, page_of
+from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.responses import ResponsesWriter

@@ -1,7 +1,9 @@
 """Replies in the format of a provider: a run's answer as one body, or as a stream of its pieces."""
 
 import asyncio
-from collections.abc import MutableMapping, Sequence
+from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -11,8 +13,8 @@ from ziggurat.core.errors import ZigguratError
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.conversations import Conversation
+from ziggurat.serve.requests import status_of
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
-from ziggurat.serve.statuses import status_of
 from ziggurat.wires.errors import error_body
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import ResponseChunk, Wire
@@ -124,3 +126,29 @@ def encode_event(chunk: ResponseChunk) -> bytes:
     """Return an event of a stream as it is sent."""
     data = chunk.data.encode() if isinstance(chunk.data, str) else encode(chunk.data)
     return (b"event: %b\n" % chunk.event.encode() if chunk.event else b"") + b"data: %b\n\n" % data
+
+
+class ResponseStream:
+    """A stream, as an ASGI application, that sends events until there are no more, or the server ends."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None], closing: Closing) -> None:
+        self._events = events
+        self._closing = closing
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        await begin(send)
+        pump = asyncio.ensure_future(self._pump(send))
+        try:
+            await attend(pump, receive, self._closing, partial(write, send, KEEP_ALIVE))
+        finally:
+            pump.cancel()
+            [outcome] = await asyncio.gather(pump, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            raise outcome
+        await write(send, b"", more=False)
+
+    async def _pump(self, send: Send) -> None:
+        async with aclosing(self._events) as events:
+            async for event in events:
+                await write(send, event)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.openai.recorded_responses import RecordedResponse
-from ziggurat.serve.openai.response_ids import ResponseId
+from ziggurat.serve.openai.places import ResponseId
+from ziggurat.serve.openai.stored_responses import RecordedResponse
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import Json
 

@@ -19,7 +19,7 @@ from ziggurat.messages.events import ApprovalDecided, ApprovalRequested, Delta, 
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.serve.openai.run_places import RunPlace
+from ziggurat.serve.openai.places import RunPlace
 from ziggurat.wires.server_items import ReplyPiece, ServerCall
 
 Say = Callable[[ReplyPiece], Awaitable[None]]

@@ -1,24 +1,98 @@
-"""Responses of OpenAI's API that were given before: read, cancelled and deleted by their ids."""
+"""Responses of OpenAI's API that were given before: each is a run on record, or what went on with one."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
-from ziggurat.core.store import run_log
-from ziggurat.serve.ids import read_number
+from ziggurat.core.journal import LocalJournal
+from ziggurat.core.store import LogInfo, run_log
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.live_responses import LiveResponses
-from ziggurat.serve.openai.recorded_responses import RecordedResponse
-from ziggurat.serve.openai.replies import error_reply
-from ziggurat.serve.openai.response_ids import ResponseId
-from ziggurat.serve.openai.response_streams import ResponseStream, recorded_events
+from ziggurat.serve.openai.places import ResponseId
+from ziggurat.serve.openai.recorded_speech import say_recorded
+from ziggurat.serve.openai.replies import ResponseStream, encode_event, error_reply, status_and_text
+from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
-from ziggurat.wires.types import Json
+from ziggurat.wires.responses import ResponsesWriter
+from ziggurat.wires.server_items import ReplyParts, ReplyPiece
+from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
+from ziggurat.wires.writer import LiveReply
 
-Act = Callable[[RecordedResponse, Request], Awaitable[Json]]
+_Act = Callable[["RecordedResponse", Request], Awaitable[Json]]
+
+
+class RecordedResponse(Struct, frozen=True):
+    """A response on record."""
+
+    id: ResponseId
+    agent: Runnable[Any]
+    info: LogInfo
+
+    @classmethod
+    async def find(cls, agents: ServedAgents, response_id: ResponseId) -> "RecordedResponse":
+        """Return the response with an id."""
+        return cls(response_id, *await agents.agent_of(response_id.run_id))
+
+    def writer(self) -> ResponsesWriter:
+        """Return what writes it."""
+        return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, {}, int(self.info.created)))
+
+    async def body(self, page: str) -> Json:
+        """Return it as it is now."""
+        if self.info.status == "running":
+            driven = (await self.agent.attach(self.id.run_id).status()).driven
+            return self.writer().without_answer("in_progress" if driven else "queued")
+        if self.info.status == "Cancelled" and await self._was_interrupted():
+            return self.writer().without_answer("queued")
+        whole = ReplyParts()
+
+        async def say(piece: ReplyPiece) -> None:
+            whole.push(piece)
+
+        try:
+            answered = await say_recorded(self.agent, self.id, say, page)
+        except NotAnswered as error:
+            status = "cancelled" if self.info.status == "Cancelled" else "failed"
+            return self.writer().without_answer(status, str(error))
+        return self.writer().plain(whole.parts(), answered.finish, answered.usage)
+
+    async def _was_interrupted(self) -> bool:
+        """Return whether nobody cancelled the run, but its process ended."""
+        last = LocalJournal.load(await self.agent.record(self.id.run_id)).last_end
+        return last is not None and last.interrupted
+
+    async def events(self, after: int, page: str) -> AsyncGenerator[bytes, None]:
+        """Yield its events after a number, when its run has ended or waits."""
+        await self.agent.attach(self.id.run_id).result()
+        writer = self.writer()
+        live = LiveReply(writer)
+        chunks = live.begin()
+
+        async def say(piece: ReplyPiece) -> None:
+            chunks.extend(live.push(piece))
+
+        try:
+            answered = await say_recorded(self.agent, self.id, say, page)
+            chunks += live.finish(answered.finish, answered.usage)
+        except NotAnswered as error:
+            chunks += writer.fail(*status_and_text(error))
+        for number, chunk in enumerate(chunks):
+            if number > after:
+                yield encode_event(chunk)
+        if after >= len(chunks) - 1:
+            yield encode_event(_numbered(chunks[-1], after + 1))
+
+
+def _numbered(chunk: ResponseChunk, number: int) -> ResponseChunk:
+    assert isinstance(chunk.data, dict)
+    data: Json = chunk.data | {"sequence_number": number}
+    return ResponseChunk(data, chunk.event, chunk.part)
 
 
 class StoredResponses:
@@ -40,8 +114,7 @@ class StoredResponses:
         live = self._live.find(str(stored.id))
         if live is not None:
             return ResponseStream(live.follow(after), self._agents.closing)
-        events = recorded_events(stored.agent, stored.id, stored.writer(), after, page_of(request))
-        return ResponseStream(events, self._agents.closing)
+        return ResponseStream(stored.events(after, page_of(request)), self._agents.closing)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel the run of a response, unless it has ended; return the response."""
@@ -51,7 +124,7 @@ class StoredResponses:
         """Delete the record of a run that is not in progress."""
         return await self._act(request, _delete)
 
-    async def _act(self, request: Request, act: Act) -> Response:
+    async def _act(self, request: Request, act: _Act) -> Response:
         try:
             body = await act(await self._find(request), request)
             return Response(encode(body), 200, media_type="application/json")

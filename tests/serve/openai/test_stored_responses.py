@@ -6,8 +6,8 @@ from typing import Any, cast
 import openai
 import pytest
 
+from tests.serve.openai.test_openai import HELLO, clerk, talking
 from tests.serve.test_app import paying
-from tests.serve.test_openai import HELLO, clerk, talking
 from ziggurat import tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.tools import tool_call

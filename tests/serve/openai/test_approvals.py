@@ -6,9 +6,9 @@ from typing import Any
 import openai
 import pytest
 
+from tests.serve.openai.test_openai import HELLO, clerk, talking, user
+from tests.serve.openai.test_stored_responses import same_fields
 from tests.serve.test_app import paying
-from tests.serve.test_openai import HELLO, clerk, talking, user
-from tests.serve.test_stored_responses import same_fields
 from ziggurat import Agent, tool
 from ziggurat.events import TextDelta
 from ziggurat.models import ScriptedModel

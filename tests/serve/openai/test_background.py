@@ -7,9 +7,9 @@ from typing import Any
 import openai
 import pytest
 
+from tests.serve.openai.test_openai import clerk, talking
+from tests.serve.openai.test_stored_responses import same_fields
 from tests.serve.test_app import paying
-from tests.serve.test_openai import clerk, talking
-from tests.serve.test_stored_responses import same_fields
 from ziggurat import tool
 from ziggurat.events import TextDelta
 from ziggurat.tools import tool_call

@@ -1,6 +1,6 @@
-"""Find the AI SDK for the tests with it, or fetch it: `python -m tests.serve.node` does so for `make test`.
+"""Find the AI SDK for the tests with it, or fetch it: `python -m tests.serve.openai.node` does so for `make test`.
 
-Its packages are those of `tests/serve/ai_sdk/package-lock.json`, each with its digest, in the cache of the user. Where
+Its packages are those of `tests/serve/openai/ai_sdk/package-lock.json`, each with its digest, in the cache of the user. Where
 there is no node, or they cannot be fetched, the tests are skipped, which is said by this command and by each of them.
 """
 
@@ -19,7 +19,7 @@ _FILES = ("package.json", "package-lock.json")
 CLIENT: Path = _SOURCE / "client.mjs"
 """The program that talks with a server by the AI SDK."""
 
-MISSING = "no AI SDK: install Node.js 20 with npm, then run python -m tests.serve.node"
+MISSING = "no AI SDK: install Node.js 20 with npm, then run python -m tests.serve.openai.node"
 
 
 def find_packages() -> Path | None:

@@ -8,8 +8,8 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from tests.serve.openai.test_openai import HELLO, WEATHER, clerk, talking, user
 from tests.serve.test_app import paying
-from tests.serve.test_openai import HELLO, WEATHER, clerk, talking, user
 from ziggurat import Agent, Usage, tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.models import ScriptedModel

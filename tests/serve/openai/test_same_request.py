@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.serve.test_openai import HELLO, Wire, clerk, each_way, talking, user
+from tests.serve.openai.test_openai import HELLO, Wire, clerk, each_way, talking, user
 from ziggurat import tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.tools import tool_call

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.serve.node import CLIENT, MISSING, find_packages
+from tests.serve.openai.node import CLIENT, MISSING, find_packages
 from tests.serve.serving import TOKEN, Serving, serving
 from ziggurat import Agent, ModelRequest, Usage
 from ziggurat.events import TextDelta

@@ -8,8 +8,8 @@ import pytest
 from openai.types.responses import Response
 
 from tests.samples import amount
-from tests.serve.test_openai import HELLO, Said, Talk, clerk, talking
-from tests.serve.test_stored_responses import same_fields
+from tests.serve.openai.test_openai import HELLO, Said, Talk, clerk, talking
+from tests.serve.openai.test_stored_responses import same_fields
 from ziggurat import Agent, Usage, tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.models import ScriptedModel

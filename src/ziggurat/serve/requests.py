@@ -1,9 +1,19 @@
-"""Ids and numbers as they come in paths, headers, queries and bodies."""
+"""Requests: ids and numbers as they come in paths, headers, queries and bodies, and the statuses of errors."""
 
 import re
 from collections.abc import Mapping
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import (
+    AlreadyDecided,
+    ConfigurationError,
+    Denied,
+    JournalError,
+    LeaseHeld,
+    LimitExceeded,
+    RunExists,
+    RunNotFound,
+    ZigguratError,
+)
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -23,3 +33,20 @@ def read_number(query: Mapping[str, str], name: str, default: int, *, least: int
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise ConfigurationError(f"{name} is a whole number from {least} to {most}, got {text!r:.50}")
     return int(text)
+
+
+_STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
+    (RunNotFound, 404),
+    (RunExists, 409),
+    (AlreadyDecided, 409),
+    (LeaseHeld, 409),
+    (Denied, 403),
+    (ConfigurationError, 422),
+    (JournalError, 409),
+    (LimitExceeded, 503),
+)
+
+
+def status_of(error: Exception) -> int:
+    """Return the status for an error: 500 for what the one who asks cannot mend."""
+    return next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
