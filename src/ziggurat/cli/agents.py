@@ -74,8 +74,6 @@ _LABEL = "command line"
 
 
 class _Labels(Struct, rename={"options": _LABEL}):
-    """The label that the command line sets on a run."""
-
     options: AgentOptions | None = None
 
 

@@ -87,8 +87,6 @@ def _not_called() -> None: ...
 
 @runtime_checkable
 class _WrongUsage(Protocol):
-    """What typer raises for arguments that fit no command."""
-
     exit_code: int
 
     def show(self, file: IO[str] | None = None) -> None: ...

@@ -59,8 +59,6 @@ def chat(
 
 
 class _Chat:
-    """A conversation on a terminal, or line by line on pipes."""
-
     def __init__(self, prepared: Prepared, session: str | None, *, quiet: bool) -> None:
         self._prepared = prepared
         self._agent = prepared.agent
@@ -97,7 +95,6 @@ class _Chat:
                     worst = max(worst, self._turn(line.strip(), runner))
 
     def _line(self, prompt: str) -> str | None:
-        """Read a line; None at the end of input."""
         if not self._by_hand:
             return sys.stdin.readline() or None
         line = read_line(prompt)
@@ -183,7 +180,6 @@ class _Chat:
             raise
 
     def _ask_decisions(self, run: AgentRun) -> dict[str, Decision] | None:
-        """Ask the person about each pending call; None if interrupted with Ctrl-C."""
         try:
             return ask_decisions(self._agent, run, self._line, self._say)
         except KeyboardInterrupt:

@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 
 def _with_run(run: str, store: str | None, work: Callable[[Store, LogInfo], Awaitable[T]]) -> tuple[str, T]:
-    """Do something with a stored run; return its id and the result."""
 
     async def find_and_work() -> tuple[str, T]:
         async with opened(store) as place:
@@ -144,8 +143,6 @@ def attach(run: options.Run, json: options.Json = False, store: options.Store = 
 
 
 class _Reader:
-    """Shows the events of a run that is followed."""
-
     def __init__(self, view: ConsoleView | JsonLines) -> None:
         self._view = view
         self.run: AgentRun | None = None

@@ -48,19 +48,15 @@ class _Report:
             write(" " * indent + "".join(text for text, _ in pieces))
 
     def title(self, text: str) -> None:
-        """Start a section."""
         self._line((text, "bold"))
 
     def fine(self, text: str) -> None:
-        """Report something that is in order."""
         self._line(("✓ ", "green"), (text, ""), indent=2)
 
     def missing(self, text: str, cure: str = "") -> None:
-        """Report a problem, and what fixes it."""
         self._line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
 
     def plain(self, text: str) -> None:
-        """Report something neutral."""
         self._line(("· ", "dim"), (text, ""), indent=2)
 
 

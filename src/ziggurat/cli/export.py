@@ -85,7 +85,6 @@ def export(
 
 
 def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
-    """Return the source of a test that replays a run."""
     made = options_for(info.id, journal, AgentOptions(agent=agent))
     agent_text, imports, how = _agent(made)
     approvals = ""

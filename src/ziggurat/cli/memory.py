@@ -100,7 +100,6 @@ async def _hits(query: str, store: str | None, owner: str | None, limit: int) ->
 
 
 def _found(hit: Hit) -> dict[str, object]:
-    """Return a search result as JSON has it."""
     fields = {name: getattr(hit.record, name) for name in _FIELDS}
     return {**fields, "similarity": hit.similarity, "text_score": hit.text_score}
 

@@ -24,7 +24,6 @@ INTERRUPTED = 130
 
 
 def code_of(stop: stops.Stop) -> int:
-    """Return the exit code for the way a run stopped."""
     if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
         return COMPLETED
     if isinstance(stop, stops.Suspended):
@@ -65,7 +64,6 @@ def write_outcome(run: AgentRun, out: TextIO, where: str | None, *, was_shown: b
 
 
 def report_unfinished(run: AgentRun, where: str | None) -> None:
-    """Report why there is no answer, and what to do."""
     if undecided(run):
         note("nobody could be asked: decisions are made on a terminal, without --json")
     note(explain(run))
@@ -93,7 +91,6 @@ def explain(run: AgentRun) -> str:
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:
-    """Write the command that continues a stored run."""
     if where is None:
         return
     how = f"ziggurat resume {shell_word(run_id)}{where}"

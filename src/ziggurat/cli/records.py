@@ -34,8 +34,6 @@ _WIDEST = 60
 
 
 class _ListedRun(Struct):
-    """One listed run as JSON."""
-
     id: str
     status: str
     agent: str

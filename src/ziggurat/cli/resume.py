@@ -126,14 +126,12 @@ class _DecisionOptions(Struct, frozen=True):
     again: bool = False
 
     def options(self) -> list[str]:
-        """Return the names of the options given."""
         values = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
         ways = [option for option, value in values.items() if value is not None]
         return [*ways, "--did-not-happen"] if self.again else ways
 
 
 def _answer(waiting: Pending, run_id: str) -> Decision:
-    """Return what the person at the terminal answers to a question."""
     item = recorded_item(waiting, None)
     if not by_hand():
         raise ConfigurationError(

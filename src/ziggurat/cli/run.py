@@ -192,8 +192,6 @@ def _in_json(agent: Runnable, begin: Begin, out: TextIO, run_id: str, where: str
 
 
 class _Question:
-    """A running question whose events are written as JSON."""
-
     def __init__(self, agent: Runnable, out: TextIO, run_id: str) -> None:
         self._agent = agent
         self._run_id = run_id
@@ -203,7 +201,6 @@ class _Question:
         self._partial: AgentRun | None = None
 
     def _cancel(self) -> None:
-        """Cancel the run: the reader has closed the pipe."""
         self.pipe_closed = True
         if self._task is not None:
             self._task.cancel()

@@ -100,8 +100,6 @@ def _standing(run: str, store: str | None, agent: str | None, *, as_picture: boo
 
 
 class _RecordText:
-    """Formats a record as lines, and sums up its figures."""
-
     def __init__(self, info: LogInfo, journal: LocalJournal) -> None:
         self._info = info
         self._journal = journal
@@ -232,7 +230,6 @@ class _RecordText:
         return f"{call_line} → {result_text(as_type(entry.value, ToolResult))}"
 
     def _other(self, entry: Result, name: str) -> str:
-        """Return the line for a result that is neither a model's nor a tool's."""
         value = entry.value
         if isinstance(value, Raw):
             raw = value
@@ -248,6 +245,5 @@ class _RecordText:
         return f"{name}: {shortened(encode(value).decode())}"
 
     def _ended(self, name: str, run: AgentRun) -> str:
-        """Return the line for the end of an agent, or of a team with who answered."""
         own = name.partition("#")[0]
         return f"{name}{'' if run.agent in ('', own) else f' ({run.agent})'}: {stop_text(run.stop)}"

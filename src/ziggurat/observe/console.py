@@ -82,7 +82,6 @@ class ConsoleView:
         self.screen.close()
 
     def __call__(self, event: Event) -> None:
-        """Show an event."""
         self._show(event)
         self.screen.animate(bool(self._models or self._calls or self._streams))
 
@@ -105,7 +104,6 @@ class ConsoleView:
         self.screen.line(*pieces, indent=self._depth(path) * _INDENT + more)
 
     def _forget(self, path: str) -> None:
-        """Forget the agents and calls at a path and below it."""
         for known in (self._agents, self._models, self._calls):
             for each in [each for each in known if is_beneath(each, path)]:
                 del known[each]
@@ -147,7 +145,6 @@ class ConsoleView:
         return bool(written)
 
     def _live_lines(self) -> list[LiveLine]:
-        """Return the unfinished lines of all streams."""
         # It is called in another thread: what it reads is copied first, which is one step for Python.
         streams = [(stream, tail) for stream in list(self._streams.values()) if (tail := stream.tail())]
         labels = [f"{stream.name}: " if stream.name and len(streams) > 1 else "" for stream, _ in streams]
@@ -200,7 +197,6 @@ class ConsoleView:
         self._end(run, figures)
 
     def _end(self, run: AgentRun, figures: str) -> None:
-        """Write the final line."""
         if isinstance(run.stop, _FINE):
             why = "" if isinstance(run.stop, stops.Completed) else f"{stop_text(run.stop)} · "
             self.screen.line(("✓ ", "green"), (why + figures, "dim"))

@@ -24,7 +24,6 @@ class FirstChunk:
         return self._outer.blocked
 
     def __call__(self, event: Event, /) -> Awaitable[None]:
-        """Pass an event on."""
         if self.seconds is None and isinstance(event, Delta):
             self.seconds = self.context.clock.monotonic() - self._started
         return self._outer(event)

@@ -101,7 +101,6 @@ class Metrics(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Count a model call and its tokens."""
         name = name_of(model)
         first = FirstChunk(ctx)
         try:
@@ -113,11 +112,9 @@ class Metrics(Middleware):
         return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        """Count a tool call."""
         return await _counted(self.tools, call.name, tool, call, ctx)
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Count an agent."""
         caller = ctx.scope[CALLER]
         if caller.outer is not None:
             return await _counted(self.agents, caller.agent, agent, request, ctx)
@@ -232,7 +229,6 @@ def _counters(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]
 
 
 def _gauge(name: str, help_text: str, value: float) -> Iterator[str]:
-    """Yield the lines of a gauge without labels."""
     yield from _head(_family(name), "gauge", help_text)
     yield _sample(_family(name), {}, value)
 

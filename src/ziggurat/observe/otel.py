@@ -34,18 +34,14 @@ _PARENT: "Key[TraceContext]" = Key("parent of spans")
 class TracerProvider(Protocol):
     """OpenTelemetry's ``trace.TracerProvider``, as far as it is used."""
 
-    def get_tracer(self, library: str, /) -> "Tracer":
-        """Return a tracer for a library."""
-        ...
+    def get_tracer(self, library: str, /) -> "Tracer": ...
 
 
 @runtime_checkable
 class MeterProvider(Protocol):
     """OpenTelemetry's ``metrics.MeterProvider``, as far as it is used."""
 
-    def get_meter(self, library: str, /) -> "Meter":
-        """Return a meter for a library."""
-        ...
+    def get_meter(self, library: str, /) -> "Meter": ...
 
 
 class OpenTelemetry(Middleware):
@@ -102,7 +98,6 @@ class OpenTelemetry(Middleware):
         )
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Report an agent."""
         name = ctx.scope[CALLER].agent
         labels = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._call(f"invoke_agent {name}", "INTERNAL", labels, ctx) as call:
@@ -114,7 +109,6 @@ class OpenTelemetry(Middleware):
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
-        """Report a model call."""
         name = name_of(model)
         labels = attributes.of_model(name)
         kind = "INTERNAL" if attributes.is_local(name) else "CLIENT"
@@ -134,7 +128,6 @@ class OpenTelemetry(Middleware):
         return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        """Report a tool call."""
         labels = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.name,

@@ -112,18 +112,15 @@ def content_of_request(request: ModelRequest, ctx: Context) -> Attributes:
 
 
 def content_of_response(response: ModelResponse, ctx: Context) -> Attributes:
-    """Return the message of a reply."""
     message = {**_message(response.message), "finish_reason": _finish(response)}
     return _masked({"gen_ai.output.messages": [message]}, ctx)
 
 
 def content_of_call(call: ToolCall, ctx: Context) -> Attributes:
-    """Return the arguments of a tool call."""
     return _masked({"gen_ai.tool.call.arguments": _arguments(call)}, ctx)
 
 
 def content_of_result(result: ToolResult, ctx: Context) -> Attributes:
-    """Return the result of a tool call."""
     return _masked({"gen_ai.tool.call.result": result.value()}, ctx)
 
 

@@ -55,7 +55,6 @@ class Instruments:
             histogram.record(seconds, labels if failure is None else {**labels, "error.type": failure})
 
     def record_first_chunk(self, seconds: float, labels: dict[str, str]) -> None:
-        """Record the seconds to the first chunk of a reply that streamed in."""
         self._first_chunk.record(seconds, labels)
 
     def count_tokens(self, usage: Usage, labels: dict[str, str]) -> None:
@@ -70,6 +69,5 @@ class Instruments:
                 self._tokens[kind].add(count, labels)
 
     def count_agent(self, run: AgentRun, labels: dict[str, str]) -> None:
-        """Count the calls of an agent."""
         for field, histogram in self._calls.items():
             histogram.record(getattr(run, field), labels)

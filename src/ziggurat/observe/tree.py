@@ -59,8 +59,6 @@ class RunTree(Struct, frozen=True):
 
 
 class _Node:
-    """A node that is being made."""
-
     __slots__ = ("began", "children", "ended", "kind", "name", "number", "path", "state", "text", "usage")
 
     def __init__(self, path: str) -> None:

@@ -44,8 +44,6 @@ class _Frame(Struct, frozen=True, gc=False):
 
 
 class Follower(Protocol):
-    """A reader of a feed."""
-
     def wake(self) -> None:
         """Read what is new."""
 
@@ -77,7 +75,6 @@ class Feed:
     # -- its readers ---------------------------------------------------------------------------------------------
 
     def add(self, reader: Follower) -> None:
-        """Begin to serve a reader."""
         self._readers.add(reader)
 
     def wait(self, reader: Follower) -> None:
@@ -211,7 +208,6 @@ class Feeds:
 
 
 def event_bytes(item: SubscribedItem) -> bytes:
-    """Return an item of a run as it is sent."""
     what = item.what
     data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
     place = f"{item.number}.{item.index}.{BOOT}" if item.index else str(item.number)
@@ -257,7 +253,6 @@ class EventStream:
         self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Send the stream."""
         self._send = send
         await begin(send)
         await write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
@@ -280,7 +275,6 @@ class EventStream:
             raise error
 
     def wake(self) -> None:
-        """Write what is new."""
         if not self._feeds.closing.closed:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -291,7 +285,6 @@ class EventStream:
         self._writing = asyncio.get_running_loop().create_task(write(self._send, _BYE, more=False))
 
     async def _write(self) -> None:
-        """Write until nothing is new."""
         feed = self._feed
         try:
             while (behind := await self._behind()) or feed.ended:

@@ -50,8 +50,6 @@ _HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.
 
 
 class _Refused(Exception):
-    """A request that goes no further, with its status."""
-
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
@@ -85,7 +83,6 @@ class Guard:
         self.link: str | None = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Check a request and pass it on, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -205,7 +202,6 @@ def _headers(scope: MutableMapping[str, Any]) -> dict[str, str]:
 
 
 def _name(host: str) -> str:
-    """Return a host without its port."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdigit() and (not name.count(":") or name.endswith("]")) else host.lower()
 
@@ -253,7 +249,6 @@ class _Sender:
 
 
 def _body(path: str, refused: _Refused) -> Json:
-    """Return the body of a refusal, in the form that clients of the API at a path know."""
     if path.startswith("/v1/"):
         return error_body("messages" if path.startswith("/v1/messages") else "chat", refused.status, str(refused))
     return {"error": {"type": "refused", "message": str(refused)}}

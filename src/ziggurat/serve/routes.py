@@ -219,7 +219,6 @@ class _Routes:
 
 
 def routes(agents: ServedAgents) -> list[Route]:
-    """Return the routes for some agents."""
     own = _Routes(agents)
     return [
         _route("GET", "/healthz", own.check_health),

@@ -28,8 +28,6 @@ _REMEMBERED = 1000
 
 
 class RunRow(Struct, frozen=True):
-    """A run in a list."""
-
     run_id: str
     agent: str
     status: str
@@ -57,7 +55,6 @@ class PendingRow(Struct, frozen=True):
 
     @classmethod
     def of(cls, item: PendingItem) -> "PendingRow":
-        """Return an item as it is sent to people."""
         expires = None if item.until is None else time_of(item.until)
         kind = "question" if item.stage == "question" else "approval"
         choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
@@ -71,7 +68,6 @@ class RunRows:
         self._rows: OrderedDict[str, tuple[LogInfo, RunRow]] = OrderedDict()
 
     async def row(self, store: Store, info: LogInfo) -> RunRow:
-        """Return the row of a run."""
         previous = self._rows.pop(info.log, None)
         row = previous[1] if previous is not None and previous[0] == info else await _row(store, info)
         self._rows[info.log] = (info, row)
@@ -141,5 +137,4 @@ def cost_of(usages: Mapping[str, Usage]) -> Decimal | None:
 
 
 def time_of(seconds: float) -> str:
-    """Return a time as text, in RFC 3339."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

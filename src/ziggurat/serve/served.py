@@ -31,8 +31,6 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class ServedAgents:
-    """The agents of a server by name."""
-
     def __init__(self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int) -> None:
         shared = connect("memory:" if store is None else store)
         self.agents: dict[str, Runnable[Any]] = {}
@@ -64,7 +62,6 @@ class ServedAgents:
         return list({id(each): each for each in members}.values())
 
     def agent(self, name: str) -> Runnable[Any]:
-        """Return an agent by its name."""
         if name not in self.agents:
             raise RunNotFound(f"there is no agent {name!r:.100} here; there are: {', '.join(self.agents)}")
         return self.agents[name]
@@ -78,7 +75,6 @@ class ServedAgents:
         raise RunNotFound(f"there is no run {run_id!r:.150}")
 
     def stores(self) -> list[Store]:
-        """Return the different stores of the agents."""
         return list({id(agent.store): agent.store for agent in self.agents.values()}.values())
 
     # -- what is started -----------------------------------------------------------------------------------------
@@ -105,7 +101,6 @@ class ServedAgents:
             await driving  # raises why it did not begin
 
     def resume(self, agent: Runnable[Any], run_id: str) -> None:
-        """Go on with a run in the background."""
         self.drive(run_id, agent.resume(run_id))
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
@@ -166,20 +161,17 @@ class ServedAgents:
         return fitting, headers[-1][1].updated if len(headers) == limit else None
 
     def described(self) -> list[dict[str, str]]:
-        """Return what is served."""
         return [
             {"name": name, "kind": self.kinds[name], "description": parts_of(agent).description or ""}
             for name, agent in self.agents.items()
         ]
 
     async def entries(self, run_id: str) -> Sequence[JournalEntry]:
-        """Return the record of a run."""
         agent, _ = await self.agent_of(run_id)
         return LocalJournal.load(await agent.record(run_id)).entries
 
     @staticmethod
     async def _error(agent: Runnable[Any], run_id: str, status: str) -> str | None:
-        """Return why a run failed."""
         if status not in ("Failed", "Denied", "BudgetExceeded", "Timeout"):
             return None
         return str((await agent.attach(run_id).result()).error or status)
@@ -199,7 +191,6 @@ class ServedAgents:
         return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]
 
     async def conversation(self, session_id: str) -> list[Message]:
-        """Return the messages of a session."""
         for store in self.stores():
             if await store.find(session_log(session_id)) is not None:
                 return await Session(session_id, store=store).get_messages()

@@ -31,7 +31,6 @@ class MemoryRow(Struct, frozen=True):
 
     @classmethod
     def of(cls, record: MemoryRecord) -> "MemoryRow":
-        """Return a memory as it is sent."""
         return cls(
             id=record.id,
             owner=record.owner,

@@ -35,21 +35,17 @@ class Closing:
             end()
 
     def add(self, end: Callable[[], None]) -> None:
-        """Have a function called when the server is about to end."""
         self._streams.add(end)
 
     def discard(self, end: Callable[[], None]) -> None:
-        """Do not have it called."""
         self._streams.discard(end)
 
 
 async def begin(send: Send, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    """Begin a stream."""
     await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
 
 
 async def write(send: Send, body: bytes, *, more: bool = True) -> None:
-    """Send a part of a stream."""
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 

@@ -50,7 +50,6 @@ def _began(entries: Iterable[JournalEntry]) -> float:
 
 
 def call_view(entries: Sequence[JournalEntry], number: str) -> View:
-    """Return one call in full: what was asked, and its result."""
     if not number.isdigit():
         return {"number": number}
     if not 0 < int(number) <= len(entries) or not entries[int(number) - 1].path:

@@ -34,8 +34,6 @@ class Answered(Struct, frozen=True):
 
 
 class NotAnswered(Exception):
-    """A run ended without an answer."""
-
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status: int = status

@@ -22,8 +22,6 @@ from ziggurat.wires.types import ApprovalResponse
 
 
 class Continuation(Struct, frozen=True):
-    """A run that a request goes on with."""
-
     run_id: str
     place: RunPlace
     decisions: Mapping[str, Decision]
@@ -60,7 +58,6 @@ async def _waits(agent: Runnable[Any], run_id: str) -> bool:
 
 
 async def _record_of(agent: Runnable[Any], run_id: str) -> bytes:
-    """Return the record of a run of this agent."""
     info = await agent.store.find(run_log(run_id))
     if info is None:
         raise RunNotFound(f"there is no response of the run {run_id!r:.150}")

@@ -25,8 +25,6 @@ from ziggurat.wires.types import ApprovalResponse
 
 
 class ConversationRequest(Struct, frozen=True):
-    """A request of a provider's API."""
-
     agent: str
     content: ModelRequest
     run_id: str | None = None
@@ -52,7 +50,6 @@ class Conversation:
 
     @classmethod
     async def of(cls, agents: ServedAgents, request: ConversationRequest) -> "Conversation":
-        """Return the conversation for a request."""
         agent, content = agents.agent(request.agent), request.content
         if not (content.messages or request.approvals):
             raise EmptyPrompt("there is no message to answer")
@@ -108,7 +105,6 @@ class Conversation:
 
 
 async def _messages_of(agents: ServedAgents, run_id: str) -> Sequence[Message]:
-    """Return the conversation of a run that has ended."""
     agent, _ = await agents.agent_of(run_id)
     status = await agent.attach(run_id).status()
     waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in status.pending)

@@ -42,7 +42,6 @@ class LiveResponse:
             self._tell()
 
     async def begun(self, driving: "asyncio.Task[None]") -> None:
-        """Wait until the run has begun."""
         waiting = asyncio.ensure_future(self.conversation.begun.wait())
         await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

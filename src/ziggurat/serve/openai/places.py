@@ -19,14 +19,11 @@ _ITEM = re.compile(r"(?:msg|rs|fc|mcp)_(.+)_\d+")
 
 
 class ResponseId(Struct, frozen=True):
-    """What the id of a response says."""
-
     run_id: str
     after: int = 0
 
     @classmethod
     def read(cls, text: str) -> "ResponseId":
-        """Return what an id says."""
         run_id, mark, after = text.removeprefix(_PREFIX).partition("~")
         check_id(run_id)
         if mark and not (after.isascii() and after.isdigit() and len(after) < 10):

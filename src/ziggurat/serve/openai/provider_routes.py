@@ -88,7 +88,6 @@ class _ProviderRoutes:
         return Reply(conversation, wire, WRITERS[wire](head), self._agents.closing, stream=streams, stores=stores)
 
     async def _response_request(self, body: Json, asking: ConversationRequest) -> ConversationRequest:
-        """Return what a request to OpenAI Responses asks for."""
         check_input(body)
         approvals, named = read_approvals(body), body.get("previous_response_id")
         previous = None if named is None else ResponseId.read(str(named))
@@ -105,7 +104,6 @@ class _ProviderRoutes:
     async def _begin(
         self, conversation: Conversation, writer: ResponsesWriter, *, stream: bool
     ) -> ResponseStream | Response:
-        """Have a response given in the background."""
         live = await self._live.start(conversation, writer)
         if stream:
             return ResponseStream(live.follow(-1), self._agents.closing)
@@ -133,7 +131,6 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def provider_routes(agents: ServedAgents) -> list[Route]:
-    """Return the routes for some agents."""
     live = LiveResponses()
     own, stored = _ProviderRoutes(agents, live), StoredResponses(agents, live)
     return [

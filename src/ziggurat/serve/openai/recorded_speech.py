@@ -37,7 +37,6 @@ async def say_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, 
 
 
 async def _repeat(entries: Sequence[JournalEntry], agent: str, speech: Speech, after: int) -> None:
-    """Say what an agent has said and done in a run after an entry."""
     calls = _Calls(entries)
     for number, entry in enumerate(entries, 1):
         if not (isinstance(entry, Result) and is_question(entry.path)):

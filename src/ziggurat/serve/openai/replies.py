@@ -59,7 +59,6 @@ class Reply:
         self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Send the reply."""
         self._send = send
         answering = asyncio.ensure_future(self._answer())
         try:
@@ -86,7 +85,6 @@ class Reply:
             await asyncio.gather(answering, return_exceptions=True)
 
     async def _answer(self) -> bytes:
-        """Have the conversation answered; return the body of a plain reply."""
         answered = await self._conversation.answer(self._stream_piece if self._stream else self._add_piece)
         if not self._stream:
             return encode(self._writer.plain(self._whole.parts(), answered.finish, answered.usage))
@@ -123,7 +121,6 @@ class Reply:
 
 
 def encode_event(chunk: ResponseChunk) -> bytes:
-    """Return an event of a stream as it is sent."""
     data = chunk.data.encode() if isinstance(chunk.data, str) else encode(chunk.data)
     return (b"event: %b\n" % chunk.event.encode() if chunk.event else b"") + b"data: %b\n\n" % data
 
@@ -136,7 +133,6 @@ class ResponseStream:
         self._closing = closing
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Send the stream."""
         await begin(send)
         pump = asyncio.ensure_future(self._pump(send))
         try:

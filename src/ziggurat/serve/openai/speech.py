@@ -61,7 +61,6 @@ class Speech:
         return agent.layered(layer)
 
     async def hear(self, event: Event) -> None:
-        """Take an event of the run."""
         if isinstance(event, Delta):
             _, step, place = step_of(event.path, self._path)
             if place.partition("#")[0] != "model" or step <= self._place.steps:  # of an agent below, or said before
@@ -82,7 +81,6 @@ class Speech:
             await self._order.add(event.path, partial(self.call, event.path, call, event.result))
 
     async def begin(self, path: str) -> None:
-        """Say a call that begins."""
         if path in self._calls:
             await self._order.add(path, partial(self.call, path, self._calls[path]))
 
@@ -97,7 +95,6 @@ class Speech:
             await self.say(ServerCall(path, call.name, call.arguments, self._agent, approval, result))
 
     async def text(self, text: str, step: str) -> None:
-        """Say a piece of the text of a step."""
         if not text:
             return
         if step != self._step:
@@ -114,7 +111,6 @@ class Speech:
                 await self.say(ThinkingDelta(part.text))
 
     async def end(self, output: object) -> None:
-        """Say the answer, unless it was said."""
         text = output if isinstance(output, str) else encode(output).decode()
         if text and self._said.strip() != text.strip():
             await self.text(text, "end")
@@ -158,8 +154,6 @@ class _CallOrder:
 
 
 class _Progress(Middleware):
-    """Says when a tool call begins."""
-
     def __init__(self, begin: Callable[[str], Awaitable[None]]) -> None:
         self._begin = begin
 

@@ -28,23 +28,18 @@ _Act = Callable[["RecordedResponse", Request], Awaitable[Json]]
 
 
 class RecordedResponse(Struct, frozen=True):
-    """A response on record."""
-
     id: ResponseId
     agent: Runnable[Any]
     info: LogInfo
 
     @classmethod
     async def find(cls, agents: ServedAgents, response_id: ResponseId) -> "RecordedResponse":
-        """Return the response with an id."""
         return cls(response_id, *await agents.agent_of(response_id.run_id))
 
     def writer(self) -> ResponsesWriter:
-        """Return what writes it."""
         return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, {}, int(self.info.created)))
 
     async def body(self, page: str) -> Json:
-        """Return it as it is now."""
         if self.info.status == "running":
             driven = (await self.agent.attach(self.id.run_id).status()).driven
             return self.writer().without_answer("in_progress" if driven else "queued")
@@ -103,7 +98,6 @@ class StoredResponses:
         self._live = live
 
     async def read(self, request: Request) -> ResponseStream | Response:
-        """Return a response as it is now, or its events."""
         if request.query_params.get("stream", "false").lower() != "true":
             return await self._act(request, _read)
         try:
@@ -137,7 +131,6 @@ class StoredResponses:
 
 
 def page_of(request: Request) -> str:
-    """Return the address of the page of this server."""
     return f"{request.url.scheme}://{request.headers.get('host', '')}/"
 
 
