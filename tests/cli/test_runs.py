@@ -51,7 +51,7 @@ def test_a_run_is_shown_with_what_it_called(kept: Command) -> None:
     (run,) = listed(kept)
     shown = kept("show", run["id"][:6])
     assert shown.code == 0
-    assert "2 steps · 2 model calls, 1 tool call · tokens: 200 in, 20 out" in shown.out
+    assert "2 steps · 1 tool call · tokens: 200 in, 20 out" in shown.out
     assert 'calculator(expression="12 * (7 + 5)") → 144' in shown.out
     assert f"--agent {AGENTS}:plain" in shown.out
     assert shown.out.rstrip().endswith("ended: Completed")

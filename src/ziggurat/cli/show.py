@@ -1,9 +1,9 @@
 """``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Annotated, Literal
 
 import typer
@@ -12,32 +12,22 @@ from ziggurat.cli import options
 from ziggurat.cli.agents import AgentOptions, options_in, rebuild
 from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import write
-from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.codec import as_type
 from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, LossAccepted, Opened, Pending, Result
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MissingExtra, described
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, described
 from ziggurat.core.failures import place_of
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import as_error
-from ziggurat.core.path import is_question, is_tool_call, parent_of
+from ziggurat.core.path import is_question, parent_of
 from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
-from ziggurat.messages.formatting import (
-    call_text,
-    duration,
-    plural,
-    result_text,
-    round_in,
-    shortened,
-    stop_text,
-    usage_text,
-)
-from ziggurat.messages.items import HandoffItem
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.formatting import call_text, duration, figures, round_in, shortened, usage_text
+from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.pending import recorded_item
-from ziggurat.messages.price import dollars, price_of_call
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.price import cost_text
+from ziggurat.messages.usage import tally_of
+from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
 
 _WIDTH = 100
@@ -76,9 +66,7 @@ def show(
         )
     info, journal = load_run(run, store)
     if drawing is None:
-        picture = _RecordText(info, journal)
-        lines = list(picture.lines())
-        write("\n".join([*picture.head(), "", *lines]))
+        write("\n".join([*_head(info, journal), "", *_lines(journal)]))
     else:
         tree = run_tree(journal.entries)
         forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
@@ -99,151 +87,89 @@ def _standing(run: str, store: str | None, agent: str | None, *, as_picture: boo
     return asyncio.run(standing())
 
 
-class _RecordText:
-    def __init__(self, info: LogInfo, journal: LocalJournal) -> None:
-        self._info = info
-        self._journal = journal
-        self._usage = Usage(requests=0)
-        self._prices: list[Decimal | None] = []
-        self._listed = True
-        self._models = self._tools = 0
-        self._steps: set[str] = set()
-        self._seconds = 0.0
-        self._calls: dict[str, ToolCall] = {}
-        self._latest: dict[str, float] = {}
-        self._rounds: set[str] = set()
+def _head(info: LogInfo, journal: LocalJournal) -> Iterator[str]:
+    """Yield the lines about the run as a whole."""
+    started = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
+    run = "  ".join(map(visible_line, (info.id, info.status, info.agent)))
+    yield f"run     {run}  begun {started}"
+    opened = journal.entries[0]
+    if isinstance(opened, Opened) and opened.request is not None:
+        yield f"asked   {shortened(as_type(opened.request, AgentRequest).messages[-1].text, _WIDTH)}"
+        if opened.forked is not None:
+            origin = opened.forked
+            yield f"forked  from {visible_line(origin.run_id)} at step {origin.step}, effects: {origin.effects}"
+    made = options_in(journal)
+    if made is not None:
+        yield f"made    {shortened(made.text(), 300)}"
+    answers = [each for each in journal.entries if isinstance(each, Result) and is_question(each.path)]
+    steps = len({parent_of(each.path) for each in answers})
+    tally, seconds = tally_of(journal), max(map(_elapsed, journal.entries))
+    yield f"sums    {figures(steps, tally.model_calls, tally.tool_calls, tally.usage, tally.by_model, seconds)}"
 
-    def head(self) -> Iterator[str]:
-        """Yield the lines about the run as a whole; iterate `lines` first, as they compute the sums."""
-        info = self._info
-        started = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
-        run = "  ".join(map(visible_line, (info.id, info.status, info.agent)))
-        yield f"run     {run}  begun {started}"
-        opened = self._journal.entries[0]
-        if isinstance(opened, Opened) and opened.request is not None:
-            yield f"asked   {shortened(as_type(opened.request, AgentRequest).messages[-1].text, _WIDTH)}"
-            if opened.forked is not None:
-                origin = opened.forked
-                yield f"forked  from {visible_line(origin.run_id)} at step {origin.step}, effects: {origin.effects}"
-        made = options_in(self._journal)
-        if made is not None:
-            yield f"made    {shortened(made.text(), 300)}"
-        calls = f"{plural(self._models, 'model call')}, {plural(self._tools, 'tool call')}"
-        figures = (plural(len(self._steps), "step"), calls, usage_text(self._usage), duration(self._seconds))
-        yield f"sums    {' · '.join((*figures, *([dollars(self._prices)] if self._prices else ())))}"
 
-    def lines(self) -> Iterator[str]:
-        """Yield one line per recorded event: when, how long it took, and indented by its depth."""
-        for number, entry in enumerate(self._journal.entries):
-            line = self._text_of(entry, number)
-            if line is None:
-                continue
-            place = round_in(entry.path)
-            if place is not None and place[0] not in self._rounds:
-                self._rounds.add(place[0])
-                yield f"{'':>21} {'  ' * place[0].count('/')}{place[1]}"
-            elapsed = float(getattr(entry, "elapsed", 0.0))
-            took = self._took(entry, elapsed)
-            self._seconds = max(self._seconds, elapsed)
-            at = f"{elapsed:.2f} s" if elapsed else ""
-            spent = duration(took) if took is not None else ""
-            yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(line)}"
+def _elapsed(entry: JournalEntry) -> float:
+    return float(getattr(entry, "elapsed", 0.0))
 
-    def _took(self, entry: JournalEntry, elapsed: float) -> float | None:
-        """Return how long a call took: since the end of what came before it in its agent."""
-        agent = parent_of(parent_of(entry.path))
-        if isinstance(entry, Entered):
-            self._latest[entry.path] = elapsed
-            return None
-        if not elapsed or not isinstance(entry, (Result, Failure)):
-            return None
-        step = parent_of(entry.path)
-        began = self._latest.get(step) if is_tool_call(entry.path) else self._latest.get(agent)
-        if is_question(entry.path):
-            self._latest[step] = elapsed
-        self._latest[agent] = max(elapsed, self._latest.get(agent, 0.0))
-        return None if began is None else max(0.0, elapsed - began)
 
-    def _text_of(self, entry: JournalEntry, number: int) -> str | None:
-        name = entry.path.rpartition("/")[2]
-        match entry:
-            case Result() if is_question(entry.path):
-                return self._answer(entry)
-            case Result() if is_tool_call(entry.path):
-                return self._result(entry, name)
-            case Result():
-                return self._other(entry, name)
-            case Failure():
-                error = as_error(entry.error)
-                place = place_of(error)
-                return f"{name}: failed: {shortened(described(error), _WIDTH)}{f' (at {place})' if place else ''}"
-            case Entered(request=request) if request is not None:
-                members = as_type(entry.setup, dict[str, str]).get("members")
-                return f"{name}: entered{f', a team of {members}' if members else ''}"
-            case Pending():
-                why = f" ({entry.reason})" if entry.reason else ""
-                if not recorded_item(entry, None).needs_decision:
-                    return f"{name}: waits {entry.reason}"
-                return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
-            case Decided():
-                decision = decision_of(entry.decision)
-                details = "; ".join(str(getattr(decision, field)) for field in decision.__struct_fields__)
-                return f"{name}: {type(decision).__name__.lower()} {shortened(details)}".rstrip()
-            case Opened() if number:
-                return "went on"
-            case LossAccepted():
-                return f"the loss of entries {number + 1} to {entry.acknowledged} was accepted"
-            case Ended():
-                return f"ended: {entry.stop}"
-        return None
+def _lines(journal: LocalJournal) -> Iterator[str]:
+    """Yield one line per recorded event: when, how long it took, and indented by its depth."""
+    nodes = {node.path: node for node in run_tree(journal.entries).nodes}
+    rounds: set[str] = set()
+    for number, entry in enumerate(journal.entries):
+        line = _text_of(entry, number, nodes)
+        if line is None:
+            continue
+        place = round_in(entry.path)
+        if place is not None and place[0] not in rounds:
+            rounds.add(place[0])
+            yield f"{'':>21} {'  ' * place[0].count('/')}{place[1]}"
+        elapsed, spent = _elapsed(entry), ""
+        if elapsed and isinstance(entry, (Result, Failure)) and (began := nodes[entry.path].began) is not None:
+            spent = duration(max(0.0, elapsed - began))
+        at = f"{elapsed:.2f} s" if elapsed else ""
+        yield f"{at:>10} {spent:>9}  {'  ' * entry.path.count('/')}{visible_line(line)}"
 
-    def _answer(self, entry: Result) -> str:
-        response = as_type(entry.value, ModelResponse)
-        step = parent_of(entry.path)
-        self._models += 1
-        self._steps.add(step)
-        self._usage = self._usage + response.usage
-        for number, call in enumerate(response.message.tool_calls, 1):
-            self._calls[f"{step}/tool-{number}"] = call
-        price = self._price(response, entry.name)
-        text = "; ".join([shortened(response.text), *map(call_text, response.tool_calls)]).strip("; ")
-        priced = "" if price is None else f", {dollars([price])}"
-        return f"{entry.name}: {text or '(nothing)'}  [{usage_text(response.usage)}{priced}]"
 
-    def _price(self, response: ModelResponse, name: str) -> Decimal | None:
-        """Return the price of an answer, if it is known, and note it for the sum."""
-        price = None
-        provider, colon, _ = name.partition(":")
-        if (colon or name == "local") and self._listed:  # others have no prices, and loading the list is slow
-            try:
-                price = price_of_call(response.usage, response.model or name, provider)
-            except MissingExtra:
-                self._listed = False
-        self._prices.append(price)
-        return price
+def _text_of(entry: JournalEntry, number: int, nodes: Mapping[str, RunNode]) -> str | None:
+    name = entry.path.rpartition("/")[2]
+    match entry:
+        case Result():
+            return _result(entry, name, nodes[entry.path])
+        case Failure():
+            error = as_error(entry.error)
+            place = place_of(error)
+            return f"{name}: failed: {shortened(described(error), _WIDTH)}{f' (at {place})' if place else ''}"
+        case Entered(request=request) if request is not None:
+            members = as_type(entry.setup, dict[str, str]).get("members")
+            return f"{name}: entered{f', a team of {members}' if members else ''}"
+        case Pending():
+            why = f" ({entry.reason})" if entry.reason else ""
+            if not recorded_item(entry, None).needs_decision:
+                return f"{name}: waits {entry.reason}"
+            return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
+        case Decided():
+            decision = decision_of(entry.decision)
+            details = "; ".join(str(getattr(decision, field)) for field in decision.__struct_fields__)
+            return f"{name}: {type(decision).__name__.lower()} {shortened(details)}".rstrip()
+        case Opened() if number:
+            return "went on"
+        case LossAccepted():
+            return f"the loss of entries {number + 1} to {entry.acknowledged} was accepted"
+        case Ended():
+            return f"ended: {entry.stop}"
+    return None
 
-    def _result(self, entry: Result, name: str) -> str:
-        self._tools += 1
-        place, _, _ = name.partition(":")
-        call = self._calls.get(f"{parent_of(entry.path)}/{place}")
-        call_line = entry.name if call is None else call_text(call, 60)
-        return f"{call_line} → {result_text(as_type(entry.value, ToolResult))}"
 
-    def _other(self, entry: Result, name: str) -> str:
-        value = entry.value
-        if isinstance(value, Raw):
-            raw = value
-            try:
-                value = decode(raw, HandoffItem) if name == "handoff" else decode(raw, AgentRun)
-            except JournalCorrupt:
-                return f"{name}: {shortened(bytes(memoryview(raw)).decode())}"
-        if isinstance(value, HandoffItem):
-            reason = f": {shortened(value.reason)}" if value.reason else ""
-            return f"{value.from_agent} hands over to {value.to_agent}{reason}"
-        if isinstance(value, AgentRun):
-            return self._ended(name, value)
-        return f"{name}: {shortened(encode(value).decode())}"
-
-    def _ended(self, name: str, run: AgentRun) -> str:
-        own = name.partition("#")[0]
-        return f"{name}{'' if run.agent in ('', own) else f' ({run.agent})'}: {stop_text(run.stop)}"
+def _result(entry: Result, name: str, node: RunNode) -> str:
+    if node.kind == "tool" or name == "handoff":
+        return node.text
+    if node.usage is not None:
+        price = cost_text({entry.name: node.usage}) if ":" in entry.name else ""  # others have no prices
+        priced = f", {price}" if price.startswith("$") else ""
+        return f"{entry.name}: {node.text or '(nothing)'}  [{usage_text(node.usage)}{priced}]"
+    who = ""
+    if node.kind == "agent":
+        with suppress(JournalCorrupt):  # the typed result of a flow
+            answered = as_type(entry.value, AgentRun).agent
+            who = f" ({answered})" if answered not in ("", name.partition("#")[0]) else ""
+    return f"{name}{who}: {node.text}"
