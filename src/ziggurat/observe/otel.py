@@ -17,9 +17,8 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 from ziggurat.observe import otel_attributes as attributes
-from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion
+from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion, Instruments
 from ziggurat.observe.first_chunk import FirstChunk
-from ziggurat.observe.otel_metrics import Instruments
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext
