@@ -54,18 +54,16 @@ class AgentOptions(Struct, frozen=True):
 
     def text(self) -> str:
         """Return them as they would be written on the command line."""
-        words: list[str] = []
-        for option, value in (
-            ("--agent", self.agent),
-            ("--model", self.model),
-            ("--instructions", self.instructions),
-            ("--memory", self.memory),
-        ):
-            words += [] if value is None else [option, value]
-        for option, values in (("--tool", self.tools), ("--approve", self.approve)):
-            for each in values:
-                words += [option, each]
-        return shlex.join(words)
+        given = {
+            "--agent": (self.agent,),
+            "--model": (self.model,),
+            "--instructions": (self.instructions,),
+            "--memory": (self.memory,),
+            "--tool": self.tools,
+            "--approve": self.approve,
+        }
+        words = [(option, each) for option, values in given.items() for each in values if each is not None]
+        return shlex.join(word for pair in words for word in pair)
 
 
 # -- options in the record -------------------------------------------------------------------------------------------

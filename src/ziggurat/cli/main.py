@@ -2,23 +2,20 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
-DEBUG = "ZIGGURAT_DEBUG"
+from ziggurat.cli.terminal import note, report_logs, write
+from ziggurat.core.errors import ConfigurationError, ZigguratError, described
+
+_DEBUG = "ZIGGURAT_DEBUG"
 """The environment variable that enables tracebacks when set to 1."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
-
-    0: done. 1: the run failed or stopped early. 2: wrong usage, or something is not installed. 3: the run waits for
-    decisions. 130: interrupted.
-
-    Args:
-        arguments: The arguments after the program's name; by default those of this process.
-    """
+    """Run the command line, with the arguments of this process by default, and return its exit code."""
     if not _readable():
-        _say("standard output is closed, so there is nowhere to write to")
+        note("standard output is closed, so there is nowhere to write to")
         return 1
     try:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
@@ -27,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _abandon_output()
         return 1
     except KeyboardInterrupt:
-        _say("interrupted")
+        note("interrupted")
         return 130
     except Exception as error:  # noqa: BLE001 - the outermost handler: tracebacks are shown only on request
         return _report(error)
@@ -45,10 +42,9 @@ def _command(arguments: list[str]) -> int:
             from ziggurat.cli.doctor import doctor
 
             return doctor()
-        _say("the command line needs the extra 'cli': pip install 'ziggurat[cli]'")
+        note("the command line needs the extra 'cli': pip install 'ziggurat[cli]'")
         return 2
     from ziggurat.cli.app import execute
-    from ziggurat.cli.terminal import report_logs
 
     report_logs()
     return execute(arguments)
@@ -56,35 +52,17 @@ def _command(arguments: list[str]) -> int:
 
 def _report(error: Exception) -> int:
     """Report an error in one line; return 2 for wrong usage, 1 for anything else."""
-    if os.environ.get(DEBUG, "") not in ("", "0"):
-        import traceback
-
-        from ziggurat.cli.terminal import write
-
+    if os.environ.get(_DEBUG, "") not in ("", "0"):
         write("".join(traceback.format_exception(error)), sys.stderr)
-    from ziggurat.core.errors import ConfigurationError, ZigguratError, described
-
     if isinstance(error, ZigguratError):
-        _say(str(error) or type(error).__name__)
+        note(str(error) or type(error).__name__)
     else:
-        _say(f"{described(error)} (set {DEBUG}=1 to see where)")
+        note(f"{described(error)} (set {_DEBUG}=1 to see where)")
     return 2 if isinstance(error, ConfigurationError) else 1
 
 
-def _say(text: str) -> None:
-    from ziggurat.cli.terminal import note
-
-    note(text)
-
-
 def _readable() -> bool:
-    """Make the standard streams usable: characters that the encoding lacks are replaced instead of raising an error.
-
-    Standard input and error that are closed are replaced by empty streams.
-
-    Returns:
-        False if standard output is closed.
-    """
+    """Make the standard streams usable, also where the encoding lacks characters; return whether output is open."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as the program runs
     if sys.stderr is None:
