@@ -36,11 +36,11 @@ _WIDTH = 100
 def show(
     run: options.Run,
     drawing: Annotated[
-        Literal["tree", "html", "mermaid", "svg", "diagram", "picture"] | None,
+        Literal["tree", "html", "mermaid", "diagram", "picture"] | None,
         typer.Option(
             "--as",
-            help="Write the tree of its calls instead: as text, HTML, Mermaid, or a timeline in SVG; or a diagram (in "
-            "Mermaid) or picture (in SVG) of its agent, plan or graph that marks how far it has come.",
+            help="Write the tree of its calls instead: as text, HTML or Mermaid; or a diagram (in Mermaid) or picture "
+            "(in SVG) of its agent, plan or graph that marks how far it has come.",
         ),
     ] = None,
     agent: options.Agent = None,
@@ -69,7 +69,7 @@ def show(
         write("\n".join([*_head(info, journal), "", *_lines(journal)]))
     else:
         tree = run_tree(journal.entries)
-        forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid, "svg": tree.svg}
+        forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid}
         write(forms[drawing]().rstrip("\n"))
 
 

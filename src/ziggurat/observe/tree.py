@@ -21,8 +21,7 @@ from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.run_node import NodeKind, RunNode
-from ziggurat.observe.tree_drawing import tree_diagram, tree_html, tree_text, tree_timeline
+from ziggurat.observe.run_node import NodeKind, RunNode, tree_diagram, tree_html, tree_text
 
 _ENDED_WELL = frozenset({"Completed", "Suspended"})
 """How a run stops that has not failed."""
@@ -52,10 +51,6 @@ class RunTree(Struct, frozen=True):
     def mermaid(self) -> str:
         """Return the tree as a Mermaid flowchart, in which the states are colours."""
         return tree_diagram(self.nodes).mermaid()
-
-    def svg(self) -> str:
-        """Return when each node began and ended as a picture: a bar for each, below each other."""
-        return tree_timeline(self.nodes)
 
 
 class _Node:
