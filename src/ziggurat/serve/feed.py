@@ -5,7 +5,7 @@ import secrets
 from collections import deque
 from collections.abc import MutableMapping
 from contextlib import aclosing, suppress
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -43,14 +43,6 @@ class _Frame(Struct, frozen=True, gc=False):
     numbered: bool = True
 
 
-class Follower(Protocol):
-    def wake(self) -> None:
-        """Read what is new."""
-
-    def close(self) -> None:
-        """End, as the server is about to end."""
-
-
 class Feed:
     """The events of a run after a place, kept for a while."""
 
@@ -66,24 +58,24 @@ class Feed:
         self._frames: deque[_Frame] = deque()
         self._size = 0
         self._beat = 0  # how many events there were at the last heartbeat
-        self._readers: set[Follower] = set()
-        self._waiting: set[Follower] = set()
+        self._readers: set[EventStream] = set()
+        self._waiting: set[EventStream] = set()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(HEARTBEAT, self._keep_alive)
         self._pump = loop.create_task(self._read())
 
     # -- its readers ---------------------------------------------------------------------------------------------
 
-    def add(self, reader: Follower) -> None:
+    def add(self, reader: "EventStream") -> None:
         self._readers.add(reader)
 
-    def wait(self, reader: Follower) -> None:
+    def wait(self, reader: "EventStream") -> None:
         """Wake a reader when there is something new; what all have read is no longer kept."""
         self._waiting.add(reader)
         if len(self._waiting) == len(self._readers):
             self._drop(0)
 
-    async def remove(self, reader: Follower) -> None:
+    async def remove(self, reader: "EventStream") -> None:
         """Forget a reader; the feed of the last one ends."""
         self._readers.discard(reader)
         self._waiting.discard(reader)

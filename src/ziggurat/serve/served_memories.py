@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.memory.lease import KIND as LEASE
@@ -12,44 +10,12 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.serve.run_rows import time_of
 
-
-class MemoryRow(Struct, frozen=True):
-    """A memory in a list; see `MemoryRecord`."""
-
-    id: str
-    owner: str
-    kind: str
-    text: str
-    origin: str
-    tags: tuple[str, ...]
-    taint: tuple[str, ...]
-    importance: float
-    uses: int
-    archived: bool
-    supersedes: str | None
-    updated: str
-
-    @classmethod
-    def of(cls, record: MemoryRecord) -> "MemoryRow":
-        return cls(
-            id=record.id,
-            owner=record.owner,
-            kind=record.kind,
-            text=record.content,
-            origin=record.origin,
-            tags=record.tags,
-            taint=record.taint,
-            importance=record.importance,
-            uses=record.uses,
-            archived=record.archived,
-            supersedes=record.supersedes,
-            updated=time_of(record.created),
-        )
+_FIELDS = ("id", "owner", "kind", "origin", "tags", "taint", "importance", "uses", "archived", "supersedes")
 
 
 async def read_memories(
     agents: Iterable[Runnable[Any]], *, search: str, owner: str | None, limit: int
-) -> tuple[list[MemoryRow], int]:
+) -> tuple[list[dict[str, Any]], int]:
     """Return memories of agents and how many there are: the latest with archived ones, or what matches words best."""
     records: list[MemoryRecord] = []
     count = 0
@@ -63,7 +29,11 @@ async def read_memories(
             count += await store.count(owner=owner, archived=None)
     if not search:
         records.sort(key=lambda record: record.created, reverse=True)
-    return [MemoryRow.of(record) for record in records[:limit]], count or len(records)
+    rows = [
+        {name: getattr(record, name) for name in _FIELDS} | {"text": record.content, "updated": time_of(record.created)}
+        for record in records[:limit]
+    ]
+    return rows, count or len(records)
 
 
 def _stores(agents: Iterable[Runnable[Any]]) -> list[MemoryStore]:
