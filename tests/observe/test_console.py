@@ -296,19 +296,21 @@ def test_streamed_lines_are_indented(monkeypatch: pytest.MonkeyPatch, width: int
     assert on_screen(output) == ["  a:", "  zero", "", *lines]
 
 
-def test_an_unfinished_line_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unfinished_lines_of_all_models_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    shown_now = threading.Event()
+    shown_now = {name: threading.Event() for name in ("unfinished", "another")}
 
     class Watched(io.StringIO):
         def write(self, text: str) -> int:
-            if "unfinished" in text:
-                shown_now.set()
+            for name, event in shown_now.items():
+                if name in text:
+                    event.set()
             return super().write(text)
 
     with ConsoleView(Watched(), terminal=True, width=40) as view:
-        view(delta("t/model", "unfinished"))
-        assert shown_now.wait(10)
+        for event in (*STARTED, delta("t/a/model", "unfinished"), delta("t/b/model", "another")):
+            view(event)
+        assert all(event.wait(10) for event in shown_now.values())
 
 
 def test_the_cursor_is_given_back_when_a_run_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
