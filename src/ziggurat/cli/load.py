@@ -18,20 +18,20 @@ from ziggurat.tools.toolbox import Tool, Toolbox
 
 _OURS = Path(__file__).parents[1]
 
-BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
+_BUILTIN_TOOLS: dict[str, Callable[..., Any]] = {"calculator": calculator, "echo": echo, "timestamp": timestamp}
 """Tools that can be named without a module."""
 
 
 def load_tool(spec: str) -> Tool:
     """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one."""
-    if spec in BUILTIN_TOOLS:
-        return BUILTIN_TOOLS[spec]
+    if spec in _BUILTIN_TOOLS:
+        return _BUILTIN_TOOLS[spec]
     option = f"--tool {spec}"
     if ":" not in spec and not spec.endswith(".py"):
-        near = get_close_matches(spec, BUILTIN_TOOLS, n=1)
+        near = get_close_matches(spec, _BUILTIN_TOOLS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"{option}: {hint}a tool is module:function, file.py:function, or one of {', '.join(BUILTIN_TOOLS)}"
+            f"{option}: {hint}a tool is module:function, file.py:function, or one of {', '.join(_BUILTIN_TOOLS)}"
         )
     function: Tool = _attribute(spec, option, "function")
     try:

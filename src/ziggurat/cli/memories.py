@@ -33,7 +33,7 @@ def memory_of(owner: str | None, model: str, store: str | None) -> tuple[Sequenc
     from ziggurat.agents.memory import Remembering, memory_tools
 
     tools = memory_tools()[:1] if only_remembers(model) else memory_tools()
-    return tools, [Remembering(open_memories(store), owner.strip(), embedder=embedder_here())]
+    return tools, [Remembering(_open_memories(store), owner.strip(), embedder=embedder_here())]
 
 
 def only_remembers(model: str) -> bool:
@@ -42,7 +42,7 @@ def only_remembers(model: str) -> bool:
     return model.strip() == "local"
 
 
-def open_memories(option: str | None) -> "MemoryStore":
+def _open_memories(option: str | None) -> "MemoryStore":
     """Return the memory store of an option, else of the environment, else the default one, beside the runs."""
     url = _url(option)
     if url.startswith("memory:"):
@@ -62,7 +62,7 @@ async def opened_memories(option: str | None) -> "AsyncIterator[MemoryStore]":
     path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:") else None
     if path is not None and not path.is_file():
         raise ConfigurationError(f"nothing is remembered at {path}: there is no such file; {_WHERE}")
-    store = open_memories(option)
+    store = _open_memories(option)
     try:
         yield store
     finally:

@@ -17,8 +17,8 @@ from ziggurat.serve.sse import Closing
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-MAX_RUNS = 100
-MAX_STREAMS = 5_000
+_MAX_RUNS = 100
+_MAX_STREAMS = 5_000
 
 
 class ServedApp(Guard):
@@ -44,8 +44,8 @@ def app(
     store: str | Store | None = None,
     token: NonEmptyText | None = None,
     hosts: Iterable[str] = (),
-    max_runs: PositiveInt = MAX_RUNS,
-    max_streams: PositiveInt = MAX_STREAMS,
+    max_runs: PositiveInt = _MAX_RUNS,
+    max_streams: PositiveInt = _MAX_STREAMS,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 

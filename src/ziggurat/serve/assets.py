@@ -23,7 +23,7 @@ _CONTENT_TYPES = {
 _NAME = re.compile(r"[a-z]+\.(?:html|css|js|svg)")
 
 
-class Asset(msgspec.Struct, frozen=True):
+class _Asset(msgspec.Struct, frozen=True):
     """One file of the page, with its content type and its `ETag`."""
 
     body: bytes
@@ -31,7 +31,7 @@ class Asset(msgspec.Struct, frozen=True):
     etag: str
 
 
-def asset(name: str) -> Asset | None:
+def asset(name: str) -> _Asset | None:
     """Return the file of the page with this name, as "index.html", or None if there is none."""
     return _read(name) if _NAME.fullmatch(name) and name in _names() else None
 
@@ -42,6 +42,6 @@ def _names() -> frozenset[str]:
 
 
 @cache
-def _read(name: str) -> Asset:
+def _read(name: str) -> _Asset:
     body = files("ziggurat.serve").joinpath("page", name).read_bytes()
-    return Asset(body, _CONTENT_TYPES[name.rpartition(".")[2]], f'"{sha256(body).hexdigest()[:16]}"')
+    return _Asset(body, _CONTENT_TYPES[name.rpartition(".")[2]], f'"{sha256(body).hexdigest()[:16]}"')

@@ -19,7 +19,7 @@ from ziggurat.observe.jsonl import event_line
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write
 
-BOOT: str = secrets.token_hex(4)
+_BOOT: str = secrets.token_hex(4)
 """Names this process: the events between two entries are numbered by the process that sends them."""
 
 END = "end"
@@ -136,7 +136,7 @@ class Feed:
                     waits = not _is_end(item.what)
                 if (item.number, item.index) > self._place:
                     self._place, self.state = (item.number, item.index), b""
-                    self._append(event_bytes(item), numbered=True)
+                    self._append(_event_bytes(item), numbered=True)
         if waits and not self.state:
             self._append_state(b"event: waiting\ndata: {}\n\n")
         return waits
@@ -199,10 +199,10 @@ class Feeds:
             del self._feeds[run_id]
 
 
-def event_bytes(item: SubscribedItem) -> bytes:
+def _event_bytes(item: SubscribedItem) -> bytes:
     what = item.what
     data = write_entry(what) if isinstance(what, JournalEntry) else event_line(what).encode()
-    place = f"{item.number}.{item.index}.{BOOT}" if item.index else str(item.number)
+    place = f"{item.number}.{item.index}.{_BOOT}" if item.index else str(item.number)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.encode(), type(what).__name__.encode(), data)
 
 
@@ -225,7 +225,7 @@ class Position(Struct, frozen=True):
         index, _, boot = rest.partition(".")
         if not (_is_number(number) and (rest in ("", END) or _is_number(index))):
             raise ConfigurationError(f"after is the id of an event, such as 12, got {text!r:.100}")
-        return cls(int(number[:18]), int(index[:18]) if boot == BOOT else 0, rest == END)
+        return cls(int(number[:18]), int(index[:18]) if boot == _BOOT else 0, rest == END)
 
 
 class EventStream:
@@ -313,7 +313,7 @@ class EventStream:
                 async for item in items:
                     if (item.number, item.index) > self._place:
                         self._place = (item.number, item.index)
-                        await write(self._send, event_bytes(item))
+                        await write(self._send, _event_bytes(item))
                     if self._place >= feed.start:
                         return
         self._place = max(self._place, feed.start)

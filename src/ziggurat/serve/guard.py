@@ -22,7 +22,7 @@ from ziggurat.wires.types import Json
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+_App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _STREAM = "ziggurat.stream"
 """The name in a scope of a stream that is sent when the application has returned, so that it keeps nothing of it."""
@@ -74,7 +74,7 @@ class Guard:
         streams: Counts the open streams.
     """
 
-    def __init__(self, app: App, token: str, hosts: Collection[str], streams: Gate) -> None:
+    def __init__(self, app: _App, token: str, hosts: Collection[str], streams: Gate) -> None:
         self._app = app
         self._token = token.encode()
         self.streams: Gate = streams
@@ -95,7 +95,7 @@ class Guard:
             await _answer(send, refused.status, _body(scope["path"], refused))
             return
         if redirect:
-            cookie = f"{cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+            cookie = f"{_cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
             headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
             await send({"type": "http.response.body", "body": b""})
@@ -152,13 +152,13 @@ class Guard:
         token = secret.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")
         if token:
             return hmac.compare_digest(token.encode("latin-1"), self._token)
-        name = cookie_name(scope)
+        name = _cookie_name(scope)
         cookies = [each.strip().partition("=") for each in headers.get("cookie", "").split(";")]
         values = [value for key, _, value in cookies if key == name]
         return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), self._session.encode())
 
 
-def stream_later(scope: MutableMapping[str, Any], stream: App) -> App:
+def stream_later(scope: MutableMapping[str, Any], stream: _App) -> _App:
     """Have the guard send a stream when the application has returned, so that the application keeps nothing of it."""
     scope[_STREAM] = stream
     return _nothing
@@ -168,7 +168,7 @@ async def _nothing(scope: MutableMapping[str, Any], receive: Receive, send: Send
     """Answer nothing: the guard does."""
 
 
-def cookie_name(scope: Mapping[str, Any]) -> str:
+def _cookie_name(scope: Mapping[str, Any]) -> str:
     """Return the name of the cookie of a server, which has its port: cookies of all ports of a host are shared."""
     server = scope.get("server") or ("", 0)
     return f"ziggurat-{server[1]}"

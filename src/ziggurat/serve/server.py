@@ -17,7 +17,7 @@ GRACE = 5.0
 MAX_HEAD = 64 * 1024
 """Bytes of the longest head of a request."""
 
-SEND_BUFFER = 128 * 1024
+_SEND_BUFFER = 128 * 1024
 """Bytes that the system is to buffer for a client that does not read; by itself it takes up to some MiB for each."""
 
 
@@ -69,7 +69,7 @@ def _limited_protocol() -> type[asyncio.Protocol]:
         _head: int | None = 0  # bytes of the head that is being read; None behind it
 
         def connection_made(self, transport: Any) -> None:
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
             super().connection_made(transport)
 
         def data_received(self, data: bytes) -> None:

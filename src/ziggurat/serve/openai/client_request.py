@@ -28,20 +28,20 @@ from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
 
 
-class ClientCall(Struct, frozen=True):
+class _ClientCall(Struct, frozen=True):
     """A call that a client makes: the question of a run that waits for its result."""
 
     call: str
     arguments: dict[str, Any]
 
 
-def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
+def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, _ClientCall]:
     """Return the calls that wait for a client, by the id of the pending item."""
-    calls: dict[str, ClientCall] = {}
+    calls: dict[str, _ClientCall] = {}
     for item in pending:
         if item.stage == "question":
             try:
-                calls[item.id] = decode(question_of(item.call).question, ClientCall)
+                calls[item.id] = decode(question_of(item.call).question, _ClientCall)
             except JournalCorrupt:  # a question to a person
                 continue
     return calls
@@ -81,7 +81,7 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
 
 def _client_tool(spec: ToolSpec) -> FunctionTool:
     async def wait_for_client(arguments: dict[str, Any]) -> str:
-        return await ask(canonical(ClientCall(spec.name, arguments)).decode())
+        return await ask(canonical(_ClientCall(spec.name, arguments)).decode())
 
     return raw_tool(
         wait_for_client, name=spec.name, description=spec.description, parameters=spec.parameters, permissions=()

@@ -15,7 +15,7 @@ _KEPT_BYTES = 8 * 1024 * 1024
 """Of the events of responses that have ended; those of older ones are made from the record when they are read."""
 
 
-class LiveResponse:
+class _LiveResponse:
     """A response that is given in the background."""
 
     def __init__(self, conversation: Conversation, writer: Writer) -> None:
@@ -77,14 +77,14 @@ class LiveResponses:
     """The responses that this process gives in the background, and those that it gave lately."""
 
     def __init__(self) -> None:
-        self._responses: dict[str, LiveResponse] = {}
+        self._responses: dict[str, _LiveResponse] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def find(self, response_id: str) -> LiveResponse | None:
+    def find(self, response_id: str) -> _LiveResponse | None:
         """Return a response; None if this process does not give it, or gave it too long ago."""
         return self._responses.get(response_id)
 
-    async def start(self, conversation: Conversation, writer: Writer) -> LiveResponse:
+    async def start(self, conversation: Conversation, writer: Writer) -> _LiveResponse:
         """Have a response given, and return it when its run has begun."""
         name = str(conversation.id)
         known = self._responses.get(name)
@@ -92,7 +92,7 @@ class LiveResponses:
             if known.conversation.request != conversation.request:
                 raise RunExists(f"the run {conversation.id.run_id!r} exists with another request; choose another id")
             return known
-        response = LiveResponse(conversation, writer)
+        response = _LiveResponse(conversation, writer)
         driving = asyncio.get_running_loop().create_task(response.drive())
         self._tasks.add(driving)
         driving.add_done_callback(self._ended)
