@@ -1,16 +1,20 @@
 """How the run of an answer has ended: with the answer, waiting for something, or without any."""
 
 import re
+from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.core.codec import encode
+from ziggurat.calls.call_decision import question_of
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.entries import Pending
+from ziggurat.core.errors import JournalCorrupt
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.model import FinishReason
+from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.speech import Speech
 from ziggurat.wires.server_items import ApprovalRequest
 
@@ -37,6 +41,31 @@ class NotAnswered(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status: int = status
+
+
+class ClientCall(Struct, frozen=True):
+    """A call that a client makes: the question of a run that waits for its result."""
+
+    call: str
+    arguments: dict[str, Any]
+
+
+def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
+    """Return the calls that wait for a client, by the id of the pending item."""
+    calls: dict[str, ClientCall] = {}
+    for item in pending:
+        if item.stage == "question":
+            try:
+                calls[item.id] = decode(question_of(item.call).question, ClientCall)
+            except JournalCorrupt:  # a question to a person
+                continue
+    return calls
+
+
+def is_of_client(pending: Pending) -> bool:
+    """Return whether a call on record waits, or has waited, for a client."""
+    item = recorded_item(pending, None)
+    return bool(client_calls((item,)))
 
 
 async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:

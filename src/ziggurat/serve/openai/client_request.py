@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.loop import AgentLoop
@@ -10,47 +9,20 @@ from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.call_decision import question_of
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.calls.question import ask
-from ziggurat.core.codec import canonical, decode
+from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Pending
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact, innermost
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
-from ziggurat.messages.pending import recorded_item
+from ziggurat.serve.openai.answers import ClientCall
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
-
-
-class _ClientCall(Struct, frozen=True):
-    """A call that a client makes: the question of a run that waits for its result."""
-
-    call: str
-    arguments: dict[str, Any]
-
-
-def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, _ClientCall]:
-    """Return the calls that wait for a client, by the id of the pending item."""
-    calls: dict[str, _ClientCall] = {}
-    for item in pending:
-        if item.stage == "question":
-            try:
-                calls[item.id] = decode(question_of(item.call).question, _ClientCall)
-            except JournalCorrupt:  # a question to a person
-                continue
-    return calls
-
-
-def is_of_client(pending: Pending) -> bool:
-    """Return whether a call on record waits, or has waited, for a client."""
-    item = recorded_item(pending, None)
-    return bool(client_calls((item,)))
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
@@ -81,7 +53,7 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
 
 def _client_tool(spec: ToolSpec) -> FunctionTool:
     async def wait_for_client(arguments: dict[str, Any]) -> str:
-        return await ask(canonical(_ClientCall(spec.name, arguments)).decode())
+        return await ask(canonical(ClientCall(spec.name, arguments)).decode())
 
     return raw_tool(
         wait_for_client, name=spec.name, description=spec.description, parameters=spec.parameters, permissions=()

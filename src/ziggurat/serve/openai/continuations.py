@@ -15,8 +15,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
-from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
-from ziggurat.serve.openai.client_request import client_calls
+from ziggurat.serve.openai.answers import NotAnswered, call_id, client_calls, is_approvable, run_of_call
 from ziggurat.serve.openai.places import RunPlace
 from ziggurat.wires.types import ApprovalResponse
 

@@ -16,8 +16,7 @@ from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.serve.openai.answers import Answered, conclude
-from ziggurat.serve.openai.client_request import is_of_client
+from ziggurat.serve.openai.answers import Answered, conclude, is_of_client
 from ziggurat.serve.openai.places import ResponseId, RunPlace, asked_calls
 from ziggurat.serve.openai.speech import Say, Speech, tool_place
 
