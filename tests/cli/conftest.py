@@ -1,6 +1,7 @@
 """Running the command line in this process."""
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,3 +56,13 @@ def ziggurat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
     yield run
     sys.modules.pop("agents", None)
+
+
+@pytest.fixture
+def kept(url: str, ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("ZIGGURAT_STORE", url)
+    return ziggurat
+
+
+def listed(kept: Command, *options: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in kept("runs", "--json", *options).out.splitlines()]

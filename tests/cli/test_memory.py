@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import AGENTS, Command
-from tests.cli.test_runs import outcome_of
+from tests.cli.test_export import outcome_of
 from ziggurat import Agent
 from ziggurat.cli.agents import AgentOptions, agent_of
 from ziggurat.memory import AgentMemory, LocalMemoryStore, import_memories, open_memory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import AGENTS, Command, Ended
-from ziggurat.cli.store import where_kept
+from ziggurat.cli.store import default_store, where_kept
 from ziggurat.core import LogInfo
 from ziggurat.core.store import session_log
 from ziggurat.stores import LocalLogs, SqliteStore, connect
@@ -123,3 +123,32 @@ def test_a_run_that_never_began_is_not_named(
     assert (ended.code, ended.err.splitlines()[-1]) == (130, "ziggurat: interrupted")
     assert "to go on" not in ended.err
     assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: there is no such run\n"
+
+
+def test_nothing_is_kept_in_memory(ziggurat: Command) -> None:
+    ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:careful", "x")
+    assert ended.code == 3
+    assert "to go on" not in ended.err
+    assert "no run outlives the command" in ziggurat("show", "x").err
+
+
+def test_the_default_is_the_data_directory_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_store() == tmp_path / "ziggurat" / "runs.db"
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
+    assert default_store() == Path.home() / ".local" / "share" / "ziggurat" / "runs.db"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert default_store() == Path.home() / "Library" / "Application Support" / "ziggurat" / "runs.db"
+
+
+def test_a_store_that_cannot_be_made_is_told(
+    ziggurat: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(blocked))
+    monkeypatch.delenv("ZIGGURAT_STORE")
+    ended = ziggurat("run", "-q", "--agent", f"{AGENTS}:plain", "x")
+    assert ended.code == 2
+    assert "--store memory:" in ended.err
