@@ -1,7 +1,7 @@
 """Find the AI SDK for the tests with it, or fetch it: `python -m tests.serve.openai.node` does so for `make test`.
 
-Its packages are those of `ai_sdk/package-lock.json` beside it, each with its digest, in the cache of the user. Where there
-is no node, or they cannot be fetched, the tests are skipped, which is said by this command and by each of them.
+Its packages are those of `ai_sdk/package-lock.json`, each with its digest, in the cache of the user. Where there is no
+node, or they cannot be fetched, the tests are skipped, which is said by this command and by each of them.
 """
 
 import os
