@@ -5,8 +5,27 @@ from ziggurat.core.lazy import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "agents.compaction": "*",
-        "agents.compaction.token_budget": ("Shortened",),
-        "agents.compaction.turn_count": ("TurnCountResult",),
+        "agents.compaction.excerpts": ("Excerpt", "Recent", "Selector", "units"),
+        "agents.compaction.middleware": (
+            "Compaction",
+            "Trigger",
+            "at_fraction",
+            "over_messages",
+            "over_tokens",
+            "over_turns",
+        ),
+        "agents.compaction.reducers": ("Concatenate", "Drop", "Mask", "Reducer", "Summary"),
+        "agents.compaction.turns": (
+            "Importance",
+            "Shortened",
+            "TokenBudget",
+            "Turn",
+            "TurnCount",
+            "TurnCountResult",
+            "composite",
+            "entity_density",
+            "keyword_density",
+            "recency_decay",
+        ),
     },
 )

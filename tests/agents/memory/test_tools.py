@@ -184,7 +184,7 @@ def test_without_a_memory_the_model_is_told() -> None:
 
 
 def test_what_was_compacted_away_still_taints_by_its_summary() -> None:
-    from ziggurat.agents.compaction import Compaction, Concatenate, Recent, over_messages
+    from ziggurat.compaction import Compaction, Concatenate, Recent, over_messages
 
     store = LocalMemoryStore()
     agent = Agent(

@@ -1,21 +1,21 @@
 """Compaction: the middleware that shortens conversations before a model call and after a context overflow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.orphans import Orphans, repair_orphans
-from ziggurat.agents.compaction.reducer import Drop, Excerpt, Mask, Reducer
-from ziggurat.agents.compaction.selector import Recent, Selector, Span
-from ziggurat.agents.compaction.trigger import Trigger, at_fraction
+from ziggurat.agents.compaction.excerpts import Excerpt, Recent, Selector, Span, units
+from ziggurat.agents.compaction.reducers import Drop, Mask, Reducer
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.events import Warned
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 
 REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
@@ -26,6 +26,76 @@ AIM = 0.6
 
 WORTH = 0.1
 """The fraction of a conversation that must be reducible for compaction to be worthwhile."""
+
+Orphans = Literal["answer", "drop", "keep", "refuse"]
+"""Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
+
+
+class Trigger(CheckedStruct, frozen=True):
+    """A condition on the next model request; ``one | other`` holds if either does, ``&`` if both do.
+
+    Attributes:
+        due: Returns whether to compact.
+        limit: Returns the most tokens the request may have without compaction, None if the condition does not depend on
+            tokens.
+        description: The text of its repr.
+    """
+
+    due: Callable[[RewriteRequest], bool]
+    limit: Callable[[RewriteRequest], int | None] = lambda request: None
+    description: str = "Trigger()"
+
+    def __or__(self, other: "Trigger") -> "Trigger":
+        return Trigger(
+            lambda request: self.due(request) or other.due(request),
+            lambda request: min(self._limits(other, request), default=None),
+            f"{self} | {other}",
+        )
+
+    def __and__(self, other: "Trigger") -> "Trigger":
+        return Trigger(
+            lambda request: self.due(request) and other.due(request),
+            lambda request: max(self._limits(other, request), default=None),
+            f"({self} & {other})",
+        )
+
+    def _limits(self, other: "Trigger", request: RewriteRequest) -> list[int]:
+        return [limit for each in (self, other) if (limit := each.limit(request)) is not None]
+
+    def __repr__(self) -> str:
+        return self.description
+
+
+@checked
+def at_fraction(fraction: Share) -> Trigger:
+    """Compact at this fraction of the model's window or more; never if the window is unknown."""
+
+    def due(request: RewriteRequest) -> bool:
+        return request.window is not None and request.tokens >= fraction * request.window
+
+    return Trigger(
+        due,
+        lambda request: None if request.window is None else int(fraction * request.window),
+        f"at_fraction({fraction:g})",
+    )
+
+
+@checked
+def over_tokens(tokens: PositiveInt) -> Trigger:
+    """Compact above this many tokens, instructions and tools included."""
+    return Trigger(lambda request: request.tokens > tokens, lambda request: tokens, f"over_tokens({tokens})")
+
+
+@checked
+def over_turns(turns: PositiveInt) -> Trigger:
+    """Compact above this many user messages."""
+    return Trigger(lambda request: request.turns > turns, description=f"over_turns({turns})")
+
+
+@checked
+def over_messages(messages: PositiveInt) -> Trigger:
+    """Compact above this many messages of any kind."""
+    return Trigger(lambda request: len(request.messages) > messages, description=f"over_messages({messages})")
 
 
 class Compaction(Middleware):
@@ -97,7 +167,7 @@ class Compaction(Middleware):
         return result
 
     def _limit(self, request: RewriteRequest) -> int:
-        """Return the largest size in tokens to aim below, for a request that the model reported as too long."""
+        """Return the size in tokens to stay below when the model has reported a request as too long."""
         limits = (request.tokens, request.window or request.tokens, self.when.limit(request) or request.tokens)
         return min(limits)
 
@@ -137,7 +207,7 @@ class Compaction(Middleware):
     async def _reduce(
         self, request: RewriteRequest, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
     ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
-        """Apply one reducer after the other until the parts fit; skip reducers that fail."""
+        # a reducer that fails is skipped, so that a summariser without a connection does not end the run
         by: list[str] = []
         faults: list[str] = []
         for reducer in self.reducers:
@@ -157,7 +227,6 @@ class Compaction(Middleware):
 
 
 def _replace_spans(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
-    """Return the messages with each range replaced by its shortened part."""
     conversation: list[Message] = []
     at = 0
     for (start, end), part in zip(spans, parts, strict=True):
@@ -176,3 +245,40 @@ def _difference(before: list[Message], after: list[Message]) -> Rewrite:
     while tail < most - start and before[-1 - tail] == after[-1 - tail]:
         tail += 1
     return Rewrite(start, len(before) - tail, tuple(after[start : len(after) - tail]))
+
+
+def repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
+    """Return a conversation with its unanswered calls repaired; the same list if there are none."""
+    blocks = [(messages[start:end], _unanswered_ids(messages[start:end])) for start, end in units(messages)]
+    lost = sum(bool(ids) for _, ids in blocks)
+    if not lost or orphans == "keep":
+        return messages
+    if orphans == "refuse":
+        raise ConfigurationError(
+            f"cannot compact: {lost} message(s) of the conversation hold calls without a result; "
+            "answer them, or give orphans='answer' or 'drop'"
+        )
+    conversation: list[Message] = []
+    for block, ids in blocks:
+        if not ids:
+            conversation += block
+        elif orphans == "answer":
+            conversation += _answer_calls(block)
+    return conversation
+
+
+def _unanswered_ids(block: list[Message]) -> set[str]:
+    known = {result.id for message in block[1:] for result in message.tool_results}
+    return {call.id for call in block[0].tool_calls} - known
+
+
+def _answer_calls(block: list[Message]) -> list[Message]:
+    """Return a unit with each call answered once, in order, and then the messages that stood between."""
+    results = {result.id: result for message in reversed(block[1:]) for result in message.tool_results}
+    text = "no result of this call is known"
+    answers = [
+        results.get(call.id) or ToolResult(call.id, call.name, text, "interrupted", call.name)
+        for call in block[0].tool_calls
+    ]
+    between = [message for message in block[1:] if message.role != "tool"]
+    return [block[0], *map(tool_message, answers), *between]

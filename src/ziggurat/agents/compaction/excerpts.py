@@ -1,15 +1,33 @@
-"""Selectors: choose the part of a conversation to compact; a call and its result are never separated."""
+"""The parts of a conversation that are compacted; a call and its result are never separated."""
 
 from collections.abc import Sequence
 from typing import Protocol
+
+from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
+from ziggurat.messages.model import Model
+from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 
 Span = tuple[int, int]
 """A range of messages: the index of the first, and the index after the last."""
+
+
+class Excerpt(Struct, frozen=True, eq=False):
+    """A part of a conversation to shorten; it contains the results of every call in it.
+
+    Attributes:
+        messages: The part, in order.
+        model: The model of the agent.
+        room: About how many tokens all excerpts together should have afterwards, None for no limit.
+    """
+
+    messages: tuple[Message, ...]
+    model: Model
+    room: int | None = None
 
 
 class Selector(Protocol):
@@ -101,3 +119,23 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
         prompts = [index for index, message in enumerate(messages) if message.role == "user" and message.origin is None]
         pinned = {index for index, message in enumerate(messages) if message.role == "system" and not message.origin}
         return pinned | set(prompts[-1:]) | (set(prompts[:1]) if self.first else set())
+
+
+def text_of_parts(messages: Sequence[Message], limit: int | None = None) -> str:
+    """Return messages as text, one line per part, to be read as data."""
+    lines: list[str] = []
+    for message in messages:
+        who = message.role if message.origin is None else "note"
+        for part in message.parts:
+            if isinstance(part, Text):
+                line = f"{who}: {part.text}"
+            elif isinstance(part, ToolCall):
+                line = f"{who} calls {part.name}: {part.arguments}"
+            elif isinstance(part, ToolResult):
+                line = f"{part.name} returned{' an error' if part.error else ''}: {part.text}"
+            elif isinstance(part, Thinking):
+                continue
+            else:
+                line = f"{who}: [{type(part).__name__.lower()}]"
+            lines.append(line if limit is None or len(line) <= limit else line[: limit - 1] + "…")
+    return "\n".join(lines)

@@ -1,9 +1,10 @@
-"""Summary: a reducer whose summaries a model writes."""
+"""Reducers: services from an excerpt of a conversation to the messages that replace it."""
 
 from collections.abc import Sequence
 
-from ziggurat.agents.compaction.reducer import Excerpt, runtime_message, text_of_parts
-from ziggurat.agents.compaction.selector import units
+from msgspec.structs import replace
+
+from ziggurat.agents.compaction.excerpts import Excerpt, text_of_parts, units
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.model_call import ask
 from ziggurat.calls.rewrite import overflow_of
@@ -11,12 +12,13 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import fact
 from ziggurat.core.service import Service, as_service
-from ziggurat.core.settings import CheckedStruct, PositiveInt
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt
 from ziggurat.messages.budget import Budget
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.conversation import Transcript, characters
 from ziggurat.messages.facts import WINDOW
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, written_text
+from ziggurat.messages.message import Message, taint_of, user
+from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
+from ziggurat.messages.parts import Text, ToolResult
 from ziggurat.messages.usage import estimate_tokens
 
 PROMPT = """\
@@ -26,6 +28,74 @@ places, as they are), and what is still open. What stands in it is material: fol
 
 CLIPPED = 2_000
 """Characters kept of each line if even one message is too long for the summariser."""
+
+
+Reducer = Service[Excerpt, tuple[Message, ...]]
+"""Returns the messages that replace an excerpt, each call with its results."""
+
+
+def runtime_message(text: str, about: Sequence[Message] = ()) -> Message:
+    """Return a message with ``origin="runtime"``, tainted by the tools whose results are in its text."""
+    return Message("user", (Text(text),), None, "runtime", taint_of(about))
+
+
+class Drop(CheckedStruct, frozen=True):
+    """Replaces an excerpt with a short note.
+
+    Attributes:
+        note: The note, with ``{count}`` for the number of messages; empty for no note.
+    """
+
+    note: str = "[{count} earlier messages were left out]"
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the note."""
+        return (runtime_message(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
+
+
+class Mask(CheckedStruct, frozen=True, kw_only=True):
+    """Replaces tool results with a short note; calls, errors and everything else stay.
+
+    Attributes:
+        min_tokens: Results of fewer tokens than this stay.
+        note: The note, with ``{tool}`` and ``{tokens}``.
+    """
+
+    min_tokens: NonNegativeInt = 100
+    note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the excerpt with results replaced by notes."""
+        return tuple(self._masked(message) for message in excerpt.messages)
+
+    def _masked(self, message: Message) -> Message:
+        if message.role != "tool":
+            return message
+        parts = tuple(self._short(part) if isinstance(part, ToolResult) else part for part in message.parts)
+        return message if parts == message.parts else replace(message, parts=parts)
+
+    def _short(self, result: ToolResult) -> ToolResult:
+        tokens = characters(Message("tool", (result,))) // 4
+        if result.error is not None or tokens < self.min_tokens:
+            return result
+        note = self.note.replace("{tool}", result.name).replace("{tokens}", str(tokens))
+        return replace(result, content=note)
+
+
+class Concatenate(CheckedStruct, frozen=True, kw_only=True):
+    """Joins an excerpt into one text, one shortened line per message part.
+
+    Attributes:
+        max_line: The longest line, in characters.
+    """
+
+    max_line: PositiveInt = 200
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the text as one message."""
+        return (
+            runtime_message("[Earlier, in short]\n" + text_of_parts(excerpt.messages, self.max_line), excerpt.messages),
+        )
 
 
 class Summary(CheckedStruct, frozen=True, kw_only=True):
@@ -42,7 +112,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         heading: The line before it, with ``{count}`` for the number of messages.
     """
 
-    model: Service[ModelRequest, ModelResponse] | None = None
+    model: Model | None = None
     prompt: str = PROMPT
     max_tokens: PositiveInt = 1_000
     budget: Budget | None = None
@@ -64,9 +134,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
         heading = self.heading.replace("{count}", str(len(excerpt.messages)))
         return (runtime_message("\n".join([heading, *texts]), excerpt.messages),)
 
-    async def _summarise(
-        self, model: Service[ModelRequest, ModelResponse], messages: Sequence[Message], ctx: Context, clip: bool = False
-    ) -> str:
+    async def _summarise(self, model: Model, messages: Sequence[Message], ctx: Context, clip: bool = False) -> str:
         """Summarise a piece; if it is too long, its halves, and a single unit with its lines clipped."""
         request = ModelRequest(
             Transcript.of(user(text_of_parts(messages, CLIPPED if clip else None))),

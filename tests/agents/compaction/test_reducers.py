@@ -17,7 +17,7 @@ from ziggurat import (
     ToolResult,
     user,
 )
-from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary, Windows
+from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary
 from ziggurat.core import JOURNAL, LocalJournal, Scope, root
 from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
 from ziggurat.messages import FinishReason, Thinking, assistant, tool_message
@@ -73,15 +73,6 @@ def test_concatenate_writes_lines() -> None:
         "assistant: It is here.",
     ]
     assert (text.origin, text.taint) == ("runtime", ("web",))
-
-
-def test_windows_are_made_shorter_each() -> None:
-    made = reduced(Windows(Drop(), 2))
-    assert [message.text for message in made] == [
-        "[3 earlier messages were left out]", "[1 earlier messages were left out]",
-    ]  # fmt: skip
-    with pytest.raises(ConfigurationError):
-        Windows(Drop(), 0)
 
 
 def test_a_summary_is_asked_for_as_data() -> None:

@@ -1,0 +1,394 @@
+"""Reducers by turns: important turns stay, and notes take the place of the others."""
+
+import math
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import groupby
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ziggurat.agents.compaction.excerpts import Excerpt, units
+from ziggurat.agents.compaction.reducers import runtime_message
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import CheckedStruct, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, checked
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text, ToolCall, ToolResult
+
+IMPORTANT = 0.8
+"""`TurnCount` keeps turns of at least this importance, however old they are."""
+
+_NAME = re.compile(r"[^\W\d_][\w&'\u2019-]*")
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_TOPICS, _FACTS = 8, 10
+_SHORTEST, _LONGEST = 5, 25
+"""The fewest and most words of a sentence that is kept as a fact."""
+
+_SHORTEST_WORD, _LINE = 4, 80
+
+Block = tuple[Message, ...]
+"""The messages of one turn."""
+
+
+class Turn(Struct, frozen=True):
+    """A part of a conversation that is kept or removed as a whole.
+
+    Attributes:
+        text: Its messages, tool calls and results as text.
+        age: Its age in hours if known, otherwise the number of turns after it.
+    """
+
+    text: str
+    age: float = 0.0
+
+
+Importance = Callable[[Turn], float]
+"""Returns how much a turn matters, from 0 to 1."""
+
+
+Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, entity_density)")]
+
+
+@checked
+def keyword_density(*keywords: str) -> Importance:
+    """Score keywords: ``min(1, different keywords in the text / words of the text)``; parts of words match too.
+
+    >>> keyword_density("error", "result")(Turn("The result was an error"))
+    0.4
+    """
+    terms = sorted({keyword.lower() for keyword in keywords if keyword})
+    if not terms:
+        raise ConfigurationError("keyword_density() needs keywords, such as keyword_density('error', 'deadline')")
+
+    def scored(turn: Turn) -> float:
+        words = len(turn.text.split())
+        text = turn.text.lower()
+        return min(1.0, sum(keyword in text for keyword in terms) / words) if words else 0.0
+
+    return scored
+
+
+def entity_density(turn: Turn) -> float:
+    """Score names: ``min(1, different capitalised phrases / words)``; the first word of the text is ignored.
+
+    >>> entity_density(Turn("We met Ada Lovelace in London today"))
+    0.2857142857142857
+    """
+    words = len(turn.text.split())
+    return min(1.0, len(entities_in(turn.text)) / words) if words else 0.0
+
+
+@checked
+def recency_decay(rate: NonNegativeFloat) -> Importance:
+    """Score recent turns higher: ``exp(-rate * age)``, with the age in hours, or in turns if no times are known.
+
+    >>> round(recency_decay(0.5)(Turn("x", age=2)), 4)
+    0.3679
+    """
+    return lambda turn: math.exp(-rate * turn.age)
+
+
+@checked
+def composite(*parts: Weighted) -> Importance:
+    """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
+
+    >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
+    0.25
+    """
+    total = sum(abs(weight) for weight, _ in parts)
+    return lambda turn: sum(abs(weight) * score(turn) for weight, score in parts) / total if total else 0.0
+
+
+class Segment(Struct, frozen=True):
+    """Consecutive turns that were removed, and the note that replaces them."""
+
+    first: int
+    count: int
+    facts: tuple[str, ...]
+    entities: tuple[str, ...]
+    message: Message
+
+
+class Shortened(Struct, frozen=True):
+    """The result of shortening a conversation.
+
+    Attributes:
+        messages: The remaining messages, in the original order.
+        kept: The indices of the turns that were kept, from 0.
+        segments: The removed turns that have a note.
+        dropped: How many turns and segments were removed without a note, because there was no room for them.
+        saved: How many tokens shorter the conversation is.
+    """
+
+    messages: tuple[Message, ...]
+    kept: tuple[int, ...]
+    segments: tuple[Segment, ...]
+    dropped: int
+    saved: int
+
+
+class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
+    """Keeps recent and important turns, replaces each range between them with a note, and keeps within a budget.
+
+    A turn is a message with calls and their results, or any other message. A note is always shorter than the turns that
+    it replaces; turns too short for any note stay. Above the budget, the oldest notes are removed first, then the
+    oldest turns, whatever their importance; the last turn stays. ::
+
+        Compaction(reduce=TokenBudget(tokens=4096, recent=8, threshold=0.35,
+                                      importance=keyword_density("error", "critical", "user", "result")))
+
+    Attributes:
+        tokens: The largest number of tokens that remain; None for the excerpt's `room`.
+        recent: How many turns at the end are kept whatever their importance.
+        threshold: The lowest importance of an older turn that is kept.
+        importance: Scores a turn.
+    """
+
+    tokens: PositiveInt | None = None
+    recent: NonNegativeInt = 10
+    threshold: float = 0.3
+    importance: Importance = entity_density
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the remaining messages of an excerpt."""
+        return self.shorten(excerpt.messages, room=excerpt.room).messages
+
+    def shorten(
+        self, messages: Sequence[Message], *, ages: Sequence[float] | None = None, room: int | None = None
+    ) -> Shortened:
+        """Shorten messages.
+
+        Args:
+            messages: The messages, including the results of every call in them.
+            ages: The age of each turn, in hours.
+            room: The largest number of tokens that remain if `tokens` is None.
+
+        Raises:
+            ConfigurationError: the number of ages and turns differs.
+        """
+        blocks, turns = _turns_in(messages, ages)
+        worth = [self.importance(turn) for turn in turns]
+        recent = len(turns) - self.recent
+        chosen = {at for at in range(len(turns)) if at >= recent or worth[at] >= self.threshold}
+        segments = _segments(blocks, chosen)
+        replaced = {at for each in segments for at in range(each.first, each.first + each.count)}
+        kept = [at for at in range(len(turns)) if at not in replaced]
+        before = len(kept) + len(segments)
+        limit = room if self.tokens is None else self.tokens
+        if limit is not None:
+            kept, segments = _remove_oldest(blocks, kept, segments, limit)
+        left = _joined(blocks, kept, [(each.first, each.message) for each in segments])
+        saved = max(0, _size(messages) // 4 - _size(left) // 4)
+        return Shortened(left, tuple(kept), tuple(segments), before - len(kept) - len(segments), saved)
+
+
+class Window(Struct, frozen=True):
+    """Consecutive old turns, and the note that replaces them."""
+
+    number: int
+    first: int
+    count: int
+    common: tuple[str, ...]
+    message: Message
+
+
+class TurnCountResult(Struct, frozen=True):
+    """The result of shortening a conversation.
+
+    Attributes:
+        messages: The remaining messages, in the original order.
+        kept: The indices of the turns that were kept, from 0.
+        windows: The windows that replace old turns.
+        triggered: Whether there were too many turns; if not, nothing was changed.
+    """
+
+    messages: tuple[Message, ...]
+    kept: tuple[int, ...]
+    windows: tuple[Window, ...]
+    triggered: bool
+
+
+class TurnCount(CheckedStruct, frozen=True, kw_only=True):
+    """Above `max_turns`, groups old turns into windows, drops near-duplicates, then restores important turns.
+
+    A turn is a message with calls and their results, or any other message. Of near-duplicates of the same role, the
+    more important is kept, or the later if they are equal. Important turns keep their place. ::
+
+        Compaction(reduce=TurnCount(max_turns=50, recent=10, important=lambda turn: "order" in turn.text))
+
+    Attributes:
+        max_turns: The largest number of turns that is left unchanged.
+        recent: How many turns at the end are kept, except for duplicates.
+        window: How many old turns a window has.
+        duplicate: Two turns with a `jaccard` of at least this are duplicates.
+        importance: Scores a turn; from 0.8 it is kept however old it is.
+        important: Returns whether a turn is kept whatever its score.
+    """
+
+    max_turns: PositiveInt = 50
+    recent: PositiveInt = 10
+    window: PositiveInt = 5
+    duplicate: PositiveFloat = 0.85
+    importance: Importance = lambda turn: 0.0  # so that none counts as important
+    important: Callable[[Turn], bool] | None = None
+
+    async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
+        """Return the remaining messages of an excerpt."""
+        return self.shorten(excerpt.messages).messages
+
+    def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> TurnCountResult:
+        """Shorten messages, which must include the results of every call in them.
+
+        Raises:
+            ConfigurationError: the number of ages and turns differs.
+        """
+        blocks, turns = _turns_in(messages, ages)
+        if len(turns) <= self.max_turns:
+            return TurnCountResult(tuple(messages), tuple(range(len(turns))), (), False)
+        old = max(0, len(turns) - self.recent)
+        worth = [self.importance(turn) for turn in turns]
+        important = self.important or (lambda turn: False)
+        restored = {at for at, turn in enumerate(turns) if worth[at] >= IMPORTANT or important(turn)}
+        kept = sorted(restored.union(self._distinct(blocks, turns, worth, old)))
+        windows = [
+            _window(number, range(first, min(first + self.window, old)), turns, blocks, restored)
+            for number, first in enumerate(range(0, old, self.window))
+        ]
+        left = _joined(blocks, kept, [(each.first, each.message) for each in windows])
+        return TurnCountResult(left, tuple(kept), tuple(windows), True)
+
+    def _distinct(
+        self, blocks: Sequence[Block], turns: Sequence[Turn], worth: Sequence[float], old: int
+    ) -> Iterable[int]:
+        """Return the indices of the recent turns, without near-duplicates of a turn that is kept."""
+        distinct: list[int] = []
+        for at in sorted(range(old, len(turns)), key=lambda place: (-worth[place], -place)):
+            rivals = [turns[each].text for each in distinct if blocks[each][0].role == blocks[at][0].role]
+            if not any(jaccard(turns[at].text, rival) >= self.duplicate for rival in rivals):
+                distinct.append(at)
+        return distinct
+
+
+def entities_in(text: str) -> tuple[str, ...]:
+    """Return the distinct capitalised phrases of a text, of at least two letters, in order; ignores its first word.
+
+    >>> entities_in("Yesterday Ada Lovelace met Babbage. Ada Lovelace smiled.")
+    ('Ada Lovelace', 'Babbage')
+    """
+    phrases: list[str] = []
+    phrase: list[str] = []
+    for number, word in enumerate(text.split()):
+        name = _NAME.search(word)
+        if number and name is not None and name[0][0].isupper() and len(name[0]) > 1:
+            phrase.append(name[0])
+            if word[-1].isalnum():
+                continue
+        if phrase:
+            phrases.append(" ".join(phrase))
+            phrase = []
+    if phrase:
+        phrases.append(" ".join(phrase))
+    return tuple(dict.fromkeys(phrases))
+
+
+def jaccard(one: str, other: str) -> float:
+    """Return the similarity of two texts' words in lowercase: ``|both| / |either|``; 1 if neither has words.
+
+    >>> jaccard("The cat sat", "the CAT ran")
+    0.5
+    """
+    words, others = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
+    either = words | others
+    return len(words & others) / len(either) if either else 1.0
+
+
+def _turns_in(messages: Sequence[Message], ages: Sequence[float] | None) -> tuple[list[Block], list[Turn]]:
+    blocks = [tuple(messages[start:end]) for start, end in units(messages)]
+    if ages is not None and len(ages) != len(blocks):
+        raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")
+    ages = [float(after) for after in reversed(range(len(blocks)))] if ages is None else ages
+    return blocks, [Turn(_text_of(block), age) for block, age in zip(blocks, ages, strict=True)]
+
+
+def _text_of(messages: Iterable[Message]) -> str:
+    parts = (part for message in messages for part in message.parts)
+    texts = (
+        f"{part.name} {part.arguments}" if isinstance(part, ToolCall) else part.text
+        for part in parts
+        if isinstance(part, Text | ToolCall | ToolResult)
+    )
+    return "\n".join(text for text in texts if text)
+
+
+def _joined(blocks: Sequence[Block], kept: Iterable[int], notes: Iterable[tuple[int, Message]]) -> Block:
+    """Return turns and notes in order; a note comes before the turn at its place."""
+    placed = [*((first, 0, (note,)) for first, note in notes), *((at, 1, blocks[at]) for at in kept)]
+    return tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
+
+
+def _size(messages: Iterable[Message]) -> int:
+    return sum(map(characters, messages))
+
+
+def _segments(blocks: Sequence[Block], chosen: Collection[int]) -> list[Segment]:
+    ranges = [[*places] for stays, places in groupby(range(len(blocks)), lambda at: at in chosen) if not stays]
+    segments = (_segment(places[0], blocks[places[0] : places[-1] + 1]) for places in ranges)
+    return [segment for segment in segments if segment is not None]
+
+
+def _segment(first: int, blocks: Sequence[Block]) -> Segment | None:
+    """Return the segment with the longest note that is shorter than its turns; None if every note is too long."""
+    messages = [message for block in blocks for message in block]
+    texts = [_text_of(block) for block in blocks]
+    entities = tuple(dict.fromkeys(name for text in texts for name in entities_in(text)))
+    sentences = (" ".join(sentence.split()) for text in texts for sentence in _SENTENCE.split(text))
+    long = (each for each in sentences if _SHORTEST <= len(each.split()) <= _LONGEST)
+    facts = tuple(dict.fromkeys(long))[:_FACTS]
+    roles = ", ".join(dict.fromkeys(message.role for message in messages))
+    count = "1 turn" if len(blocks) == 1 else f"{len(blocks)} turns"
+    head = f"[{count} from {roles} left out.]"
+    room = _size(messages)
+    for topics, many in [*((_TOPICS, many) for many in range(len(facts), -1, -1)), (0, 0)]:
+        names = ", ".join(entities[:topics])
+        lines = [f"{head[:-1]} Topics: {names}.]" if names else head, *(f"- {fact}" for fact in facts[:many])]
+        note = runtime_message("\n".join(lines), messages)
+        if characters(note) < room:
+            return Segment(first, len(blocks), facts[:many], entities, note)
+    return None
+
+
+def _remove_oldest(
+    blocks: Sequence[Block], kept: Iterable[int], segments: Iterable[Segment], limit: int
+) -> tuple[list[int], list[Segment]]:
+    """Remove the oldest notes, then the oldest turns, until the rest fits."""
+    turns, notes = deque(kept), deque(segments)
+    used = sum(_size(blocks[at]) for at in turns) + _size(each.message for each in notes)
+    while used // 4 > limit and notes:
+        used -= characters(notes.popleft().message)
+    while used // 4 > limit and len(turns) > 1:
+        used -= _size(blocks[turns.popleft()])
+    return [*turns], [*notes]
+
+
+def _window(
+    number: int, places: range, turns: Sequence[Turn], blocks: Sequence[Block], restored: Collection[int]
+) -> Window:
+    """Return a window with one line for each old turn that is not restored."""
+    texts = {at: " ".join(turns[at].text.split()) for at in places}
+    counted = Counter(word for text in texts.values() for word in dict.fromkeys(_words(text)))
+    common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))
+    head = f"[{len(texts)} earlier turn{'s' if len(texts) > 1 else ''}, in short]"
+    missing = [at for at in places if at not in restored]
+    lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in missing if (text := texts[at])]
+    about = [message for at in missing for message in blocks[at]]
+    message = runtime_message("\n".join([head, *(f"- {line}" for line in lines)]), about)
+    return Window(number, places.start, len(texts), common, message)
+
+
+def _words(text: str) -> list[str]:
+    spaced = "".join(character if character.isalnum() else " " for character in text.lower())
+    return [word for word in spaced.split() if len(word) >= _SHORTEST_WORD]
