@@ -136,7 +136,7 @@ async def reembed(
         owner: Whose memories; None for those of all owners.
         embedder: Makes the vectors.
         ctx: The context of its calls.
-        renew_all: Embed the others too, such as those with vectors that an earlier version made of other texts.
+        renew_all: Embed the others too, as is needed when another model has the same name.
         progress: Called after each batch.
 
     Raises:

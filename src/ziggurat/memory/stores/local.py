@@ -1,19 +1,70 @@
 """The memory store in this process, for tests and short-lived use."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import islice
 
 from msgspec.structs import replace
 
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import Candidate, Entries, best, compared, hits
-from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known, refuse_unfit
-from ziggurat.memory.stores.word_index import WordIndex
+from ziggurat.memory.search import COUNTED, Candidate, Entries, Source, best, compared, hits
+from ziggurat.memory.store import UNEMBEDDED, Hit, MemoryStore, Query, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.vectors import VectorIndex, similarities
 from ziggurat.memory.words import indexed_words
 
+_Entries = dict[int, float]
 
-class LocalMemoryStore:
+
+class WordIndex:
+    """Index words by numbers; see `search.Source` for what it is asked."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, dict[str, _Entries]] = {}
+        self._memories: dict[str, int] = {}
+
+    def add(self, number: int, owner: str, words: Mapping[str, float]) -> None:
+        """Add a memory; its number is higher than those before."""
+        self._memories[owner] = self._memories.get(owner, 0) + 1
+        for word, often in words.items():
+            self._words.setdefault(word, {}).setdefault(owner, {})[number] = often
+
+    def remove(self, number: int, owner: str, words: Iterable[str]) -> None:
+        """Remove a memory; pass the same words."""
+        self._memories[owner] -= 1
+        for word in words:
+            owners = self._words[word]
+            del owners[owner][number]
+            if not owners[owner]:
+                del owners[owner]
+            if not owners:
+                del self._words[word]
+
+    def spread(self, owner: str | None, words: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """Return how many memories there are, and how many have each word."""
+        whole = sum(self._memories.values()) if owner is None else self._memories.get(owner, 0)
+        spread = {word: min(COUNTED, sum(map(len, self._of(owner, word)))) for word in words}
+        return min(COUNTED, whole), spread
+
+    def entries(self, owner: str | None, words: Sequence[str], limit: int) -> Entries:
+        """Return the first entries of each word."""
+        return {word: dict(islice(merge(*(each.items() for each in self._of(owner, word))), limit)) for word in words}
+
+    def entries_of(self, owner: str | None, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+        """Return the entries of words for some memories."""
+        by_word: dict[str, _Entries] = {}
+        for word in words:
+            for entries in self._of(owner, word):
+                by_word.setdefault(word, {}).update({each: entries[each] for each in numbers if each in entries})
+        return by_word
+
+    def _of(self, owner: str | None, word: str) -> Collection[_Entries]:
+        owners = self._words.get(word, {})
+        if owner is None:
+            return owners.values()
+        return [owners[owner]] if owner in owners else []
+
+
+class LocalMemoryStore(MemoryStore, Source):
     """Store memories in dictionaries; results are the same as from every other store."""
 
     def __init__(self) -> None:
@@ -32,13 +83,11 @@ class LocalMemoryStore:
         return f"LocalMemoryStore({len(self._records)} records)"
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         refuse_known([record.id for record in records], self._records)
         self._keep(records)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         for record in records:
             self._forget(record.id)
@@ -84,7 +133,6 @@ class LocalMemoryStore:
                 self._vectors[record.owner, len(record.embedding)].remove([number])
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         refuse_known([record.id], self._records)
         before = [each async for each in self.scan(owner=record.owner, kind=record.kind, tags=[tag])]
@@ -92,7 +140,6 @@ class LocalMemoryStore:
         return before
 
     async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
-        """Archive or delete what is too much; see `MemoryStore.trim`."""
         there = [self._records[each] for each in ids if each in self._numbers]
         if not there:
             return 0
@@ -105,7 +152,6 @@ class LocalMemoryStore:
         return max(0, over - len(going))
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
-        """Return memories without a vector of a model; see `MemoryStore.stale`."""
         if embedder is None:
             bare = (self._records[name] for name in self._bare)
             return list(islice((record for record in bare if owner in (None, record.owner)), limit))
@@ -118,23 +164,19 @@ class LocalMemoryStore:
         return list(islice(other, limit))
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
-        """Replace vectors; see `MemoryStore.set_vectors`."""
         there = [self._records[name] for name in vectors if name in self._numbers]
         await self.put([replace(each, embedding=vectors[each.id], embedder=embedder) for each in there])
         return len(there)
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by id; see `MemoryStore.get`."""
         return [self._records[each] for each in ids if each in self._records]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Record that memories were recalled; see `MemoryStore.touch`."""
         for each in ids:
             if (record := self._records.get(each)) is not None:
                 self._records[each] = replace(record, used=max(at, record.used), uses=record.uses + 1)
 
     async def remove(self, ids: Sequence[str], /) -> int:
-        """Delete memories; see `MemoryStore.remove`."""
         for each in ids:
             self._forget(each)
         return sum(self._records.pop(each, None) is not None for each in ids)
@@ -149,7 +191,6 @@ class LocalMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Iterate over memories by age; see `MemoryStore.scan`."""
         records = sorted(self._matching(owner, kind, tags, archived), key=lambda record: record.created)
         if newest_first:
             records.reverse()
@@ -157,19 +198,16 @@ class LocalMemoryStore:
             yield record
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return the number of memories; see `MemoryStore.count`."""
         return sum(1 for _ in self._matching(owner, kind, (), archived))
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that match best; see `MemoryStore.search`."""
         matches = best(query, self)
         return hits(matches, {each.number: self._records[self._ids[each.number]] for each in matches})
 
     async def close(self) -> None:
-        """Do nothing: everything is in memory."""
+        pass
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return numbers by their vectors; see `Source.nearest`."""
         vector = query.embedding or b""
         indexes = [
             index
@@ -184,19 +222,15 @@ class LocalMemoryStore:
         return near
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
-        """Return how many memories have each word; see `Source.spread`."""
         return self._words.spread(query.owner, words)
 
     def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
-        """Return the entries of words; see `Source.entries`."""
         return self._words.entries(query.owner, words, limit)
 
     def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
-        """Return the entries of some memories; see `Source.entries_of`."""
         return self._words.entries_of(query.owner, words, numbers)
 
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:
-        """Return the numbers of what passes the filters; see `Source.chosen`."""
         passing = (
             self._numbers[record.id]
             for record in self._matching(query.owner, query.kind, query.tags, False)
@@ -206,7 +240,6 @@ class LocalMemoryStore:
         return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return the candidates that pass the filters; see `Source.candidates`."""
         rows: list[tuple[int, float, bytes | None, str, float, str]] = []
         for number in numbers:
             record = self._records[self._ids[number]]

@@ -9,44 +9,16 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
-from ziggurat.databases.postgres.schema import prepare
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord, unpack
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, hits
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
+from ziggurat.memory.stores.rows import scan_pages
 from ziggurat.memory.vectors import EXACT
 from ziggurat.memory.words import indexed_words
 
 T = TypeVar("T")
-
-_PAGE = 500
-_LOCK = 0x5A494D4D
-"""The key of the advisory lock held while tables and indexes are created."""
-
-_SEARCH = """SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
-    set_config('hnsw.ef_search', '200', false), set_config('plan_cache_mode', 'force_custom_plan', false)"""
-"""Plans are made for the values of each query: a plan for any owner and any limit would use no index."""
-
-
-async def _prepare(connection: Connection, address: PostgresAddress) -> None:
-    await prepare(connection, address)
-    if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{sql.LAST_TABLE}") is None:
-        async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-            for statement in sql.TABLES:
-                await connection.execute(statement)
-            for row in await connection.fetch(sql.NOT_INDEXED.format(columns=sql.COLUMNS)):
-                await _index(connection, row[0], sql.record_of(row))
-    # the settings of the extension exist only after its first use
-    await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
-    await connection.execute(_SEARCH)
-
-
-async def _index(connection: Connection, number: int, record: MemoryRecord) -> None:
-    words = indexed_words(record)
-    await connection.fetch(sql.TERMS, number, record.owner, list(words), list(words.values()))
-    await connection.execute("UPDATE memories SET length = $2 WHERE number = $1", number, sum(words.values()))
 
 
 async def _lock(connection: Connection, owner: str, kind: str) -> None:
@@ -69,7 +41,7 @@ class PostgresMemoryStore:
         if find_spec("asyncpg") is None:
             raise MissingExtra("memories in PostgreSQL", "postgres")
         self.address: PostgresAddress = PostgresAddress.of(url)
-        self._database = PostgresConnection(self.address, timeout, _prepare)
+        self._database = PostgresConnection(self.address, timeout, sql.create_tables)
         name = f"ziggurat {self.address.shown}"
         self._writer = Writer(name, lambda jobs: None, lambda: None, 60.0, self._database.close)
         self._sizes: set[int] = set()
@@ -77,7 +49,7 @@ class PostgresMemoryStore:
     def __repr__(self) -> str:
         return f"PostgresMemoryStore({self.address.shown!r})"
 
-    # -- in the writer thread ------------------------------------------------------------------------------------
+    # -- in the writer thread, as are the methods of Source ------------------------------------------------------
 
     def _run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> "asyncio.Future[T]":
         """Run work in one transaction, in the writer thread."""
@@ -105,7 +77,7 @@ class PostgresMemoryStore:
         sizes = set(self._sizes)
         for size in sorted({len(vector) // 4 for vector in vectors} - sizes - {0}):
             if (statement := sql.index_for(size)) is not None:
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", sql.LOCK)
                 await connection.execute(statement)
                 sizes.add(size)
         return sizes
@@ -118,7 +90,6 @@ class PostgresMemoryStore:
         return hits(matches, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         vector = unpack(query.embedding or b"")
         ((memories,),) = self._database.fetch(sql.COUNT, query.owner, EXACT + 1)
         if memories <= EXACT:
@@ -127,26 +98,21 @@ class PostgresMemoryStore:
         return [row[0] for row in self._database.fetch(statement, vector, query.owner, count)]
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
-        """Return how many memories have each word, called in the writer thread; see `Source.spread`."""
         ((whole,),) = self._database.fetch(sql.COUNT, query.owner, COUNTED)
         return whole, {row[0]: row[1] for row in self._database.fetch(sql.SPREAD, list(words), query.owner, COUNTED)}
 
     def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
-        """Return the entries of words, called in the writer thread; see `Source.entries`."""
         return _by_word(self._database.fetch(sql.ENTRIES, list(words), query.owner, limit))
 
     def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
-        """Return the entries of some memories, called in the writer thread; see `Source.entries_of`."""
         return _by_word(self._database.fetch(sql.ENTRIES_OF, list(words), query.owner, list(numbers)))
 
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:
-        """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
         statement, values = sql.select_chosen(query, most + 1)
         numbers = [row[0] for row in self._database.fetch(statement, *values)]
         return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
         vector = None if query.embedding is None else unpack(query.embedding)
         values = (list(numbers), vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without))
         return [Candidate(*row) for row in self._database.fetch(sql.CANDIDATES, *values)]
@@ -154,7 +120,6 @@ class PostgresMemoryStore:
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         names = [record.id for record in records]
 
@@ -168,7 +133,6 @@ class PostgresMemoryStore:
         self._sizes |= await self._run(work)
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         last = {record.id: record for record in records}
 
@@ -179,7 +143,6 @@ class PostgresMemoryStore:
         self._sizes |= await self._run(work)
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         before: list[MemoryRecord] = []
 
@@ -189,7 +152,7 @@ class PostgresMemoryStore:
                 return set()  # it was written before the connection was lost
             refuse_known([record.id], known)
             await _lock(connection, record.owner, record.kind)
-            rows = await connection.fetch(sql.IN_PLACE.format(columns=sql.COLUMNS), record.owner, record.kind, [tag])
+            rows = await connection.fetch(sql.IN_PLACE, record.owner, record.kind, [tag])
             before[:] = [sql.record_of(row) for row in rows]
             await connection.fetch(sql.ARCHIVE, [each.id for each in before])
             return await self._insert(connection, in_place_of(record, before)[:1])
@@ -198,7 +161,6 @@ class PostgresMemoryStore:
         return before
 
     async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
-        """Archive or delete what is too much; see `MemoryStore.trim`."""
 
         async def work(connection: Connection, again: bool) -> int:
             rows = await connection.fetch(sql.IN_USE, findable(ids))
@@ -216,12 +178,9 @@ class PostgresMemoryStore:
         return await self._run(work)
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
-        """Return memories without a vector of a model; see `MemoryStore.stale`."""
-        statement = sql.STALE.format(columns=sql.COLUMNS)
-        return [sql.record_of(row) for row in await self._fetch(statement, owner, list(UNEMBEDDED), embedder, limit)]
+        return [sql.record_of(row) for row in await self._fetch(sql.STALE, owner, list(UNEMBEDDED), embedder, limit)]
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
-        """Replace vectors; see `MemoryStore.set_vectors`."""
         names = findable(list(vectors))
 
         async def work(connection: Connection, again: bool) -> tuple[int, set[int]]:
@@ -236,20 +195,17 @@ class PostgresMemoryStore:
         return changed
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by id; see `MemoryStore.get`."""
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE id = ANY($1)"  # noqa: S608
         rows = {row[1]: row for row in await self._fetch(statement, findable(ids))}
         return [sql.record_of(rows[name]) for name in ids if name in rows]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Record that memories were recalled; see `MemoryStore.touch`."""
         await self._fetch(sql.TOUCH, findable(ids), at)
 
     async def remove(self, ids: Sequence[str], /) -> int:
-        """Delete memories; see `MemoryStore.remove`."""
         return len(await self._fetch(sql.DELETE, findable(ids)))
 
-    async def scan(
+    def scan(
         self,
         *,
         owner: str | None,
@@ -259,7 +215,6 @@ class PostgresMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Iterate over memories by age, reading some hundreds at a time; see `MemoryStore.scan`."""
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         statement = (
             f"SELECT {sql.COLUMNS} FROM memories WHERE ($1::text IS NULL OR owner = $1) "  # noqa: S608
@@ -267,20 +222,14 @@ class PostgresMemoryStore:
             f"AND ($5::float8 IS NULL OR (created, number) {beyond} ($5, $6::bigint)) "
             f"ORDER BY created {order}, number {order} LIMIT $7"
         )
-        after: tuple[object, object] = (None, None)
-        left = limit
-        while left is None or left > 0:
-            many = _PAGE if left is None else min(_PAGE, left)
-            page = await self._fetch(statement, owner, kind, list(tags), archived, *after, many)
-            for row in page:
-                yield sql.record_of(row)
-            if len(page) < many:
-                return
-            after = (page[-1][5], page[-1][0])
-            left = None if left is None else left - len(page)
+
+        async def read(after: tuple[float, int] | None, many: int) -> Sequence[tuple[int, MemoryRecord]]:
+            rows = await self._fetch(statement, owner, kind, list(tags), archived, *(after or (None, None)), many)
+            return [(row[0], sql.record_of(row)) for row in rows]
+
+        return scan_pages(read, limit)
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return the number of memories; see `MemoryStore.count`."""
         statement = (
             "SELECT count(*) FROM memories WHERE ($1::text IS NULL OR owner = $1) "
             "AND ($2::text IS NULL OR kind = $2) AND ($3::boolean IS NULL OR archived = $3)"
@@ -288,9 +237,7 @@ class PostgresMemoryStore:
         return int((await self._fetch(statement, owner, kind, archived))[0][0])
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that match best; see `MemoryStore.search`."""
         return await self._writer.submit(lambda: self._search(query))
 
     async def close(self) -> None:
-        """Close the connection; see `MemoryStore.close`."""
         await self._writer.finish()

@@ -4,9 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
+from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres.connection import Connection
+from ziggurat.databases.postgres.schema import prepare
 from ziggurat.memory.record import MemoryRecord, pack, unpack
 from ziggurat.memory.store import Query
+from ziggurat.memory.stores.rows import FIELDS
+
+LOCK = 0x5A494D4D
+"""The key of the advisory lock held while tables and indexes are created."""
+
+_SEARCH = """SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
+    set_config('hnsw.ef_search', '200', false), set_config('plan_cache_mode', 'force_custom_plan', false)"""
+"""Plans are made for the values of each query: a plan for any owner and any limit would use no index."""
 
 TABLES = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
@@ -16,18 +28,13 @@ TABLES = (
         uses bigint NOT NULL, importance float8 NOT NULL, tags text[] NOT NULL, origin text NOT NULL,
         taint text[] NOT NULL, supersedes text, facts text NOT NULL, content bytea NOT NULL,
         embedding public.vector, length float8 NOT NULL DEFAULT 0, embedder text NOT NULL DEFAULT '')""",
-    "ALTER TABLE memories ADD COLUMN IF NOT EXISTS embedder text NOT NULL DEFAULT ''",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created, number)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created, number)",
-    "DROP INDEX IF EXISTS memories_in_use",  # those of earlier versions
-    "DROP INDEX IF EXISTS memories_to_embed",
-    "DROP INDEX IF EXISTS memories_by_kind",
     """CREATE INDEX IF NOT EXISTS memories_of_kind ON memories (owner, kind COLLATE "C") INCLUDE (number)
         WHERE NOT archived""",
     """CREATE INDEX IF NOT EXISTS memories_without_vector ON memories (owner, created)
         WHERE NOT archived AND embedding IS NULL""",
     "CREATE INDEX IF NOT EXISTS memories_by_embedder ON memories (owner, embedder) WHERE NOT archived",
-    "DROP TABLE IF EXISTS memory_words",  # the index of words of earlier versions
     """CREATE TABLE IF NOT EXISTS memory_terms (
         word text COLLATE "C" NOT NULL, owner text COLLATE "C" NOT NULL,
         number bigint NOT NULL REFERENCES memories ON DELETE CASCADE,
@@ -43,21 +50,19 @@ Uses since a memory was written have a table of their own: an update of a row of
 all indexes, which takes milliseconds for that of the vectors.
 """
 
-LAST_TABLE = "memory_uses"
-"""What `TABLES` creates last."""
+_LAST_TABLE = "memory_uses"
+"""What is created last of `TABLES`."""
 
-NOT_INDEXED = """SELECT {columns} FROM memories
-WHERE NOT archived AND NOT EXISTS (SELECT 1 FROM memory_terms WHERE memory_terms.number = memories.number)"""
-
-_FIELDS = "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content"
-COLUMNS = f"""number, {_FIELDS}, embedding::real[], embedder,
+COLUMNS = f"""number, {", ".join(FIELDS).replace("embedding", "embedding::real[]")},
     (SELECT recorded.used FROM memory_uses AS recorded WHERE recorded.number = memories.number),
     (SELECT recorded.uses FROM memory_uses AS recorded WHERE recorded.number = memories.number)"""  # noqa: S608
 """The columns that `record_of` reads."""
 
+_VALUES = ", ".join(
+    f"${place}::real[]::public.vector" if name == "embedding" else f"${place}" for place, name in enumerate(FIELDS, 1)
+)
 INSERT = (
-    f"INSERT INTO memories ({_FIELDS}, embedding, embedder, length) VALUES "  # noqa: S608
-    "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::real[]::public.vector, $16, $17) "
+    f"INSERT INTO memories ({', '.join(FIELDS)}, length) VALUES ({_VALUES}, ${len(FIELDS) + 1}) "  # noqa: S608
     "RETURNING number"
 )
 """The statement for the values of `row_of` and the number of words."""
@@ -118,16 +123,29 @@ CANDIDATES = """SELECT number, length, CASE WHEN public.vector_dims(embedding) =
 FROM memories WHERE number = ANY($1::bigint[]) AND NOT archived AND ($3::text IS NULL OR owner = $3)
     AND ($4::text IS NULL OR kind = $4) AND tags @> $5::text[] AND kind <> ALL($7::text[])"""
 
-IN_PLACE = """SELECT {columns} FROM memories
-WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""
+IN_PLACE = f"""SELECT {COLUMNS} FROM memories
+WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""  # noqa: S608
 
-STALE = """SELECT {columns} FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
+STALE = f"""SELECT {COLUMNS} FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
 AND kind <> ALL($2::text[]) AND (embedding IS NULL OR ($3::text IS NOT NULL AND embedder <> $3))
-ORDER BY created, number LIMIT $4"""
+ORDER BY created, number LIMIT $4"""  # noqa: S608
 
 _LONGEST, _LONGEST_HALF = 2000, 4000
 
 _facts = msgspec.json.Decoder(dict[str, object])
+
+
+async def create_tables(connection: Connection, address: PostgresAddress) -> None:
+    """Create what is missing, and set how this connection searches."""
+    await prepare(connection, address)
+    if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{_LAST_TABLE}") is None:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            for statement in TABLES:
+                await connection.execute(statement)
+    # the settings of the extension exist only after its first use
+    await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
+    await connection.execute(_SEARCH)
 
 
 def vector_type(size: int) -> str | None:
@@ -172,45 +190,22 @@ def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
     return " UNION ALL ".join(parts), values
 
 
-def row_of(record: MemoryRecord) -> tuple[object, ...]:
+def row_of(record: MemoryRecord) -> list[object]:
     """Return the values of `INSERT` for a record."""
-    return (
-        record.id,
-        record.owner,
-        record.kind,
-        record.archived,
-        record.created,
-        record.used,
-        record.uses,
-        record.importance,
-        list(record.tags),
-        record.origin,
-        list(record.taint),
-        record.supersedes,
-        msgspec.json.encode(record.facts).decode(),
-        record.content.encode(),
-        unpack(record.embedding) if record.embedding else None,
-        record.embedder,
-    )
+    values = asdict(record)
+    values["facts"] = msgspec.json.encode(record.facts).decode()
+    values["content"] = record.content.encode()
+    values["embedding"] = unpack(record.embedding) if record.embedding else None
+    return list(values.values())
 
 
 def record_of(row: Sequence[Any]) -> MemoryRecord:
     """Return the record in a row of `COLUMNS`."""
-    return MemoryRecord(
-        id=row[1],
-        owner=row[2],
-        kind=row[3],
-        archived=row[4],
-        created=row[5],
-        used=row[6] if row[17] is None else max(row[6], row[17]),
-        uses=row[7] + (row[18] or 0),
-        importance=row[8],
-        tags=tuple(row[9]),
-        origin=row[10],
-        taint=tuple(row[11]),
-        supersedes=row[12],
-        facts=_facts.decode(row[13]),
-        content=bytes(row[14]).decode(),
-        embedding=None if row[15] is None else pack(row[15]),
-        embedder=row[16],
-    )
+    *fields, used, uses = row[1:]
+    values = dict(zip(FIELDS, fields, strict=True))
+    if used is not None:
+        values |= {"used": max(values["used"], used), "uses": values["uses"] + uses}
+    values |= {"tags": tuple(values["tags"]), "taint": tuple(values["taint"]), "facts": _facts.decode(values["facts"])}
+    values["content"] = bytes(values["content"]).decode()
+    values["embedding"] = None if values["embedding"] is None else pack(values["embedding"])
+    return MemoryRecord(**values)

@@ -20,26 +20,14 @@ from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared, hits
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
-from ziggurat.memory.stores.sqlite_tables import (
-    CHOSEN,
-    COLUMNS,
-    COUNT,
-    INSERT,
-    SPREAD,
-    TERM,
-    record_of,
-    row_of,
-    terms_of,
-    upgrade,
-    where,
-)
-from ziggurat.memory.stores.vector_indexes import VectorIndexes
+from ziggurat.memory.stores import sqlite_tables as sql
+from ziggurat.memory.stores.rows import scan_pages
+from ziggurat.memory.vectors import VectorIndexes
 from ziggurat.memory.words import KEY_TAG, indexed_words
 
 T = TypeVar("T")
 
 _WRITES = "memories"
-_PAGE = 500
 _NOTES = 1000
 _PAUSE = 1.0
 _READING = ("PRAGMA cache_size = -131072",)
@@ -70,11 +58,11 @@ class SqliteMemoryStore:
     def __repr__(self) -> str:
         return f"SqliteMemoryStore({str(self.path)!r})"
 
-    # -- in the writer thread ------------------------------------------------------------------------------------
+    # -- in the writer thread, as are the methods of Source ------------------------------------------------------
 
     def _tables(self) -> None:
         if not self._made:
-            self._database.transaction(lambda: upgrade(self._database))
+            self._database.transaction(lambda: sql.create_tables(self._database))
             for setting in _READING:
                 self._database.reading(lambda setting=setting: self._database.execute(setting))  # type: ignore[misc]
             self._made = True
@@ -105,10 +93,10 @@ class SqliteMemoryStore:
 
     def _load(self, ids: Sequence[str]) -> dict[str, tuple[int, MemoryRecord]]:
         rows = self._database.execute(
-            f"SELECT {COLUMNS} FROM memories WHERE id IN {CHOSEN}",  # noqa: S608
+            f"SELECT {sql.COLUMNS} FROM memories WHERE id IN {sql.CHOSEN}",  # noqa: S608
             (_json(ids),),
         )
-        return {row[1]: (row[0], self._with_uses(record_of(row))) for row in rows}
+        return {row[1]: (row[0], self._with_uses(sql.record_of(row))) for row in rows}
 
     def _with_uses(self, record: MemoryRecord) -> MemoryRecord:
         at, times = self._notes.get(record.id, (0.0, 0))
@@ -123,10 +111,10 @@ class SqliteMemoryStore:
         words: list[tuple[object, ...]] = []
         for record in records:
             counts = {} if record.archived else indexed_words(record)
-            number = self._database.execute(INSERT, (*row_of(record), sum(counts.values()))).lastrowid
+            number = self._database.execute(sql.INSERT, (*sql.row_of(record), sum(counts.values()))).lastrowid
             if not record.archived and number is not None:
-                words.extend(terms_of(number, record, counts))
-        self._database.many(TERM, sorted(words))  # in the order of the table, which is quicker
+                words.extend(sql.terms_of(number, record, counts))
+        self._database.many(sql.TERM, sorted(words))  # in the order of the table, which is quicker
 
     def _put(self, records: Sequence[MemoryRecord]) -> None:
         self._remove([record.id for record in records])
@@ -142,7 +130,7 @@ class SqliteMemoryStore:
                 row[:3]
                 for number, record in there.values()
                 if not record.archived
-                for row in terms_of(number, record, indexed_words(record))
+                for row in sql.terms_of(number, record, indexed_words(record))
             ],
         )
         self._database.many("DELETE FROM memories WHERE number = ?", [(number,) for number, _ in there.values()])
@@ -150,8 +138,8 @@ class SqliteMemoryStore:
 
     def _put_in_place(self, record: MemoryRecord, tag: str) -> list[MemoryRecord]:
         refuse_known([record.id], self._load([record.id]))
-        condition, values = where(record.owner, record.kind, [tag])
-        before = [each for _, _, each in self._page(condition, values, "ASC", -1, few=True)]
+        condition, values = sql.where(record.owner, record.kind, [tag])
+        before = [each for _, each in self._page(condition, values, "ASC", -1, few=True)]
         self._put(in_place_of(record, before))
         return before
 
@@ -160,7 +148,7 @@ class SqliteMemoryStore:
         there = [records[name][1] for name in ids if name in records and not records[name][1].archived]
         if not there:
             return 0
-        condition, values = where(there[0].owner, there[0].kind)
+        condition, values = sql.where(there[0].owner, there[0].kind)
         ((used,),) = self._database.execute(f"SELECT count(*) FROM memories WHERE {condition}", values).fetchall()  # noqa: S608
         going = there[: max(0, used - capacity)]
         if delete:
@@ -170,17 +158,17 @@ class SqliteMemoryStore:
         return max(0, int(used) - capacity - len(going))
 
     def _stale(self, owner: str | None, embedder: str | None, limit: int) -> list[MemoryRecord]:
-        condition, values = where(owner, None, without=UNEMBEDDED)
+        condition, values = sql.where(owner, None, without=UNEMBEDDED)
         bare = self._page(f"{condition} AND embedding IS NULL", values, "ASC", limit, index="memories_without_vector")
         if embedder is None:
-            return [record for _, _, record in bare]
+            return [record for _, record in bare]
         others = f"{condition} AND embedding IS NOT NULL AND embedder {{}} ?"
         rows = [
             self._page(others.format(beyond), [*values, embedder], "ASC", limit, index="memories_by_embedder")
             for beyond in ("<", ">")
         ]
-        both = sorted([*bare, *rows[0], *rows[1]], key=lambda each: each[:2])
-        return [record for _, _, record in both[:limit]]
+        both = sorted([*bare, *rows[0], *rows[1]], key=lambda each: (each[1].created, each[0]))
+        return [record for _, record in both[:limit]]
 
     def _set_vectors(self, vectors: Mapping[str, bytes], embedder: str) -> int:
         records = [record for _, record in self._load(list(vectors)).values() if not record.archived]
@@ -198,39 +186,34 @@ class SqliteMemoryStore:
         matches = best(query, self)
         chosen = _json([each.number for each in matches])
         rows = self._database.execute(
-            f"SELECT {COLUMNS} FROM {CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
+            f"SELECT {sql.COLUMNS} FROM {sql.CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
             (chosen,),
         )
-        records = {row[0]: self._with_uses(record_of(row)) for row in rows}
+        records = {row[0]: self._with_uses(sql.record_of(row)) for row in rows}
         return hits(matches, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        """Return numbers by their vectors, called in the writer thread; see `Source.nearest`."""
         return self._shelves.nearest(query.owner, query.embedding or b"", count)
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
-        """Return how many memories have each word, called in the writer thread; see `Source.spread`."""
         mine, values = _mine(query)
-        ((whole,),) = self._database.execute(COUNT.format(mine=mine, counted=COUNTED), values).fetchall()
-        rows = self._database.execute(SPREAD.format(mine=mine, counted=COUNTED), (*values, _json(words)))
+        ((whole,),) = self._database.execute(sql.COUNT.format(mine=mine, counted=COUNTED), values).fetchall()
+        rows = self._database.execute(sql.SPREAD.format(mine=mine, counted=COUNTED), (*values, _json(words)))
         return whole, dict(rows.fetchall())
 
     def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
-        """Return the entries of words, called in the writer thread; see `Source.entries`."""
         mine, values = _mine(query)
         statement = f"SELECT number, often FROM memory_terms WHERE word = ? {mine} ORDER BY number LIMIT ?"  # noqa: S608
         return {word: dict(self._database.execute(statement, (word, *values, limit)).fetchall()) for word in words}
 
     def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
-        """Return the entries of some memories, called in the writer thread; see `Source.entries_of`."""
         mine, values = _mine(query)
-        statement = f"SELECT number, often FROM memory_terms WHERE word = ? {mine} AND number IN {CHOSEN}"  # noqa: S608
+        statement = f"SELECT number, often FROM memory_terms WHERE word = ? {mine} AND number IN {sql.CHOSEN}"  # noqa: S608
         chosen = _json(sorted(numbers))
         return {word: dict(self._database.execute(statement, (word, *values, chosen)).fetchall()) for word in words}
 
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:
-        """Return the numbers of what passes the filters, called in the writer thread; see `Source.chosen`."""
-        condition, values = where(query.owner, query.kind, query.tags)
+        condition, values = sql.where(query.owner, query.kind, query.tags)
         kinds = sorted(set(query.without))
         numbers: list[int] = []
         for after, before in zip(["", *kinds], [*kinds, None], strict=True):  # an index jumps over those left out
@@ -240,26 +223,25 @@ class SqliteMemoryStore:
         return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        """Return the candidates that pass the filters, called in the writer thread; see `Source.candidates`."""
-        condition, values = where(query.owner, query.kind, query.tags, without=query.without)
+        condition, values = sql.where(query.owner, query.kind, query.tags, without=query.without)
         vector = "NULL" if query.embedding is None else "embedding"
         rows = self._database.execute(
             f"SELECT number, length, {vector}, embedder, created, kind "  # noqa: S608
-            f"FROM {CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",
+            f"FROM {sql.CHOSEN} CROSS JOIN memories ON number = value WHERE {condition}",
             (_json(numbers), *values),
         )
         return compared(query, rows.fetchall())
 
     def _page(
         self, condition: str, values: Sequence[object], order: str, limit: int, *, few: bool = False, index: str = ""
-    ) -> list[Any]:
-        """Return a page by age, with ages and numbers."""
+    ) -> list[tuple[int, MemoryRecord]]:
+        """Return memories by age, with their numbers."""
         source, by = f"memories INDEXED BY {index}" if index else "memories", "+created" if few else "created"
         rows = self._database.execute(
-            f"SELECT {COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608
+            f"SELECT {sql.COLUMNS} FROM {source} WHERE {condition} ORDER BY {by} {order}, number {order} LIMIT ?",  # noqa: S608
             (*values, limit),
         )
-        return [(row[5], row[0], self._with_uses(record_of(row))) for row in rows]
+        return [(row[0], self._with_uses(sql.record_of(row))) for row in rows]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
@@ -274,46 +256,37 @@ class SqliteMemoryStore:
         return self._writer.submit(reading)
 
     async def add(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store new memories; see `MemoryStore.add`."""
         refuse_unfit(records)
         await self._write(lambda: self._add(records))
 
     async def put(self, records: Sequence[MemoryRecord], /) -> None:
-        """Store memories, replacing those with the same ids; see `MemoryStore.put`."""
         refuse_unfit(records)
         await self._write(lambda: self._put(records))
 
     async def put_in_place(self, record: MemoryRecord, tag: str, /) -> list[MemoryRecord]:
-        """Store a memory in place of others; see `MemoryStore.put_in_place`."""
         refuse_unfit([record])
         return await self._write(lambda: self._put_in_place(record, tag))
 
     async def trim(self, ids: Sequence[str], capacity: int, *, delete: bool = False) -> int:
-        """Archive or delete what is too much; see `MemoryStore.trim`."""
         return await self._write(lambda: self._trim(ids, capacity, delete))
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
-        """Return memories without a vector of a model; see `MemoryStore.stale`."""
         return await self._read(lambda: self._stale(owner, embedder, limit))
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
-        """Replace vectors; see `MemoryStore.set_vectors`."""
         return await self._write(lambda: self._set_vectors(vectors, embedder))
 
     async def get(self, ids: Sequence[str], /) -> list[MemoryRecord]:
-        """Return memories by id; see `MemoryStore.get`."""
         records = await self._read(lambda: self._load(findable(ids)))
         return [records[name][1] for name in ids if name in records]
 
     async def touch(self, ids: Sequence[str], at: float, /) -> None:
-        """Record that memories were recalled; see `MemoryStore.touch`."""
         await self._read(lambda: self._touch(findable(ids), at))
 
     async def remove(self, ids: Sequence[str], /) -> int:
-        """Delete memories; see `MemoryStore.remove`."""
         return await self._write(lambda: self._remove(findable(ids)))
 
-    async def scan(
+    def scan(
         self,
         *,
         owner: str | None,
@@ -323,35 +296,25 @@ class SqliteMemoryStore:
         newest_first: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[MemoryRecord]:
-        """Iterate over memories by age, reading some hundreds at a time; see `MemoryStore.scan`."""
-        condition, values = where(owner, kind, tags, archived)
+        condition, values = sql.where(owner, kind, tags, archived)
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
-        after: tuple[object, ...] = ()
         few = any(tag.startswith(KEY_TAG) for tag in tags)
-        left = limit
-        while left is None or left > 0:
-            clause = f"{condition} AND (created, number) {beyond} (?, ?)" if after else condition
-            parameters, many = (*values, *after), _PAGE if left is None else min(_PAGE, left)
-            page = await self._read(lambda c=clause, v=parameters, m=many: self._page(c, v, order, m, few=few))  # type: ignore[misc]
-            for _, _, record in page:
-                yield record
-            if len(page) < many:
-                return
-            after = page[-1][:2]
-            left = None if left is None else left - len(page)
+
+        async def read(after: tuple[float, int] | None, many: int) -> Sequence[tuple[int, MemoryRecord]]:
+            rest = condition if after is None else f"{condition} AND (created, number) {beyond} (?, ?)"
+            return await self._read(lambda: self._page(rest, (*values, *(after or ())), order, many, few=few))
+
+        return scan_pages(read, limit)
 
     async def count(self, *, owner: str | None, kind: str | None = None, archived: bool | None = False) -> int:
-        """Return the number of memories; see `MemoryStore.count`."""
-        condition, values = where(owner, kind, (), archived)
+        condition, values = sql.where(owner, kind, (), archived)
         statement = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
         return int((await self._read(lambda: self._database.execute(statement, values).fetchone()))[0])
 
     async def search(self, query: Query, /) -> list[Hit]:
-        """Return the memories that match best; see `MemoryStore.search`."""
         return await self._read(lambda: self._search(query))
 
     async def close(self) -> None:
-        """Write what is pending and close the file; see `MemoryStore.close`."""
         try:
             if not self._writer.closed:
                 await self._writer.submit(self._last_words)

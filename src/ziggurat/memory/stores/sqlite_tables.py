@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stemming import is_stemming
+from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.words import indexed_words
 
 TABLES = (
@@ -19,7 +21,6 @@ TABLES = (
         facts TEXT NOT NULL, content TEXT NOT NULL, embedding BLOB, embedder TEXT NOT NULL DEFAULT '',
         length REAL NOT NULL DEFAULT 0)""",
     "CREATE INDEX IF NOT EXISTS memories_in_use ON memories (owner, archived)",
-    "DROP INDEX IF EXISTS memories_to_embed",  # of earlier versions
     "CREATE INDEX IF NOT EXISTS memories_by_kind ON memories (owner, kind) WHERE archived = 0",
     """CREATE INDEX IF NOT EXISTS memories_without_vector ON memories (owner, created)
         WHERE archived = 0 AND embedding IS NULL""",
@@ -36,14 +37,10 @@ TABLES = (
 )
 """A memory that is replaced gets a new number, so that an index read up to some number reads it again."""
 
-_FIELDS = (
-    "id, owner, kind, archived, created, used, uses, importance, tags, origin, taint, supersedes, facts, content, "
-    "embedding, embedder"
-)
-COLUMNS = f"number, {_FIELDS}"
+COLUMNS = ", ".join(("number", *FIELDS))
 """The columns that `record_of` reads."""
 
-INSERT = f"INSERT INTO memories ({_FIELDS}, length) VALUES ({', '.join('?' * 17)})"  # noqa: S608
+INSERT = f"INSERT INTO memories ({', '.join(FIELDS)}, length) VALUES ({', '.join('?' * (len(FIELDS) + 1))})"  # noqa: S608
 """The statement for the values of `row_of` and the number of words."""
 
 SPREAD = """SELECT value, (SELECT count(*) FROM
@@ -60,87 +57,39 @@ CHOSEN = "(SELECT value FROM json_each(?))"
 TAG = "#"
 """What a tag begins with in the index of words: no word has it, so that no search by words finds a tag."""
 
-_encode = msgspec.json.encode
 _words = msgspec.json.Decoder(tuple[str, ...])
 _facts = msgspec.json.Decoder(dict[str, object])
 
 
 def row_of(record: MemoryRecord) -> tuple[object, ...]:
     """Return the values of `INSERT` for a record."""
-    return (
-        record.id,
-        record.owner,
-        record.kind,
-        record.archived,
-        record.created,
-        record.used,
-        record.uses,
-        record.importance,
-        _encode(record.tags).decode() if record.tags else "[]",
-        record.origin,
-        _encode(record.taint).decode() if record.taint else "[]",
-        record.supersedes,
-        _encode(record.facts).decode() if record.facts else "{}",
-        record.content,
-        record.embedding,
-        record.embedder,
-    )
+    values = astuple(record)
+    return tuple(msgspec.json.encode(each).decode() if isinstance(each, tuple | dict) else each for each in values)
 
 
 def record_of(row: Sequence[Any]) -> MemoryRecord:
     """Return the record in a row of `COLUMNS`."""
-    return MemoryRecord(
-        id=row[1],
-        owner=row[2],
-        kind=row[3],
-        archived=bool(row[4]),
-        created=row[5],
-        used=row[6],
-        uses=row[7],
-        importance=row[8],
-        tags=() if row[9] == "[]" else _words.decode(row[9]),
-        origin=row[10],
-        taint=() if row[11] == "[]" else _words.decode(row[11]),
-        supersedes=row[12],
-        facts={} if row[13] == "{}" else _facts.decode(row[13]),
-        content=row[14],
-        embedding=row[15],
-        embedder=row[16],
-    )
+    values = dict(zip(FIELDS, row[1:], strict=True))
+    values |= {name: _words.decode(values[name]) for name in ("tags", "taint")}
+    values |= {"archived": bool(values["archived"]), "facts": _facts.decode(values["facts"])}
+    return MemoryRecord(**values)
 
 
-def upgrade(database: SqliteConnection) -> None:
-    """Create the tables; give those of earlier versions the columns and the index of words that they lack."""
-    columns = {row[1] for row in database.execute("PRAGMA table_info(memories)")}
-    for column, kind in (("embedder", "TEXT NOT NULL DEFAULT ''"), ("length", "REAL NOT NULL DEFAULT 0")):
-        if columns and column not in columns:
-            database.execute(f"ALTER TABLE memories ADD COLUMN {column} {kind}")
-    indexed = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memories_by_kind'").fetchall()
-    stemmed = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_stems'").fetchall()
+def create_tables(database: SqliteConnection) -> None:
+    """Create what is missing; index all words by their stems if they were written without."""
+    stemmed = bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_stems'").fetchall())
     if stemmed and not is_stemming():
         raise MissingExtra("a file of memories that are indexed by the stems of words", "memory")
     for statement in TABLES:
         database.execute(statement)
     if is_stemming() and not stemmed:
         database.execute("CREATE TABLE memory_stems (algorithm TEXT)")
-    if columns and ("length" not in columns or is_stemming() != bool(stemmed)):
-        database.execute("DROP TABLE IF EXISTS memory_words")
         database.execute("DELETE FROM memory_terms")
         for row in database.execute(f"SELECT {COLUMNS} FROM memories WHERE archived = 0").fetchall():  # noqa: S608
             write_words(database, row[0], record_of(row))
-    elif columns and not indexed:
-        _write_tags(database)
-
-
-def _write_tags(database: SqliteConnection) -> None:
-    """Index the tags of memories that were written before."""
-    statement = "SELECT number, owner, tags FROM memories WHERE archived = 0 AND tags <> '[]'"
-    for number, owner, tags in database.execute(statement).fetchall():
-        database.many(TERM, [(TAG + tag, owner, number, 0.0) for tag in _words.decode(tags)])
 
 
 def write_words(database: SqliteConnection, number: int, record: MemoryRecord) -> None:
-    """Index the words of a memory that was written before."""
     words = indexed_words(record)
     database.many(TERM, terms_of(number, record, words))
     database.execute("UPDATE memories SET length = ? WHERE number = ?", (sum(words.values()), number))

@@ -9,7 +9,7 @@ import pytest
 from ziggurat.memory import MemoryRecord, Query
 from ziggurat.memory.record import pack
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.memory.stores.vector_indexes import VectorIndexes
+from ziggurat.memory.vectors import VectorIndexes
 
 
 def records(count: int, start: int = 0) -> list[MemoryRecord]:
