@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ziggurat.core.context import root
-from ziggurat.memory.connect import open_memory
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import MemoryStore, Query
+from ziggurat.memory.store import MemoryStore, Query, open_memory
 from ziggurat.memory.words import CONTEXT
 from ziggurat.messages.embedding import EmbedRequest
 from ziggurat.models.embed.resolve import resolve_embedder

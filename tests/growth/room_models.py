@@ -16,10 +16,10 @@ from ziggurat.core import root
 from ziggurat.events import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf, find_same
-from ziggurat.memory.finding import pieces as query_pieces
+from ziggurat.memory.clusters import tfidf
 from ziggurat.memory.record import pack
+from ziggurat.memory.search import pieces as query_pieces
 from ziggurat.memory.similar import term_cosine, wording
-from ziggurat.memory.tfidf import tfidf
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.middleware import Redaction, Trim

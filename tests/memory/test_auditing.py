@@ -2,7 +2,7 @@
 
 from tests.memory.making import DAY, context
 from ziggurat.memory import EpisodicMemory, LocalMemoryStore, SemanticMemory, audit
-from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import leased
 from ziggurat.testing import HandClock
 
 SOUND = [

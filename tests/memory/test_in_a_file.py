@@ -18,7 +18,7 @@ from ziggurat.memory import (
     consolidation,
     open_memory,
 )
-from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import leased
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.testing import HandClock
 

@@ -21,9 +21,8 @@ from ziggurat.memory import (
     MemoryRecord,
     MemoryStore,
 )
-from ziggurat.memory.lease import leased
 from ziggurat.memory.maintenance import Counters
-from ziggurat.memory.merging import LEASE
+from ziggurat.memory.merging import leased
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock, settle
 
@@ -180,10 +179,10 @@ async def test_stopping_in_the_middle_changes_nothing_and_gives_the_lease_back(p
     async with compressing(store, ctx, model=model):
         await asking.wait()
         with pytest.raises(LeaseHeld):
-            async with leased(store, "ann", LEASE, ctx, 60):
+            async with leased(store, "ann", "consolidation", ctx, 60):
                 pass
     assert await store.count(owner="ann") == 5
-    async with leased(store, "ann", LEASE, ctx, 60):
+    async with leased(store, "ann", "consolidation", ctx, 60):
         pass
     await store.close()
 

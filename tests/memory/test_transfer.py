@@ -19,7 +19,7 @@ from tests.stores.server import schema
 from ziggurat import ConfigurationError
 from ziggurat.errors import StoreError
 from ziggurat.memory import AgentMemory, LocalMemoryStore, MemoryRecord, MemoryStore, export_memories, import_memories
-from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import leased
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.transfer import Imported

@@ -10,7 +10,7 @@ from ziggurat.core.settings import SHARED, PositiveInt, checked
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.layers.backpressure import Gate, backpressure
-from ziggurat.memory.working import WorkingMemory
+from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import Model
 from ziggurat.observe.metrics import Metrics

@@ -1,16 +1,4 @@
-"""Long-term storage of what agents remember: memory records, their scoring, eviction and stores.
-
-- A memory: `record`. What is passed: `arguments`. What it is worth: `scoring`. Which one is evicted: `eviction`.
-- Kinds of memory, each a `view` of one owner's records: `episodic`, `semantic`, `working`, `longterm`; all of them
-  for one agent: `agent_memory`.
-- Stores: `store` has the protocol, `connect` opens a store by its URL, `stores` has the implementations; they `search`
-  by `words`, with stems by `stemming`, and `vectors`. A recall is `finding` what matters; `vectorizing` embeds texts;
-  `calibrating` measures what an embedder makes of related and unrelated ones.
-- Similarity of texts: `similar`, `tfidf`, `clusters`.
-- Problems: `auditing` finds them. `consolidating` merges memories by subject, `compressing` the old and
-  unimportant ones; both by `merging`, under a `lease`. `maintenance` does this in the background.
-- Moving memories between stores: `transfer`.
-"""
+"""Long-term storage of what agents remember: memory records, their scoring, eviction and stores."""
 
 from ziggurat.core.lazy import lazy
 
@@ -21,12 +9,9 @@ __getattr__, __dir__, __all__ = lazy(
         "memory.agent_memory": ("AgentMemory",),
         "memory.auditing": ("Finding", "MemoryAudit", "audit"),
         "memory.calibrating": ("Bounds", "calibrate"),
-        "memory.compressing": ("CompressionPolicy", "compression"),
-        "memory.connect": ("open_memory",),
-        "memory.consolidating": ("ConsolidationPolicy", "consolidation"),
-        "memory.episodic": ("EpisodicMemory",),
-        "memory.eviction": ("lowest", "oldest"),
-        "memory.finding": ("Recalled",),
+        "memory.clusters": ("TfIdf",),
+        "memory.consolidating": ("CompressionPolicy", "ConsolidationPolicy", "compression", "consolidation"),
+        "memory.kinds": ("EpisodicMemory", "SemanticMemory", "WorkingMemory"),
         "memory.longterm": ("LongTermMemory",),
         "memory.maintenance": ("Maintenance",),
         "memory.merging": ("MemoriesMerged", "MergePolicy", "MergeReport", "MergeRequest"),
@@ -39,20 +24,20 @@ __getattr__, __dir__, __all__ = lazy(
             "half_life",
             "hybrid",
             "importance",
+            "lowest",
+            "oldest",
             "product",
             "recency",
             "retention",
             "similarity",
             "weighted",
         ),
-        "memory.semantic": ("SemanticMemory",),
+        "memory.search": ("Recalled",),
         "memory.similar": ("find_same",),
-        "memory.store": ("Hit", "MemoryStore", "Query"),
+        "memory.store": ("Hit", "MemoryStore", "Query", "open_memory"),
         "memory.stores.local": ("LocalMemoryStore",),
-        "memory.tfidf": ("TfIdf",),
         "memory.transfer": ("export_memories", "import_memories"),
         "memory.vectorizing": ("reembed",),
         "memory.words": ("CONTEXT",),
-        "memory.working": ("WorkingMemory",),
     },
 )

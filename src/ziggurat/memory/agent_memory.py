@@ -6,17 +6,14 @@ from typing import Literal, Unpack
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
-from ziggurat.memory.arguments import RememberOptions, Vector, Words
 from ziggurat.memory.calibrating import BOUNDS, Bounds
-from ziggurat.memory.episodic import EpisodicMemory
-from ziggurat.memory.finding import Recalled, near_best
+from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.longterm import LongTermMemory
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.record import MemoryRecord, RememberOptions, Vector, Words
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.semantic import SemanticMemory
+from ziggurat.memory.search import Recalled, near_best
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, View
-from ziggurat.memory.working import WorkingMemory
 from ziggurat.messages.embedding import Embedder
 
 Kind = Literal["episodic", "semantic", "longterm"]

@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.settings import Fraction, checked
-from ziggurat.memory.compressing import COMPRESSED
-from ziggurat.memory.lease import KIND as LEASE
+from ziggurat.memory.consolidating import COMPRESSED
 from ziggurat.memory.record import DOUBTS, MemoryRecord, predecessors
 from ziggurat.memory.similar import find_same
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.store import LEASE_KIND, MemoryStore
 
 _DAY = 86400.0
 
@@ -115,7 +114,7 @@ async def audit(
         ConfigurationError: a setting has a wrong value.
         MissingExtra: the memories have embeddings, and NumPy is not installed.
     """
-    records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE]
+    records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE_KIND]
     now = (ctx or root("memory")).clock.now()
     return await asyncio.to_thread(_examine, records, owner, threshold, now)
 

@@ -1,25 +1,40 @@
-"""Consolidation: a service that merges many old memories about one subject into one, in the background.
+"""Consolidation merges old memories of one subject; compression takes what is left, in order of time.
 
 ::
 
     tidy = consolidation(store, ConsolidationPolicy(max_age=7 * 86400))
     report = await tidy(MergeRequest("ann"), root("night"))
+    compress = compression(store, CompressionPolicy(max_memories=1000), model=model)
+    report = await compress(MergeRequest("ann"), root("night"))
 
-Merged memories are archived, never deleted: `View.history` of a summary returns all that went into it.
+Memories that are merged or compressed are archived, never deleted: `View.history` of the new memory returns them, and
+`View.undo` brings them back.
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
 from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.memory.clusters import cluster
-from ziggurat.memory.merging import MergePolicy, Merger, MergeReport, MergeRequest, may_be_merged, merging
+from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.scoring import Score, ScoringInputs, importance
 from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.words import COMMON, terms
 from ziggurat.messages.model import Model
+
+COMPRESSED = "compressed"
+"""The tag of memories that stand for compressed ones."""
+
+_TOPICS = 8
+"""How many words say what was compressed."""
 
 _WINDOW = 2000
 """How many memories are compared with each other at once; more are processed in windows, the oldest first."""
@@ -75,8 +90,20 @@ def consolidation(
     policy = policy or ConsolidationPolicy()
 
     async def consolidate(request: MergeRequest, ctx: Context) -> MergeReport:
-        async with merging(store, request.owner, policy, model, _join, "consolidated", ctx, progress) as merger:
-            return await _ConsolidationRun(store, policy, merger, request.owner, ctx.clock.now()).run()
+        owner, now = request.owner, ctx.clock.now()
+        async with merging(store, owner, policy, model, _join, "consolidated", ctx, progress) as merger:
+            pool = [record async for record in store.scan(owner=owner, kind=policy.kind)]
+            examined, merged = len(pool), set[str]()
+            pool = [record for record in pool if may_be_merged(record)]
+            known = -1
+            while known < len(merged):  # until nothing is left to merge, so that the next call finds nothing to do
+                known = len(merged)
+                for start in range(0, len(pool), _WINDOW):
+                    for group in await _clusters_of(pool[start : start + _WINDOW], policy, now):
+                        await merger.merge(group)
+                        merged.update(record.id for record in group)
+                pool = [record for record in pool if record.id not in merged]
+            return merger.report(owner, examined)
 
     return consolidate
 
@@ -85,54 +112,112 @@ def _join(group: Sequence[MemoryRecord]) -> str:
     return "; ".join(record.content for record in group)
 
 
-class _ConsolidationRun:
-    """One call of the service."""
+async def _clusters_of(
+    records: Sequence[MemoryRecord], policy: ConsolidationPolicy, now: float
+) -> list[list[MemoryRecord]]:
+    """Return the groups to merge: of each cluster the old, near memories except the latest; at least two each."""
+    old = {record.id for record in records if now - record.created >= policy.max_age}
+    if not old or len(records) < max(policy.min_cluster_size, policy.clusters or 1):
+        return []
+    clusters = await asyncio.to_thread(
+        cluster, records, policy.clusters, within=policy.similarity_threshold**2, iterations=policy.iterations
+    )
+    members: defaultdict[int, list[MemoryRecord]] = defaultdict(list)
+    for record, label, similarity in zip(records, clusters.labels, clusters.similarities, strict=True):
+        if similarity >= policy.similarity_threshold:
+            members[label].append(record)
+    groups = [
+        [record for record in each[: max(0, len(each) - policy.keep_recent)] if record.id in old]
+        for _, each in sorted(members.items())
+        if len(each) >= policy.min_cluster_size
+    ]
+    return [group for group in groups if len(group) > 1]
 
-    def __init__(self, store: MemoryStore, policy: ConsolidationPolicy, merger: Merger, owner: str, now: float) -> None:
-        self.store = store
-        self.policy = policy
-        self.merger = merger
-        self.owner = owner
-        self.now = now
 
-    async def run(self) -> MergeReport:
-        """Merge until nothing is left to merge, so that the next call finds nothing to do."""
-        policy = self.policy
-        pool = [record async for record in self.store.scan(owner=self.owner, kind=policy.kind)]
-        examined = len(pool)
-        pool = [record for record in pool if may_be_merged(record)]
-        removed: set[str] = set()
-        merged = True
-        while merged:
-            merged = False
-            for start in range(0, len(pool), _WINDOW):
-                for group in await self._groups(pool[start : start + _WINDOW]):
-                    await self.merger.merge(group)
-                    removed.update(record.id for record in group)
-                    merged = True
-            pool = [record for record in pool if record.id not in removed]
-        return self.merger.report(self.owner, examined)
+class CompressionPolicy(MergePolicy, frozen=True, kw_only=True):
+    """When memories are compressed, and which; facts with keys never are.
 
-    async def _groups(self, records: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
-        """Return the groups to merge: of each cluster the old, near memories except the latest; at least two each."""
-        policy = self.policy
-        if len(records) < max(policy.min_cluster_size, policy.clusters or 1):
-            return []
-        if not any(self._is_old(record) for record in records):
-            return []
-        clusters = await asyncio.to_thread(
-            cluster, records, policy.clusters, within=policy.similarity_threshold**2, iterations=policy.iterations
-        )
-        members: defaultdict[int, list[MemoryRecord]] = defaultdict(list)
-        for record, label, similarity in zip(records, clusters.labels, clusters.similarities, strict=True):
-            if similarity >= policy.similarity_threshold:
-                members[label].append(record)
-        groups = [
-            [record for record in each[: max(0, len(each) - policy.keep_recent)] if self._is_old(record)]
-            for _, each in sorted(members.items())
-            if len(each) >= policy.min_cluster_size
-        ]
-        return [group for group in groups if len(group) > 1]
+    Attributes:
+        max_memories: How many memories of the kind may be in use; up to this, nothing is compressed. Of more, all that
+            are old and unimportant are.
+        keep_recent: How many of the latest stay as they are.
+        min_age: Only memories at least this many seconds old are compressed.
+        threshold: Memories worth at least this stay as they are.
+        score: What a memory is worth, such as ``decayed(retention(30))``.
+        window: How many memories become one, at most; with a single one nothing is gained, so it stays.
+        kind, into, lease: See `MergePolicy`.
+    """
 
-    def _is_old(self, record: MemoryRecord) -> bool:
-        return self.now - record.created >= self.policy.max_age
+    max_memories: NonNegativeInt = 1000
+    keep_recent: NonNegativeInt = 10
+    min_age: NonNegativeSeconds = 86_400.0
+    threshold: Fraction = 0.3
+    score: Score = importance
+    window: Annotated[int, Meta(ge=2)] = 20
+
+
+@checked
+def compression(
+    store: MemoryStore,
+    policy: CompressionPolicy | None = None,
+    *,
+    model: Model | None = None,
+    progress: Callable[[MemoryRecord], None] | None = None,
+) -> Service[MergeRequest, MergeReport]:
+    """Return the service that compresses the memories in a store.
+
+    Calling it again changes nothing until there are too many memories again. Only one worker at a time, in any process,
+    compresses or consolidates an owner's memories. It can be stopped at any moment: each new memory is written together
+    with the memories it archives.
+
+    Args:
+        store: Where the memories are stored.
+        policy: When memories are compressed, and which.
+        model: Writes the summaries; without it they only say what was archived.
+        progress: Called with each summary when it is stored.
+
+    Raises:
+        ConfigurationError: a setting has a wrong value.
+        LeaseHeld: another worker is at this owner's memories (raised by the service).
+        ServiceError: the model failed; memories not yet compressed are unchanged (raised by the service).
+    """
+    policy = policy or CompressionPolicy()
+
+    async def compress(request: MergeRequest, ctx: Context) -> MergeReport:
+        owner, examined = request.owner, await store.count(owner=request.owner, kind=policy.kind)
+        if examined <= policy.max_memories:
+            return MergeReport(owner, examined)
+        async with merging(store, owner, policy, model, _note, COMPRESSED, ctx, progress) as merger:
+            for group in await _groups(store, policy, owner, ctx.clock.now()):
+                await merger.merge(group)
+            return merger.report(owner, examined)
+
+    return compress
+
+
+async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now: float) -> list[list[MemoryRecord]]:
+    """Return what is compressed, by age, in groups of at most the policy's window and at least two."""
+    records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
+    at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
+    old = [
+        record
+        for record in records[: max(0, len(records) - policy.keep_recent)]
+        if now - record.created >= policy.min_age
+        and may_be_merged(record)
+        and policy.score(record, at) < policy.threshold
+    ]
+    groups = [old[start : start + policy.window] for start in range(0, len(old), policy.window)]
+    return [group for group in groups if len(group) > 1]
+
+
+def _note(group: Sequence[MemoryRecord]) -> str:
+    """Return what was archived, in a line: how many memories, when, and their most frequent words."""
+    days = sorted(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in group)
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
+    words = Counter(word for record in group for word in dict.fromkeys(terms(record.content)) if _tells(word))
+    topics = [word for word, _ in words.most_common(_TOPICS)]
+    return f"{len(group)} memories {when}" + (f", about: {', '.join(topics)}" if topics else "")
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 1 and word.partition("'")[0] not in COMMON

@@ -7,11 +7,9 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, NonNegativeInt, PositiveFloat, checked
-from ziggurat.memory.arguments import Vector, Words
-from ziggurat.memory.eviction import lowest
-from ziggurat.memory.finding import Recalled
-from ziggurat.memory.record import UNDONE, MemoryRecord
-from ziggurat.memory.scoring import Score, ScoringInputs, decayed, product, retention, similarity
+from ziggurat.memory.record import UNDONE, MemoryRecord, Vector, Words
+from ziggurat.memory.scoring import Score, ScoringInputs, decayed, lowest, product, retention, similarity
+from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, View

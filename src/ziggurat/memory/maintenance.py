@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, ServiceError, StoreError, described
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.memory.compressing import CompressionPolicy, compression
-from ziggurat.memory.consolidating import ConsolidationPolicy, consolidation
+from ziggurat.memory.consolidating import CompressionPolicy, ConsolidationPolicy, compression, consolidation
 from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import OpenedStore

@@ -2,16 +2,22 @@
 
 import sys
 from array import array
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, TypedDict
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
 
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""
 
+
+Words = Iterable[str]
+"""Words, such as tags."""
+
+Vector = Annotated[bytes, Meta(description="32-bit floats as pack() writes them")]
+"""A vector, as `record.pack` writes it."""
 
 DOUBTS = "doubts"
 """The key in a fact's facts for the ids of less tainted facts that it was to replace."""
@@ -73,6 +79,18 @@ class MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             )
 
 
+class RememberOptions(TypedDict, total=False):
+    """The options of every kind of memory; see `View.remember`."""
+
+    importance: float
+    tags: Words
+    origin: Origin
+    taint: Words
+    supersedes: str | None
+    embedding: Vector | None
+    facts: Mapping[str, object] | None
+
+
 def predecessors(record: MemoryRecord) -> list[str]:
     """Return the ids of the memories that a memory replaced, or that were merged into it."""
     sources = record.facts.get("sources")
@@ -112,3 +130,9 @@ def _little(vector: "array[float]") -> "array[float]":
     if sys.byteorder == "big":
         vector.byteswap()
     return vector
+
+
+def check_vector(embedding: bytes | None) -> None:
+    """Check the length of a vector, which its type does not tell."""
+    if embedding is not None and len(embedding) % 4:
+        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")

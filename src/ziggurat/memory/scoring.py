@@ -1,4 +1,4 @@
-"""Scores: functions that compute what a memory is worth at a given time, and ways to combine them.
+"""Scores: functions that compute what a memory is worth at a given time; and which memories are evicted by them.
 
 A score never changes a memory. The effect of time on importance is computed from when the memory was created and last
 used, so scoring it a hundred times gives the same result as scoring it once.
@@ -9,7 +9,8 @@ used, so scoring it a hundred times gives the same result as scoring it once.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -148,3 +149,27 @@ def _fading(name: str, seconds: float) -> Score:
 
     fading.__name__ = name
     return fading
+
+
+Eviction = Callable[[Sequence[MemoryRecord], int, float], list[MemoryRecord]]
+"""Chooses the given number of memories to evict at the given time; the memories are listed oldest first."""
+
+
+def oldest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:
+    """Choose the memories that were created first."""
+    return nsmallest(count, records, key=lambda record: record.created)
+
+
+@checked
+def lowest(score: Score = importance) -> Eviction:
+    """Return an eviction that chooses the lowest scores; of equals, the oldest.
+
+    Args:
+        score: What a memory is worth, such as ``decayed(half_life(hours=24))``.
+    """
+
+    def lowest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:
+        at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
+        return nsmallest(count, records, key=lambda record: score(record, at))
+
+    return lowest

@@ -1,23 +1,28 @@
-"""The protocol of memory stores, and their queries."""
+"""The protocol of memory stores, their queries, and how a store is opened by its URL."""
 
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import CheckedStruct, NonNegativeInt
+from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
 from ziggurat.core.store import ID, LONGEST, is_id
+from ziggurat.databases.address import without_secrets
 from ziggurat.memory.record import MemoryRecord, predecessors, unpack
 
 _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
 
 
-UNEMBEDDED = ("working", "lease")
+LEASE_KIND = "lease"
+"""The kind of a lease record; it is always archived, so no recall finds it."""
+
+UNEMBEDDED = ("working", LEASE_KIND)
 """Kinds of memory that never have a vector."""
 
 
@@ -240,3 +245,58 @@ def _may_be(name: str) -> bool:
 def findable(ids: Sequence[str]) -> list[str]:
     """Return the ids that a memory can have; the others need no query."""
     return [name for name in ids if _may_be(name)]
+
+
+_KNOWN = "'memory:', 'sqlite:///file.db' (an absolute path has four slashes) and 'postgresql://user@host/database'"
+
+
+@checked
+def open_memory(url: str | MemoryStore) -> MemoryStore:
+    """Open the memory store at a URL; nothing is read until it is used.
+
+    ::
+
+        store = open_memory("sqlite:///agents.db")                     # the file may hold runs and sessions as well
+        store = open_memory("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last
+        store = open_memory("postgresql://agents@db.example/agents")   # needs the extension pgvector
+
+    Args:
+        url: The URL; a store is returned as it is.
+
+    Raises:
+        ConfigurationError: the URL is of no known kind, or has an unknown option.
+        MissingExtra: the database needs a package that is not installed.
+    """
+    if not isinstance(url, str):
+        return url
+    scheme, colon, rest = url.partition(":")
+    if url == "memory:":
+        from ziggurat.memory.stores.local import LocalMemoryStore
+
+        return LocalMemoryStore()
+    if colon and scheme == "sqlite":
+        return _sqlite(url, rest)
+    if colon and scheme in ("postgres", "postgresql"):
+        from ziggurat.memory.stores.postgres import PostgresMemoryStore
+
+        return PostgresMemoryStore(url)
+    raise ConfigurationError(f"no memory is known at {without_secrets(url)!r}; known are {_KNOWN}")
+
+
+def _sqlite(url: str, rest: str) -> MemoryStore:
+    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+
+    place, _, query = rest.partition("?")
+    path = unquote(place.removeprefix("///"))
+    if not place.startswith("///") or not path.strip("/") or "\0" in path:
+        raise ConfigurationError(f"{url!r} names no file: write three slashes before it, as in {_KNOWN}")
+    if path == ":memory:":
+        raise ConfigurationError("a database in memory does not outlive the process: open 'memory:' instead")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    synchronous = options.pop("synchronous", "FULL").upper()
+    timeout = options.pop("timeout", "5")
+    if options or synchronous not in ("FULL", "NORMAL") or not timeout.replace(".", "", 1).isdigit():
+        raise ConfigurationError(
+            f"{url!r}: the options after the question mark are synchronous=FULL or NORMAL, and timeout in seconds"
+        )
+    return SqliteMemoryStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=float(timeout))

@@ -21,9 +21,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.memory.lease import KIND as LEASE
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import MemoryStore, refuse_unfit
+from ziggurat.memory.store import LEASE_KIND, MemoryStore, refuse_unfit
 
 _Lines = Annotated[Iterable[bytes], Meta(description="such as a file opened with mode 'rb'")]
 _BATCH = 200
@@ -56,7 +55,7 @@ async def export_memories(
         ConfigurationError: a setting has a wrong type.
     """
     async for record in store.scan(owner=owner, archived=None):
-        if record.kind != LEASE:
+        if record.kind != LEASE_KIND:
             yield _encode(record if vectors else replace(record, embedding=None, embedder="")) + b"\n"
 
 

@@ -8,12 +8,9 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
-from ziggurat.memory.arguments import Vector, Words, check_vector
-from ziggurat.memory.eviction import Eviction, lowest
-from ziggurat.memory.finding import Recalled, find_distinct, near_best, pieces
-from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, predecessors
-from ziggurat.memory.scoring import Score, ScoringInputs
-from ziggurat.memory.search import FLOOR
+from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, Vector, Words, check_vector, predecessors
+from ziggurat.memory.scoring import Eviction, Score, ScoringInputs, lowest
+from ziggurat.memory.search import FLOOR, Recalled, find_distinct, near_best, pieces
 from ziggurat.memory.store import OpenedStore, Query
 from ziggurat.memory.vectorizing import (
     Progress,

@@ -5,9 +5,8 @@ from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
-from ziggurat.memory.lease import KIND as LEASE
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.store import MemoryStore, Query
+from ziggurat.memory.store import LEASE_KIND, MemoryStore, Query
 from ziggurat.serve.run_rows import time_of
 
 _FIELDS = ("id", "owner", "kind", "origin", "tags", "taint", "importance", "uses", "archived", "supersedes")
@@ -25,7 +24,7 @@ async def read_memories(
             records += [hit.record for hit in hits]
         else:
             scan = store.scan(owner=owner, archived=None, newest_first=True, limit=limit)
-            records += [record async for record in scan if record.kind != LEASE]
+            records += [record async for record in scan if record.kind != LEASE_KIND]
             count += await store.count(owner=owner, archived=None)
     if not search:
         records.sort(key=lambda record: record.created, reverse=True)

@@ -17,10 +17,9 @@ from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.calibrating import BOUNDS, Bounds
-from ziggurat.memory.episodic import EpisodicMemory
+from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory
 from ziggurat.memory.record import DOUBTS, SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.semantic import SemanticMemory
 from ziggurat.memory.similar import say_the_same
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest

@@ -19,10 +19,9 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.memory.calibrating import BOUNDS, Bounds
-from ziggurat.memory.connect import open_memory
-from ziggurat.memory.finding import Recalled
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.store import MemoryStore
+from ziggurat.memory.search import Recalled
+from ziggurat.memory.store import MemoryStore, open_memory
 from ziggurat.memory.vectorizing import warn
 from ziggurat.memory.words import is_polite, query_words
 from ziggurat.messages.agent import AgentRequest, AgentRun

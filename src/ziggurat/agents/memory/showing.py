@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from ziggurat.memory.calibrating import Bounds
-from ziggurat.memory.finding import Recalled
+from ziggurat.memory.search import Recalled
 from ziggurat.memory.record import MemoryRecord
 
 

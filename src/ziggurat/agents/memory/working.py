@@ -3,7 +3,7 @@
 from ziggurat.agents.memory.showing import one_line
 from ziggurat.core.context import Context
 from ziggurat.core.settings import checked
-from ziggurat.memory.working import WorkingMemory
+from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.middleware import Middleware

@@ -9,9 +9,8 @@ from msgspec.structs import astuple
 from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite.connection import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.stemming import is_stemming
 from ziggurat.memory.stores.rows import FIELDS
-from ziggurat.memory.words import indexed_words
+from ziggurat.memory.words import indexed_words, is_stemming
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS memories (

@@ -1,6 +1,9 @@
-"""Tests of episodic memory: recall, fading, and eviction beyond the capacity."""
+"""Tests of episodic, semantic and working memory."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from math import log
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,9 +12,22 @@ from hypothesis import strategies as st
 from tests.memory.making import DAY, HOUR, context
 from tests.samples import amount
 from tests.wrong import wrong
-from ziggurat import ConfigurationError
-from ziggurat.memory import EpisodicMemory, LocalMemoryStore, Recalled, decayed, half_life, hybrid, lowest, oldest
-from ziggurat.memory.eviction import Eviction
+from ziggurat import ConfigurationError, Context
+from ziggurat.memory import (
+    EpisodicMemory,
+    LocalMemoryStore,
+    Recalled,
+    SemanticMemory,
+    WorkingMemory,
+    decayed,
+    half_life,
+    hybrid,
+    lowest,
+    oldest,
+)
+from ziggurat.memory.record import pack
+from ziggurat.memory.scoring import Eviction
+from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 
 
@@ -151,3 +167,115 @@ async def test_capacity_holds_the_newcomer_stays_and_order_is_by_score(
     assert [each.record for each in recalled] == sorted(
         (each.record for each in recalled), key=lambda record: (-record.importance, record.created, int(record.content))
     )
+
+
+async def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
+    memory = SemanticMemory(LocalMemoryStore(), "ann")
+    await memory.remember("cats are fluffy animals", key="cat_fact")
+    await memory.remember("quantum mechanics uncertainty principle", key="physics")
+    first, *_ = await memory.recall("fluffy pets", limit=2)
+    assert first.record.facts["key"] == "cat_fact"
+    assert first.score == pytest.approx(log(3) / (log(3) + log(5)))  # one word of two, in one of two memories
+
+
+async def test_tags_must_all_be_there_and_narrow_a_search() -> None:
+    memory = SemanticMemory(LocalMemoryStore(), "ann")
+    for content, tags in (("cats purr", ["animal", "home"]), ("lions purr", ["animal"]), ("cars purr", [])):
+        await memory.remember(content, tags=tags)
+    assert {each.content for each in await memory.recall(tags=["animal"])} == {"cats purr", "lions purr"}
+    assert [each.content for each in await memory.recall(tags=["home", "animal"])] == ["cats purr"]
+    assert [each.content for each in await memory.recall("cars cats", tags=["animal"])] == ["cats purr"]
+
+
+async def test_meaning_is_the_cosine_of_embeddings() -> None:
+    memory = SemanticMemory(LocalMemoryStore(), "ann")
+    await memory.remember("north", embedding=pack([0, 1]))
+    await memory.remember("east", embedding=pack([1, 0]))
+    recalled = await memory.recall("elsewhere", embedding=pack([3, 4]))
+    assert [(each.content, round(each.score, 6)) for each in recalled] == [("north", 0.8), ("east", 0.6)]
+
+
+async def test_a_fact_takes_the_place_of_the_one_under_its_key() -> None:
+    memory = SemanticMemory(LocalMemoryStore(), "ann")
+    blue = await memory.remember("Ann's colour is blue.", key="colour")
+    assert await memory.remember("Ann's colour is blue.", key="colour") == blue
+    red = await memory.remember("Ann's colour is red.", key="colour", origin="tool", taint=["web"])
+    await memory.remember("Ann's town is Rome.", key="town")
+    assert red.supersedes == blue.id
+    assert await memory.about("colour") == red
+    assert await memory.about("shape") is None
+    assert await memory.count() == 2
+    assert [each.id for each in await memory.history(red.id)] == [red.id, blue.id]
+
+
+async def test_a_key_is_text_and_tags_are_words() -> None:
+    store = LocalMemoryStore()
+    wrong: list[dict[str, Any]] = [{"key": 3}, {"key": ""}, {"tags": "travel"}, {"tags": 3}, {"tags": None}]
+    for options in wrong:
+        with pytest.raises(ConfigurationError, match="".join(options)):
+            await SemanticMemory(store, "ann").remember("Ann lives in Rome.", **options)
+    assert await store.count(owner="ann") == 0
+
+
+async def test_a_fact_is_found_by_its_key_too() -> None:
+    """By words, and by the vector: its text then begins with the key."""
+    embedded: list[str] = []
+
+    async def embedder(request: EmbedRequest, ctx: Context) -> Embeddings:
+        embedded.extend(request.texts)
+        return Embeddings(tuple(pack([1.0, float(len(text))]) for text in request.texts))
+
+    memory = SemanticMemory(LocalMemoryStore(), "ann")
+    await memory.remember("Ann drinks tea.")
+    rome = await memory.remember("Ann lives in Rome.", key="home town")
+    assert [each.record.id for each in await memory.recall("What is her home town?")] == [rome.id]
+    memory = SemanticMemory(memory.store, "ann", embedder=embedder)
+    await memory.remember("Ann moved to Oslo.", key="home town")
+    assert embedded == [
+        *("home town: Ann moved to Oslo.", "home town"),
+        *("Ann drinks tea.", "home town: Ann lives in Rome.", "home town"),
+    ]
+
+
+async def test_reading_a_value_keeps_it_and_the_least_recently_used_goes() -> None:
+    store = LocalMemoryStore()
+    memory = WorkingMemory(store, "ann", capacity=2, ctx=context(HandClock()))
+    await memory.set("goal", "fly to Rome")
+    await memory.set("seat", "window")
+    assert await memory.get("goal") == "fly to Rome"
+    await memory.set("meal", "pasta")
+    assert await memory.items() == {"goal": "fly to Rome", "meal": "pasta"}
+    assert await memory.get("seat") is None
+    await memory.set("goal", "fly to Oslo", origin="tool")
+    assert await memory.items() == {"meal": "pasta", "goal": "fly to Oslo"}
+    assert [record.taint async for record in store.scan(owner="ann", newest_first=True, limit=1)] == [("tool",)]
+    assert await WorkingMemory(store, "an").items() == {}
+    assert (await memory.discard("goal"), await memory.discard("goal")) == (True, False)
+    await memory.clear()
+    assert await memory.items() == {}
+
+
+def test_a_wrong_capacity_of_working_memory_raises() -> None:
+    with pytest.raises(ConfigurationError, match="capacity"):
+        WorkingMemory(LocalMemoryStore(), "ann", capacity=0)
+    with pytest.raises(ConfigurationError, match="owner"):
+        WorkingMemory(LocalMemoryStore(), "")
+
+
+@settings(max_examples=amount(30, 300))
+@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef"), st.sampled_from([0.0, 1.0]))))
+async def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: list[tuple[bool, str, float]]) -> None:
+    clock, expected = HandClock(), OrderedDict[str, str]()
+    memory = WorkingMemory(LocalMemoryStore(), "ann", capacity=capacity, ctx=context(clock))
+    for number, (is_set, name, wait) in enumerate(acts):
+        if is_set:
+            expected[name] = f"{number}"
+            await memory.set(name, f"{number}")
+        else:
+            assert await memory.get(name) == expected.get(name)
+        if name in expected:
+            expected.move_to_end(name)
+        while len(expected) > capacity:
+            expected.popitem(last=False)
+        await clock.advance(wait)
+    assert list((await memory.items()).items()) == list(expected.items())

@@ -8,7 +8,7 @@ import pytest
 from tests.memory.making import context
 from ziggurat.errors import LeaseHeld, LeaseLost
 from ziggurat.memory import LocalMemoryStore, MemoryRecord
-from ziggurat.memory.lease import leased
+from ziggurat.memory.merging import leased
 from ziggurat.testing import HandClock
 
 

@@ -1,0 +1,299 @@
+"""Kinds of memory: events, facts, and a few named values."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, Seconds, checked
+from ziggurat.memory.record import MemoryRecord, Origin, RememberOptions, Vector, Words, check_vector
+from ziggurat.memory.scoring import Eviction, Score, importance, lowest
+from ziggurat.memory.search import Recalled
+from ziggurat.memory.store import OpenedStore, in_place_of
+from ziggurat.memory.view import CANDIDATES, View
+from ziggurat.memory.words import KEY_TAG
+from ziggurat.messages.embedding import Embedder
+
+_LOWEST = lowest()
+_INSTANT = 1e-6
+
+
+class EpisodicMemory(View):
+    """Store the episodes of one owner and recall the ones that score best.
+
+    ::
+
+        memory = EpisodicMemory(store, "ann", score=decayed(half_life(hours=24)), capacity=1000)
+        await memory.remember("The deployment failed at noon.", importance=0.9)
+        for recalled in await memory.recall(limit=3):
+            print(recalled.score, recalled.content)
+
+    Args:
+        store: Where the episodes are stored.
+        owner: The owner of the episodes.
+        score: What an episode is worth; `importance`, ``decayed(half_life(...))``, `hybrid` or your own.
+        max_age: Episodes older than this many seconds are not recalled; None for no limit.
+        capacity: How many may be in use; None for any number.
+        evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new
+            one.
+        keep_evicted: Archive evicted episodes; False to delete them.
+        embedder: Computes the vectors of contents and queries; without it only words are compared.
+        ctx: Supplies the clock and the ids; by default the system's.
+
+    Raises:
+        ConfigurationError: a bound is not above 0, or the owner is missing.
+    """
+
+    kind: str = "episodic"
+
+    @checked
+    def __init__(
+        self,
+        store: OpenedStore,
+        owner: NonEmptyText,
+        *,
+        score: Score = importance,
+        max_age: Seconds | None = None,
+        capacity: int | None = None,
+        evict: Eviction = _LOWEST,
+        keep_evicted: bool = True,
+        embedder: Embedder | None = None,
+        ctx: Context | None = None,
+    ) -> None:
+        super().__init__(
+            store,
+            owner,
+            capacity=capacity,
+            evict=evict,
+            keep_evicted=keep_evicted,
+            embedder=embedder,
+            ctx=ctx,
+        )
+        self.score = score
+        self.max_age = max_age
+
+    @checked
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+        embedding: Vector | None = None,
+    ) -> list[Recalled]:
+        """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
+
+        Args:
+            query: Only episodes that match this, at most the thousand most relevant; without it all are scored.
+            limit: The maximum number of results.
+            tags: Only episodes that have all of these tags.
+            embedding: The vector of the query.
+
+        Raises:
+            ConfigurationError: an argument has the wrong type or range.
+        """
+        check_vector(embedding)
+        if query is None:
+            candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
+        else:
+            matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+            candidates = [each for each in matches if self._is_young(each.record)]
+        return await self._recall_best(candidates, self.score, limit)
+
+    async def prune(self) -> int:
+        """Evict the episodes older than `max_age`; return how many were evicted."""
+        old = [record async for record in self.scan() if not self._is_young(record)]
+        await self._let_go(old)
+        return len(old)
+
+    def is_outdated(self, record: MemoryRecord) -> bool:
+        """Return whether a memory is an episode that is too old to be recalled."""
+        return record.kind == self.kind and not self._is_young(record)
+
+    def _is_young(self, record: MemoryRecord) -> bool:
+        return self.max_age is None or self.ctx.clock.now() - record.created <= self.max_age
+
+    async def _young(self, tags: Sequence[str]) -> list[MemoryRecord]:
+        return [record async for record in self.scan(tags=tags) if self._is_young(record)]
+
+
+class SemanticMemory(View):
+    """Store the facts of one owner; a fact stored under a key replaces the one that was there.
+
+    ::
+
+        memory = SemanticMemory(store, "ann")
+        await memory.remember("Cats are fluffy animals.", key="cat", tags=["animal"])
+        (best, *others) = await memory.recall("fluffy pets")
+    """
+
+    kind: str = "semantic"
+
+    @checked
+    async def remember(
+        self, content: NonEmptyText, *, key: NonEmptyText | None = None, **options: Unpack[RememberOptions]
+    ) -> MemoryRecord:
+        """Store a fact.
+
+        Args:
+            content: The fact.
+            key: What the fact is about. A different fact under the same key is superseded; the same fact is stored
+                once.
+            options: Options of `View.remember`, such as ``importance=0.9`` and ``tags=["place"]``.
+
+        Raises:
+            ConfigurationError: the key is not a non-empty string, or as `View.remember`.
+        """
+        if key is None:
+            return await super().remember(content, **options)
+        tags = options["tags"] = (*options.get("tags", ()), KEY_TAG + key)
+        options["facts"] = {**(options.get("facts") or {}), "key": key}
+        before = await self.about(key)
+        same = before is not None and before.content == content and before.tags == tuple(dict.fromkeys(tags))
+        if before is not None and same and options.get("supersedes") is None:
+            return before
+        return await super().remember(content, **options)
+
+    async def _write(self, record: MemoryRecord) -> MemoryRecord:
+        key = record.facts.get("key")
+        if not isinstance(key, str) or KEY_TAG + key not in record.tags:
+            return await super()._write(record)
+        if record.supersedes is not None:
+            await self._own_record(record.supersedes)
+        before = await self.store.put_in_place(record, KEY_TAG + key)
+        (stored, *_) = in_place_of(record, before)
+        if record.supersedes is not None and record.supersedes not in [each.id for each in before]:
+            await self._archive([await self._own_record(record.supersedes)])
+        return stored
+
+    @checked
+    async def about(self, key: NonEmptyText) -> MemoryRecord | None:
+        """Return the fact stored under a key, or None."""
+        async for record in self.store.scan(
+            owner=self.owner, kind=self.kind, tags=[KEY_TAG + key], newest_first=True, limit=1
+        ):
+            return record
+        return None
+
+    @checked
+    async def recall(
+        self,
+        query: str | None = None,
+        *,
+        limit: NonNegativeInt = 10,
+        tags: Words = (),
+        embedding: Vector | None = None,
+    ) -> list[Recalled]:
+        """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
+
+        Args:
+            query: What to search for; the most relevant come first, with their relevance as their scores.
+            limit: The maximum number of results.
+            tags: Only facts that have all of these tags; without a query, the latest come first.
+            embedding: The vector of the query.
+
+        Raises:
+            ConfigurationError: an argument has the wrong type or range.
+        """
+        check_vector(embedding)
+        if query is None:
+            records = self.store.scan(
+                owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=True, limit=limit
+            )
+            return await self._touch([Recalled(record, record.importance) async for record in records])
+        return await self._touch(await self.find(query, limit=limit, tags=tags, embedding=embedding))
+
+
+class WorkingMemory:
+    """Store a bounded number of texts by name; reading or setting one makes it the most recently used.
+
+    It is a scratch pad: setting a name again overwrites its value, and values beyond the capacity are deleted.
+
+    ::
+
+        memory = WorkingMemory(store, "ann", capacity=2)
+        await memory.set("goal", "book a flight")
+        await memory.get("goal")
+
+    Args:
+        store: Where the values are stored.
+        owner: The owner of the values.
+        capacity: The maximum number of values.
+        ctx: Supplies the clock; by default the system's.
+
+    Raises:
+        ConfigurationError: the capacity is below 1, or the owner is missing.
+    """
+
+    kind: str = "working"
+
+    @checked
+    def __init__(
+        self, store: OpenedStore, owner: NonEmptyText, *, capacity: PositiveInt = 64, ctx: Context | None = None
+    ) -> None:
+        self.store = store
+        self.owner = owner
+        self.capacity = capacity
+        self.ctx: Context = ctx or root("memory")
+        self._last = 0.0
+
+    def __repr__(self) -> str:
+        return f"WorkingMemory({self.store!r}, {self.owner!r}, capacity={self.capacity})"
+
+    @checked
+    async def set(self, name: str, value: str, *, origin: Origin = "user", taint: Words = ()) -> None:
+        """Store a value under a name, replacing the one that was there.
+
+        Raises:
+            ConfigurationError: the name or the value is not text.
+        """
+        now = self._instant()
+        record = MemoryRecord(
+            id=self._id(name),
+            owner=self.owner,
+            content=value,
+            kind=self.kind,
+            origin=origin,
+            taint=tuple(taint) or (("tool",) if origin == "tool" else ()),
+            created=now,
+            used=now,
+            facts={"name": name},
+        )
+        await self.store.put([record])
+        over = await self.store.count(owner=self.owner, kind=self.kind) - self.capacity
+        if over > 0:
+            going = [each for each in await self.records() if each.id != record.id][:over]
+            await self.store.remove([each.id for each in going])
+
+    @checked
+    async def get(self, name: str) -> str | None:
+        """Return the value under a name, or None, and record that it was used."""
+        for record in await self.store.get([self._id(name)]):
+            await self.store.touch([record.id], self._instant())
+            return record.content
+        return None
+
+    @checked
+    async def discard(self, name: str) -> bool:
+        """Delete the value under a name; return whether there was one."""
+        return await self.store.remove([self._id(name)]) > 0
+
+    async def clear(self) -> None:
+        """Delete all values."""
+        await self.store.remove([record.id for record in await self.records()])
+
+    async def items(self) -> dict[str, str]:
+        """Return all values by name, the least recently used first; this does not count as use."""
+        return {str(record.facts["name"]): record.content for record in await self.records()}
+
+    async def records(self) -> list[MemoryRecord]:
+        """Return the records of all values, the least recently used first; this does not count as use."""
+        records = [record async for record in self.store.scan(owner=self.owner, kind=self.kind)]
+        return sorted(records, key=lambda record: record.used)
+
+    def _id(self, name: str) -> str:
+        return f"working:{len(self.owner)}:{self.owner}:{name}"
+
+    def _instant(self) -> float:
+        """Return the time, but later than any returned before, so that values set at the same moment stay ordered."""
+        self._last = max(self.ctx.clock.now(), self._last + _INSTANT)
+        return self._last
