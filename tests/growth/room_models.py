@@ -352,7 +352,7 @@ CASES = [
         f"{name}, loosely": make for name, make in MEMORIES.items()}),
     *over("memory.words.query_words", query_words, TEXT),
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
-    *over("memory.finding.pieces", query_pieces, TEXT),
-    *over("memory.tfidf.TfIdf", weighted, TEXT),
-    *over("memory.tfidf.tfidf", lambda text: tfidf([text], str.split), TEXT),
+    *over("memory.search.pieces", query_pieces, TEXT),
+    *over("memory.clusters.TfIdf", weighted, TEXT),
+    *over("memory.clusters.tfidf", lambda text: tfidf([text], str.split), TEXT),
 ]  # fmt: skip

@@ -7,8 +7,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.knowledge": ("graph_tools",),
         "knowledge.entities": ("Entity", "Relation"),
-        "knowledge.export": ("dot", "mermaid", "networkx_graph"),
-        "knowledge.graph": ("Direction", "KnowledgeGraph"),
+        "knowledge.graph": ("Direction", "KnowledgeGraph", "dot", "mermaid", "networkx_graph"),
         "knowledge.store": ("GraphStore",),
     },
 )

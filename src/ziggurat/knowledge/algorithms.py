@@ -142,3 +142,81 @@ def _cheapest(relations: "Mapping[str, Relation]") -> float:
         for relation in relations.values():
             return relation.weight
     return min([relation.weight for relation in relations.values()])
+
+
+def fewest(outgoing: Links, incoming: Links, source: str, target: str) -> list[str] | None:
+    """Return the shortest path; of several, the one declared first at the first fork; None if there is none."""
+    # searched from both ends, so that few entities are visited
+    ahead, behind = {source: 0}, {target: 0}
+    before, after = [source], [target]
+    while before and after and before[-1] not in behind:
+        if len(before) <= len(after):
+            before = _next(outgoing, before, ahead)
+            met = [name for name in before if name in behind]
+        else:
+            after = _next(incoming, after, behind)
+            met = [name for name in after if name in ahead]
+        if met:
+            return _join(outgoing, incoming, source, ahead, behind, met)
+    return [source] if source == target else None
+
+
+def _next(near: Links, front: list[str], seen: dict[str, int]) -> list[str]:
+    """Return the entities one step further, and store their distance in `seen`."""
+    far = seen[front[0]] + 1
+    following: list[str] = []
+    for name in front:
+        for other in near[name]:
+            if other not in seen:
+                seen[other] = far
+                following.append(other)
+    return following
+
+
+def _join(
+    outgoing: Links, incoming: Links, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
+) -> list[str]:
+    """Walk from the source along the shortest paths, each time to the entity declared first."""
+    good = set(met)
+    layers = [good]
+    for far in range(ahead[met[0]] - 1, 0, -1):
+        good = {other for name in good for other in incoming[name] if ahead.get(other) == far}
+        layers.append(good)
+    path = [source]
+    if ahead[met[0]]:
+        for layer in reversed(layers):
+            path.append(next(name for name in outgoing[path[-1]] if name in layer))
+    for left in range(behind[path[-1]] - 1, -1, -1):
+        path.append(next(name for name in outgoing[path[-1]] if behind.get(name) == left))
+    return path
+
+
+def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:
+    """Return groups of entities that are more connected with each other than with the rest."""
+    ids = list(outgoing)
+    numbers = {name: number for number, name in enumerate(ids)}
+    near = [_near(outgoing[name], incoming[name], numbers) for name in ids]
+    labels = list(range(len(ids)))
+    for _ in range(rounds):
+        changed = False
+        for number, others in enumerate(near):
+            if not others:
+                continue
+            votes: dict[int, int] = {}
+            for other in others:
+                label = labels[other]
+                votes[label] = votes.get(label, 0) + 1
+            most = max(votes.values())
+            chosen = min([label for label, count in votes.items() if count == most])
+            changed = changed or chosen != labels[number]
+            labels[number] = chosen
+        if not changed:
+            break
+    groups: dict[int, list[str]] = {}
+    for name, label in zip(ids, labels, strict=True):
+        groups.setdefault(label, []).append(name)
+    return list(groups.values())
+
+
+def _near(one: Targets, other: Targets, numbers: Mapping[str, int]) -> list[int]:
+    return [numbers[name] for side in (one, other) for name, relations in side.items() for _ in relations]

@@ -7,13 +7,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
+from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.settings import checked
-from ziggurat.knowledge.algorithms import Compiled
-from ziggurat.knowledge.communities import propagate
+from ziggurat.knowledge.algorithms import Compiled, fewest, propagate
 from ziggurat.knowledge.entities import Entity, Relation
-from ziggurat.knowledge.export import dot, mermaid, networkx_graph
-from ziggurat.knowledge.paths import fewest
 
 Direction = Literal["out", "in", "both"]
 """Which relations of an entity: outgoing, incoming, or both."""
@@ -396,3 +394,47 @@ def unknown(name: str, names: Collection[str]) -> ConfigurationError:
     near = get_close_matches(name, short, n=3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
     return ConfigurationError(f"there is no entity {name!r}; {hint}")
+
+
+@checked
+def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
+    """Return a graph in the DOT language of Graphviz."""
+    lines = ["digraph KnowledgeGraph {"]
+    for each in entities:
+        lines.append(f"  {_quote(each.id)} [label={_quote(each.title)}];")
+    for one in relations:
+        lines.append(f"  {_quote(one.source)} -> {_quote(one.target)} [label={_quote(_shown(one))}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+@checked
+def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
+    """Return a graph as a Mermaid flowchart."""
+    nodes = tuple(DiagramNode(each.id, each.title) for each in entities)
+    edges = tuple(DiagramEdge(one.source, one.target, _shown(one)) for one in relations)
+    return Diagram(nodes, edges, "LR").mermaid()
+
+
+@checked
+def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
+    """Return a ``networkx.MultiDiGraph``; the fields of entities and relations become attributes."""
+    try:
+        import networkx
+    except ImportError:
+        raise MissingExtra("a graph of NetworkX", "knowledge") from None
+    copy = networkx.MultiDiGraph()
+    for each in entities:
+        copy.add_node(each.id, **msgspec.structs.asdict(each))
+    for one in relations:
+        copy.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
+    return copy
+
+
+def _shown(relation: Relation) -> str:
+    return f"{relation.kind} ({relation.weight:.2f})"
+
+
+def _quote(text: str) -> str:
+    """Quote a text for Graphviz, with its backslashes escaped."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
+    return f'"{text}"'

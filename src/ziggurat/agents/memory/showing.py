@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from ziggurat.memory.calibrating import Bounds
-from ziggurat.memory.search import Recalled
 from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.search import Recalled
 
 
 def one_line(text: str) -> str:
