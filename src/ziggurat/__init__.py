@@ -10,9 +10,8 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.agent": ("Agent",),
         "agents.callbacks": ("Callbacks",),
-        "agents.loop_detection": ("loop_detection",),
         "agents.runnable": ("Runnable",),
-        "agents.stop": ("stop_when", "until_tool_called"),
+        "agents.stop": ("loop_detection", "stop_when", "until_tool_called"),
         "core.context": ("Context",),
         "core.errors": ("ConfigurationError", "Denied", "Timeout", "ToolError", "ZigguratError"),
         "core.event": ("Event",),

@@ -1,8 +1,8 @@
 # Written by tests/test_names.py from __init__.py.
 from ziggurat.agents.agent import Agent as Agent
 from ziggurat.agents.callbacks import Callbacks as Callbacks
-from ziggurat.agents.loop_detection import loop_detection as loop_detection
 from ziggurat.agents.runnable import Runnable as Runnable
+from ziggurat.agents.stop import loop_detection as loop_detection
 from ziggurat.agents.stop import stop_when as stop_when
 from ziggurat.agents.stop import until_tool_called as until_tool_called
 from ziggurat.core.context import Context as Context

@@ -20,7 +20,7 @@ from ziggurat import (
     ModelResponse,
     tool,
 )
-from ziggurat.agents.memory.working import HEADING
+from ziggurat.agents.memory.showing import HEADING
 from ziggurat.errors import RunNotFound
 from ziggurat.knowledge import KnowledgeGraph
 from ziggurat.layers import Gate

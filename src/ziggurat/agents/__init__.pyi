@@ -9,11 +9,8 @@ from ziggurat.agents.checkpoints import Checkpoint as Checkpoint
 from ziggurat.agents.checkpoints import Checkpoints as Checkpoints
 from ziggurat.agents.handle import RunHandle as RunHandle
 from ziggurat.agents.loop import AgentLoop as AgentLoop
-from ziggurat.agents.loop_detection import LoopAction as LoopAction
-from ziggurat.agents.loop_detection import LoopMode as LoopMode
 from ziggurat.agents.output import Output as Output
-from ziggurat.agents.output_validator import OutputValidator as OutputValidator
-from ziggurat.agents.recovery import Recovery as Recovery
+from ziggurat.agents.reply import OutputValidator as OutputValidator
 from ziggurat.agents.runnable import Runnable as Runnable
 from ziggurat.agents.steering import STEERABLE as STEERABLE
 from ziggurat.agents.steering import Steerable as Steerable
@@ -21,6 +18,8 @@ from ziggurat.agents.steering import Steering as Steering
 from ziggurat.agents.stop import MAX_STEPS as MAX_STEPS
 from ziggurat.agents.stop import Advice as Advice
 from ziggurat.agents.stop import BasePolicy as BasePolicy
+from ziggurat.agents.stop import LoopAction as LoopAction
+from ziggurat.agents.stop import LoopMode as LoopMode
 from ziggurat.agents.stop import Policy as Policy
 from ziggurat.agents.stop import Progress as Progress
 from ziggurat.agents.stop import StopPolicy as StopPolicy
@@ -35,6 +34,7 @@ from ziggurat.agents.stop import stop_when as stop_when
 from ziggurat.agents.stop import until_no_tool_calls as until_no_tool_calls
 from ziggurat.agents.stop import until_tool_called as until_tool_called
 from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
+from ziggurat.agents.worker import Recovery as Recovery
 from ziggurat.agents.worker import Worker as Worker
 from ziggurat.messages.agent import AgentRequest as AgentRequest
 from ziggurat.messages.agent import AgentRun as AgentRun

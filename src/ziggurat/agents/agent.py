@@ -11,8 +11,7 @@ from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_run import Instructions, LoopSettings
 from ziggurat.agents.output import AnswerReader, Output
-from ziggurat.agents.output_validator import OutputValidator
-from ziggurat.agents.reply import final_answer_in
+from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in

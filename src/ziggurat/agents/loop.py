@@ -8,8 +8,7 @@ from typing import Any
 
 from ziggurat.agents.loop_run import LoopRun, LoopSettings
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.output_validator import validate_answer
-from ziggurat.agents.reply import end_of, final_answer_in, judge_reply, refuse_calls, repair_message
+from ziggurat.agents.reply import end_of, final_answer_in, judge_reply, refuse_calls, repair_message, validate_answer
 from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL

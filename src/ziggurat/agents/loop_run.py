@@ -7,8 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.output_validator import OutputValidator
-from ziggurat.agents.reply import accept_calls
+from ziggurat.agents.reply import OutputValidator, accept_calls
 from ziggurat.agents.steering import Steering, steering
 from ziggurat.agents.stop import Advice, Policy, Verdict, any_of
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall

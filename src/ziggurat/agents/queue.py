@@ -20,8 +20,7 @@ from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
-    from ziggurat.agents.recovery import Recovery
-    from ziggurat.agents.worker import Recurring, Worker
+    from ziggurat.agents.worker import Recovery, Recurring, Worker
 
 Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
 """Which of the runs that are due come first: those with the highest."""
@@ -150,7 +149,7 @@ class RunQueue(RunRecords[Out]):
         Raises:
             ConfigurationError: the agent has no store.
         """
-        from ziggurat.agents.recovery import recover_runs
+        from ziggurat.agents.worker import recover_runs
 
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
         return await recover_runs(self._starter, options, concurrency, attempts, cancelled)

@@ -5,7 +5,7 @@ from typing import Annotated, Unpack
 from ziggurat.agents.agent import Agent, AgentArguments
 from ziggurat.agents.knowledge import graph_tools
 from ziggurat.agents.memory.middleware import Remembering
-from ziggurat.agents.memory.working import WorkingValues
+from ziggurat.agents.memory.showing import WorkingValues
 from ziggurat.core.settings import SHARED, PositiveInt, checked
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore

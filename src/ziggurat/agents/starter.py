@@ -151,7 +151,7 @@ class Starter:
     async def _join(
         self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions
     ) -> AgentRun:
-        from ziggurat.agents.concurrent import ConcurrentAgents
+        from ziggurat.agents.program import ConcurrentAgents
 
         _check_joins(options)
         awaited_in = AMBIENT.get()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ziggurat.agents.concurrent import ConcurrentAgents
+from ziggurat.agents.program import ConcurrentAgents
 from ziggurat.errors import Suspend
 
 
