@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.making import DAY, HOUR, context
-from tests.memory.test_transfer import PLACES, opened
+from tests.memory.test_upkeep import PLACES, opened
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, ModelRequest, ModelResponse, Usage
 from ziggurat.errors import LeaseHeld, ModelError

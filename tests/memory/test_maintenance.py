@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.memory.making import DAY, context
-from tests.memory.test_transfer import PLACES, opened
+from tests.memory.test_upkeep import PLACES, opened
 from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Budget, ConfigurationError, Context, ModelRequest, ModelResponse, Usage

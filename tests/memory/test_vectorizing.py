@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.memory.test_transfer import PLACES, opened
+from tests.memory.test_upkeep import PLACES, opened
 from tests.samples import amount, sample
 from ziggurat import Context
 from ziggurat.core import root

@@ -1,10 +1,8 @@
 """AgentTool: an agent as a tool; its input is one text or a typed value, its result the agent's answer."""
 
-from functools import partial
-from inspect import isroutine
 from typing import Any
 
-from ziggurat.agents.tool_input import AGENT_INPUT, ToolInput, input_as_text, input_of_function, input_of_type
+from ziggurat.agents.tool_input import AGENT_INPUT, input_of
 from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -50,7 +48,7 @@ class AgentTool:
         self.inner = agent
         self.name: str = parts.name if name is None else name
         self.entered_as: str = parts.name
-        self._input = _input_of(input_type, self.name)
+        self._input = input_of(input_type, self.name)
         spec = ToolSpec(
             self.name,
             (parts.description or f"Ask {self.name}.") if description is None else description,
@@ -81,12 +79,6 @@ class AgentTool:
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.as_tool({self.name!r})"
-
-
-def _input_of(kind: Any, name: str) -> ToolInput:
-    if kind is None:
-        return input_as_text(name)
-    return input_of_function(kind) if isroutine(kind) or isinstance(kind, partial) else input_of_type(kind)
 
 
 def _result(call: ToolCall, run: AgentRun) -> ToolResult:

@@ -1,6 +1,8 @@
-"""What an agent that is called as a tool takes: one text, or a typed value."""
+"""The input of an agent that is called as a tool: one text, or a typed value."""
 
 from collections.abc import Callable
+from functools import partial
+from inspect import isroutine
 from typing import Any
 
 import msgspec
@@ -35,8 +37,14 @@ class _Text(Struct, forbid_unknown_fields=True):
 _text_decoder = msgspec.json.Decoder(_Text)
 
 
-def input_as_text(name: str) -> ToolInput:
-    """Return the input of an agent that takes one text, its prompt."""
+def input_of(kind: Any, name: str) -> ToolInput:
+    """Return the input of an agent: one text for None; a value of a type, or the arguments of a function, as JSON."""
+    if kind is None:
+        return _input_as_text(name)
+    return _input_of_function(kind) if isroutine(kind) or isinstance(kind, partial) else _input_of_type(kind)
+
+
+def _input_as_text(name: str) -> ToolInput:
 
     def value(arguments: str) -> str:
         try:
@@ -56,8 +64,7 @@ def input_as_text(name: str) -> ToolInput:
     return ToolInput(schema, value, lambda text: encode({"input": value(text)}).decode(), value)
 
 
-def input_of_type(kind: Any) -> ToolInput:
-    """Return the input of an agent that takes a value of a type, as JSON in its prompt."""
+def _input_of_type(kind: Any) -> ToolInput:
     parameter = Parameter.of("input", kind, required=True)
     if parameter.schema.get("type") != "object":
         raise ConfigurationError(
@@ -82,7 +89,6 @@ def input_of_type(kind: Any) -> ToolInput:
     return ToolInput(parameter.schema, value, normal, lambda text: text)
 
 
-def input_of_function(function: Callable[..., object]) -> ToolInput:
-    """Return the input of an agent that takes the arguments of a function, as JSON in its prompt; it is not called."""
+def _input_of_function(function: Callable[..., object]) -> ToolInput:
     signature = Signature.of(function)
     return ToolInput(signature.parameters, signature.decode, signature.normalize, lambda text: text)

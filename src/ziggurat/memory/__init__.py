@@ -7,7 +7,6 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "agents.memory": ("FactsBy", "Note", "Remembering", "WorkingValues", "everything_said", "memory_tools"),
         "memory.agent_memory": ("AgentMemory",),
-        "memory.auditing": ("Finding", "MemoryAudit", "audit"),
         "memory.calibrating": ("Bounds", "calibrate"),
         "memory.clusters": ("TfIdf",),
         "memory.consolidating": ("CompressionPolicy", "ConsolidationPolicy", "compression", "consolidation"),
@@ -36,7 +35,7 @@ __getattr__, __dir__, __all__ = lazy(
         "memory.similar": ("find_same",),
         "memory.store": ("Hit", "MemoryStore", "Query", "open_memory"),
         "memory.stores.local": ("LocalMemoryStore",),
-        "memory.transfer": ("export_memories", "import_memories"),
+        "memory.upkeep": ("Finding", "MemoryAudit", "audit", "export_memories", "import_memories"),
         "memory.vectorizing": ("reembed",),
         "memory.words": ("CONTEXT",),
     },

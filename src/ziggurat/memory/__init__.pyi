@@ -6,9 +6,6 @@ from ziggurat.agents.memory import WorkingValues as WorkingValues
 from ziggurat.agents.memory import everything_said as everything_said
 from ziggurat.agents.memory import memory_tools as memory_tools
 from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
-from ziggurat.memory.auditing import Finding as Finding
-from ziggurat.memory.auditing import MemoryAudit as MemoryAudit
-from ziggurat.memory.auditing import audit as audit
 from ziggurat.memory.calibrating import Bounds as Bounds
 from ziggurat.memory.calibrating import calibrate as calibrate
 from ziggurat.memory.clusters import TfIdf as TfIdf
@@ -47,8 +44,11 @@ from ziggurat.memory.store import MemoryStore as MemoryStore
 from ziggurat.memory.store import Query as Query
 from ziggurat.memory.store import open_memory as open_memory
 from ziggurat.memory.stores.local import LocalMemoryStore as LocalMemoryStore
-from ziggurat.memory.transfer import export_memories as export_memories
-from ziggurat.memory.transfer import import_memories as import_memories
+from ziggurat.memory.upkeep import Finding as Finding
+from ziggurat.memory.upkeep import MemoryAudit as MemoryAudit
+from ziggurat.memory.upkeep import audit as audit
+from ziggurat.memory.upkeep import export_memories as export_memories
+from ziggurat.memory.upkeep import import_memories as import_memories
 from ziggurat.memory.vectorizing import reembed as reembed
 from ziggurat.memory.words import CONTEXT as CONTEXT
 

@@ -1,13 +1,12 @@
 """Long-term memory: memories are forgotten along a curve unless used, and merged when nearly equal."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, NonNegativeInt, PositiveFloat, checked
-from ziggurat.memory.record import UNDONE, MemoryRecord, Vector, Words
+from ziggurat.memory.record import UNDONE, MemoryRecord, Vector, Words, combined
 from ziggurat.memory.scoring import Score, ScoringInputs, decayed, lowest, product, retention, similarity
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
@@ -122,20 +121,13 @@ class LongTermMemory(View):
 
 
 def _merge(group: Sequence[MemoryRecord]) -> MemoryRecord:
-    longest = max(group, key=lambda record: len(record.content))
-    first = group[0]
-    sources = [record.id for record in group]
-    return replace(
+    first, longest = group[0], max(group, key=lambda record: len(record.content))
+    base = replace(
         first,
-        id=blake2b("\0".join(sources).encode(), digest_size=16).hexdigest(),
         content=longest.content,
         embedding=longest.embedding,
         origin=longest.origin,
-        importance=sum(record.importance for record in group) / len(group),
-        tags=tuple(dict.fromkeys(tag for record in group for tag in record.tags)),
-        taint=tuple(sorted({each for record in group for each in record.taint})),
         used=max(record.used for record in group),
-        uses=sum(record.uses for record in group),
         supersedes=first.id,
-        facts={**first.facts, "sources": sources},
     )
+    return combined(group, base)

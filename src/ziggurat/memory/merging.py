@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from hashlib import blake2b
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError
 from ziggurat.core.event import Event
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, Seconds
-from ziggurat.memory.record import UNDONE, MemoryRecord, pack, unpack
+from ziggurat.memory.record import UNDONE, MemoryRecord, combined, pack, unpack
 from ziggurat.memory.store import LEASE_KIND, MemoryStore
 from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.conversation import Transcript
@@ -240,26 +239,22 @@ class Merger:
         return text
 
     def _summary(self, group: Sequence[MemoryRecord], text: str) -> MemoryRecord:
-        sources = [record.id for record in group]
-        tags = dict.fromkeys([self._tag, *(tag for record in group for tag in record.tags)])
         models = {record.embedder for record in group}
         embedding = _mean([record.embedding for record in group]) if len(models) == 1 else None
-        return MemoryRecord(
-            id=blake2b("\0".join(sources).encode(), digest_size=16).hexdigest(),
+        base = MemoryRecord(
+            id="",
             owner=group[0].owner,
             content=text,
             kind=self._kind,
             embedding=embedding,
             embedder=models.pop() if embedding else "",
-            importance=sum(record.importance for record in group) / len(group),
-            tags=tuple(tags),
+            tags=(self._tag,),
             origin="runtime" if self._model is None else "model",
-            taint=tuple(sorted({each for record in group for each in record.taint})),
             created=self._now,
             used=self._now,
-            uses=sum(record.uses for record in group),
-            facts={"sources": sources, "from": min(record.created for record in group)},
+            facts={"from": min(record.created for record in group)},
         )
+        return combined(group, base)
 
 
 def _mean(embeddings: Sequence[bytes | None]) -> bytes | None:

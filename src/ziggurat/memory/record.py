@@ -2,10 +2,12 @@
 
 import sys
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 
@@ -96,6 +98,20 @@ def predecessors(record: MemoryRecord) -> list[str]:
     sources = record.facts.get("sources")
     merged = [each for each in sources if isinstance(each, str)] if isinstance(sources, (list, tuple)) else []
     return merged if record.supersedes is None else [*dict.fromkeys([record.supersedes, *merged])]
+
+
+def combined(group: Sequence[MemoryRecord], base: MemoryRecord) -> MemoryRecord:
+    """Return a memory with the text of `base` in place of a group: its id, worth, tags, taint and uses are theirs."""
+    sources = [record.id for record in group]
+    return replace(
+        base,
+        id=blake2b("\0".join(sources).encode(), digest_size=16).hexdigest(),
+        importance=sum(record.importance for record in group) / len(group),
+        tags=tuple(dict.fromkeys([*base.tags, *(tag for record in group for tag in record.tags)])),
+        taint=tuple(sorted({each for record in group for each in record.taint})),
+        uses=sum(record.uses for record in group),
+        facts={**base.facts, "sources": sources},
+    )
 
 
 def subject_of(record: MemoryRecord) -> str | None:

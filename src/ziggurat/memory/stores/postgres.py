@@ -1,6 +1,5 @@
 """The memory store in a PostgreSQL database with pgvector, for many processes on many machines."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -10,20 +9,14 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.memory.record import MemoryRecord, unpack
+from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, hits
-from ziggurat.memory.store import UNEMBEDDED, Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
+from ziggurat.memory.store import Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.stores.rows import scan_pages
 from ziggurat.memory.vectors import EXACT
-from ziggurat.memory.words import indexed_words
 
 T = TypeVar("T")
-
-
-async def _lock(connection: Connection, owner: str, kind: str) -> None:
-    """Wait until no other transaction changes how many memories of an owner and kind there are."""
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{len(owner)}:{owner}:{kind}")
 
 
 def _by_word(rows: Sequence[Any]) -> Entries:
@@ -51,7 +44,7 @@ class PostgresMemoryStore:
 
     # -- in the writer thread, as are the methods of Source ------------------------------------------------------
 
-    def _run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> "asyncio.Future[T]":
+    def _run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> Awaitable[T]:
         """Run work in one transaction, in the writer thread."""
 
         async def whole(connection: Connection, again: bool) -> T:
@@ -60,26 +53,14 @@ class PostgresMemoryStore:
 
         return self._writer.submit(lambda: self._database.run(whole))
 
-    def _fetch(self, statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
+    def _fetch(self, statement: str, *values: object) -> Awaitable[Sequence[Any]]:
         return self._writer.submit(lambda: self._database.fetch(statement, *values))
 
     async def _insert(self, connection: Connection, records: Sequence[MemoryRecord]) -> set[int]:
         """Write memories; return the vector lengths that have an index once this is committed."""
-        sizes = await self._index_sizes(connection, [record.embedding or b"" for record in records])
+        sizes = await sql.index_sizes(connection, [record.embedding or b"" for record in records], self._sizes)
         for record in records:
-            words = {} if record.archived else indexed_words(record)
-            number = await connection.fetchval(sql.INSERT, *sql.row_of(record), sum(words.values()))
-            if words:
-                await connection.fetch(sql.TERMS, number, record.owner, list(words), list(words.values()))
-        return sizes
-
-    async def _index_sizes(self, connection: Connection, vectors: Sequence[bytes]) -> set[int]:
-        sizes = set(self._sizes)
-        for size in sorted({len(vector) // 4 for vector in vectors} - sizes - {0}):
-            if (statement := sql.index_for(size)) is not None:
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", sql.LOCK)
-                await connection.execute(statement)
-                sizes.add(size)
+            await sql.insert(connection, record)
         return sizes
 
     def _search(self, query: Query) -> list[Hit]:
@@ -90,11 +71,8 @@ class PostgresMemoryStore:
         return hits(matches, records)
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
-        vector = unpack(query.embedding or b"")
         ((memories,),) = self._database.fetch(sql.COUNT, query.owner, EXACT + 1)
-        if memories <= EXACT:
-            return [row[0] for row in self._database.fetch(sql.NEAREST_EXACT, vector, query.owner, count)]
-        statement = sql.NEAREST.format(size=len(vector), type=sql.vector_type(len(vector)) or "public.vector")
+        statement, vector = sql.select_nearest(query.embedding or b"", exact=memories <= EXACT)
         return [row[0] for row in self._database.fetch(statement, vector, query.owner, count)]
 
     def spread(self, query: Query, words: Sequence[str]) -> tuple[int, Mapping[str, int]]:
@@ -113,9 +91,8 @@ class PostgresMemoryStore:
         return numbers if len(numbers) <= most else None
 
     def candidates(self, query: Query, numbers: Sequence[int]) -> Sequence[Candidate]:
-        vector = None if query.embedding is None else unpack(query.embedding)
-        values = (list(numbers), vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without))
-        return [Candidate(*row) for row in self._database.fetch(sql.CANDIDATES, *values)]
+        rows = self._database.fetch(sql.CANDIDATES, list(numbers), *sql.filters_of(query))
+        return [Candidate(*row) for row in rows]
 
     # -- the methods of MemoryStore ------------------------------------------------------------------------------
 
@@ -151,7 +128,7 @@ class PostgresMemoryStore:
             if again and known:
                 return set()  # it was written before the connection was lost
             refuse_known([record.id], known)
-            await _lock(connection, record.owner, record.kind)
+            await sql.lock(connection, record.owner, record.kind)
             rows = await connection.fetch(sql.IN_PLACE, record.owner, record.kind, [tag])
             before[:] = [sql.record_of(row) for row in rows]
             await connection.fetch(sql.ARCHIVE, [each.id for each in before])
@@ -167,7 +144,7 @@ class PostgresMemoryStore:
             if not rows:
                 return 0
             owner, kind = rows[0][1], rows[0][2]
-            await _lock(connection, owner, kind)
+            await sql.lock(connection, owner, kind)
             there = {row[0] for row in await connection.fetch(sql.IN_USE, findable(ids))}
             statement = "SELECT count(*) FROM memories WHERE owner = $1 AND kind = $2 AND NOT archived"
             over = int(await connection.fetchval(statement, owner, kind)) - capacity
@@ -178,17 +155,14 @@ class PostgresMemoryStore:
         return await self._run(work)
 
     async def stale(self, owner: str | None, embedder: str | None, limit: int, /) -> list[MemoryRecord]:
-        return [sql.record_of(row) for row in await self._fetch(sql.STALE, owner, list(UNEMBEDDED), embedder, limit)]
+        return [sql.record_of(row) for row in await self._fetch(sql.STALE, owner, embedder, limit)]
 
     async def set_vectors(self, vectors: Mapping[str, bytes], embedder: str, /) -> int:
         names = findable(list(vectors))
 
         async def work(connection: Connection, again: bool) -> tuple[int, set[int]]:
-            sizes = await self._index_sizes(connection, [vectors[name] for name in names])
-            changed = [
-                await connection.fetchval(sql.SET_VECTOR, name, unpack(vectors[name]), embedder) for name in names
-            ]
-            return sum(each is not None for each in changed), sizes
+            sizes = await sql.index_sizes(connection, [vectors[name] for name in names], self._sizes)
+            return sum([await sql.set_vector(connection, name, vectors[name], embedder) for name in names]), sizes
 
         changed, sizes = await self._run(work)
         self._sizes |= sizes

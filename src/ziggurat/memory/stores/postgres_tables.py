@@ -10,17 +10,18 @@ from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection
 from ziggurat.databases.postgres.schema import prepare
 from ziggurat.memory.record import MemoryRecord, pack, unpack
-from ziggurat.memory.store import Query
+from ziggurat.memory.store import UNEMBEDDED, Query
 from ziggurat.memory.stores.rows import FIELDS
+from ziggurat.memory.words import indexed_words
 
-LOCK = 0x5A494D4D
+_LOCK = 0x5A494D4D
 """The key of the advisory lock held while tables and indexes are created."""
 
 _SEARCH = """SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
     set_config('hnsw.ef_search', '200', false), set_config('plan_cache_mode', 'force_custom_plan', false)"""
 """Plans are made for the values of each query: a plan for any owner and any limit would use no index."""
 
-TABLES = (
+_TABLES = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
     """CREATE TABLE IF NOT EXISTS memories (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE, owner text NOT NULL,
@@ -51,7 +52,7 @@ all indexes, which takes milliseconds for that of the vectors.
 """
 
 _LAST_TABLE = "memory_uses"
-"""What is created last of `TABLES`."""
+"""What is created last of `_TABLES`."""
 
 COLUMNS = f"""number, {", ".join(FIELDS).replace("embedding", "embedding::real[]")},
     (SELECT recorded.used FROM memory_uses AS recorded WHERE recorded.number = memories.number),
@@ -61,13 +62,10 @@ COLUMNS = f"""number, {", ".join(FIELDS).replace("embedding", "embedding::real[]
 _VALUES = ", ".join(
     f"${place}::real[]::public.vector" if name == "embedding" else f"${place}" for place, name in enumerate(FIELDS, 1)
 )
-INSERT = (
-    f"INSERT INTO memories ({', '.join(FIELDS)}, length) VALUES ({_VALUES}, ${len(FIELDS) + 1}) "  # noqa: S608
-    "RETURNING number"
-)
-"""The statement for the values of `row_of` and the number of words."""
+_INSERT = f"INSERT INTO memories ({', '.join(FIELDS)}, length) VALUES ({_VALUES}, ${len(FIELDS) + 1}) RETURNING number"  # noqa: S608
+"""The statement for the values of `_row_of` and the number of words."""
 
-TERMS = """INSERT INTO memory_terms (word, owner, number, often)
+_TERMS = """INSERT INTO memory_terms (word, owner, number, often)
 SELECT word, $2, $1, often FROM unnest($3::text[], $4::float8[]) AS term (word, often)"""
 """Indexes the words of a memory."""
 
@@ -95,7 +93,7 @@ DELETE FROM memory_terms USING gone WHERE memory_terms.number = gone.number"""
 
 IN_USE = "SELECT id, owner, kind FROM memories WHERE id = ANY($1) AND NOT archived"
 
-SET_VECTOR = """UPDATE memories SET embedding = $2::real[]::public.vector, embedder = $3
+_SET_VECTOR = """UPDATE memories SET embedding = $2::real[]::public.vector, embedder = $3
 WHERE id = $1 AND NOT archived RETURNING number"""
 
 DELETE = "DELETE FROM memories WHERE id = ANY($1) RETURNING id"
@@ -108,11 +106,11 @@ SET used = greatest(memory_uses.used, excluded.used), uses = memory_uses.uses + 
 """Records uses. The memories are locked, so that none of them is removed meanwhile; in the order of their numbers, so
 that two such statements do not wait for each other forever."""
 
-NEAREST = """SELECT number FROM memories
+_NEAREST = """SELECT number FROM memories
 WHERE public.vector_dims(embedding) = {size} AND NOT archived AND ($2::text IS NULL OR owner = $2)
 ORDER BY embedding::{type} OPERATOR(public.<=>) $1::real[]::{type} LIMIT $3"""
 
-NEAREST_EXACT = """WITH mine AS MATERIALIZED (SELECT number, embedding FROM memories
+_NEAREST_EXACT = """WITH mine AS MATERIALIZED (SELECT number, embedding FROM memories
     WHERE public.vector_dims(embedding) = cardinality($1::real[]) AND NOT archived AND ($2::text IS NULL OR owner = $2))
 SELECT number FROM mine ORDER BY embedding OPERATOR(public.<=>) $1::real[]::public.vector, number LIMIT $3"""
 """The nearest of few vectors: an index might miss some of them."""
@@ -127,8 +125,8 @@ IN_PLACE = f"""SELECT {COLUMNS} FROM memories
 WHERE owner = $1 AND kind = $2 AND NOT archived AND tags @> $3::text[] ORDER BY created, number"""  # noqa: S608
 
 STALE = f"""SELECT {COLUMNS} FROM memories WHERE NOT archived AND ($1::text IS NULL OR owner = $1)
-AND kind <> ALL($2::text[]) AND (embedding IS NULL OR ($3::text IS NOT NULL AND embedder <> $3))
-ORDER BY created, number LIMIT $4"""  # noqa: S608
+AND kind <> ALL('{{{",".join(UNEMBEDDED)}}}'::text[])
+AND (embedding IS NULL OR ($2::text IS NOT NULL AND embedder <> $2)) ORDER BY created, number LIMIT $3"""  # noqa: S608
 
 _LONGEST, _LONGEST_HALF = 2000, 4000
 
@@ -140,24 +138,24 @@ async def create_tables(connection: Connection, address: PostgresAddress) -> Non
     await prepare(connection, address)
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{_LAST_TABLE}") is None:
         async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-            for statement in TABLES:
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            for statement in _TABLES:
                 await connection.execute(statement)
     # the settings of the extension exist only after its first use
     await connection.execute("SELECT public.vector_dims('[1]'::public.vector)")
     await connection.execute(_SEARCH)
 
 
-def vector_type(size: int) -> str | None:
+def _vector_type(size: int) -> str | None:
     """Return the type used to index vectors of a length; None if they are too long for an index."""
     if size <= _LONGEST:
         return f"public.vector({size})"
     return f"public.halfvec({size})" if size <= _LONGEST_HALF else None
 
 
-def index_for(size: int) -> str | None:
+def _index_for(size: int) -> str | None:
     """Return the statement that creates the index for vectors of a length; None if they are too long for an index."""
-    kind = vector_type(size)
+    kind = _vector_type(size)
     if kind is None:
         return None
     operators = f"public.{'vector' if size <= _LONGEST else 'halfvec'}_cosine_ops"
@@ -165,6 +163,48 @@ def index_for(size: int) -> str | None:
         f"CREATE INDEX IF NOT EXISTS memories_near_{size} ON memories "
         f"USING hnsw ((embedding::{kind}) {operators}) WHERE public.vector_dims(embedding) = {size}"
     )
+
+
+async def lock(connection: Connection, owner: str, kind: str) -> None:
+    """Wait until no other transaction changes how many memories of an owner and kind there are."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"{len(owner)}:{owner}:{kind}")
+
+
+async def insert(connection: Connection, record: MemoryRecord) -> None:
+    words = {} if record.archived else indexed_words(record)
+    number = await connection.fetchval(_INSERT, *_row_of(record), sum(words.values()))
+    if words:
+        await connection.fetch(_TERMS, number, record.owner, list(words), list(words.values()))
+
+
+async def set_vector(connection: Connection, name: str, vector: bytes, embedder: str) -> bool:
+    """Replace the vector of a memory in use; return whether there is one."""
+    return await connection.fetchval(_SET_VECTOR, name, unpack(vector), embedder) is not None
+
+
+async def index_sizes(connection: Connection, vectors: Sequence[bytes], known: set[int]) -> set[int]:
+    """Create the indexes that vectors need; return the lengths of those that there are."""
+    sizes = set(known)
+    for size in sorted({len(vector) // 4 for vector in vectors} - sizes - {0}):
+        if (statement := _index_for(size)) is not None:
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute(statement)
+            sizes.add(size)
+    return sizes
+
+
+def select_nearest(vector: bytes, *, exact: bool) -> tuple[str, object]:
+    """Return the statement that selects the nearest vectors, and the vector as it takes it."""
+    unpacked = unpack(vector)
+    size = len(unpacked)
+    kind = _vector_type(size) or "public.vector"
+    return _NEAREST_EXACT if exact else _NEAREST.format(size=size, type=kind), unpacked
+
+
+def filters_of(query: Query) -> tuple[object, ...]:
+    """Return the values of `CANDIDATES` after the numbers."""
+    vector = None if query.embedding is None else unpack(query.embedding)
+    return vector, query.owner, query.kind, list(query.tags), query.embedder, list(query.without)
 
 
 def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
@@ -190,8 +230,8 @@ def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
     return " UNION ALL ".join(parts), values
 
 
-def row_of(record: MemoryRecord) -> list[object]:
-    """Return the values of `INSERT` for a record."""
+def _row_of(record: MemoryRecord) -> list[object]:
+    """Return the values of `_INSERT` for a record."""
     values = asdict(record)
     values["facts"] = msgspec.json.encode(record.facts).decode()
     values["content"] = record.content.encode()
