@@ -360,17 +360,17 @@ LoopAction = Literal["warn", "inject", "stop"]
 LoopMode = Literal["identical", "alternating", "same_result"]
 """What counts as a repetition."""
 
-Batch = tuple[tuple[str, ...], ...]
+_Batch = tuple[tuple[str, ...], ...]
 
 
 class _Seen(Struct):
     """The last calls and results of one run, and how often each repeated in a row."""
 
-    last: Batch = ()
-    before: Batch = ()
+    last: _Batch = ()
+    before: _Batch = ()
     same: int = 0
     alternating: int = 0
-    outcome: Batch = ()
+    outcome: _Batch = ()
     outcomes: int = 0
     noticed: bool = False
 
@@ -436,7 +436,7 @@ def _forget(seen: _Seen) -> None:
     seen.same = seen.alternating = seen.outcomes = 0
 
 
-def _names(batch: Batch) -> str:
+def _names(batch: _Batch) -> str:
     return "+".join(each[0] for each in batch)
 
 

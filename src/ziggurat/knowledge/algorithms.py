@@ -15,10 +15,10 @@ from ziggurat.core.errors import MissingExtra
 if TYPE_CHECKING:
     from ziggurat.knowledge.entities import Relation
 
-Targets = Mapping[str, Mapping[str, "Relation"]]
+_Targets = Mapping[str, Mapping[str, "Relation"]]
 """The entities at the other end of relations, each with its relations by kind; in declared order."""
 
-Links = Mapping[str, Targets]
+_Links = Mapping[str, _Targets]
 """For each entity, those at the other end of its relations."""
 
 
@@ -54,7 +54,7 @@ class Compiled:
 
     __slots__ = ("_turned", "graph", "ids", "numbers")
 
-    def __init__(self, outgoing: Links) -> None:
+    def __init__(self, outgoing: _Links) -> None:
         try:
             import rustworkx
         except ImportError:
@@ -144,7 +144,7 @@ def _cheapest(relations: "Mapping[str, Relation]") -> float:
     return min([relation.weight for relation in relations.values()])
 
 
-def fewest(outgoing: Links, incoming: Links, source: str, target: str) -> list[str] | None:
+def fewest(outgoing: _Links, incoming: _Links, source: str, target: str) -> list[str] | None:
     """Return the shortest path; of several, the one declared first at the first fork; None if there is none."""
     # searched from both ends, so that few entities are visited
     ahead, behind = {source: 0}, {target: 0}
@@ -161,7 +161,7 @@ def fewest(outgoing: Links, incoming: Links, source: str, target: str) -> list[s
     return [source] if source == target else None
 
 
-def _next(near: Links, front: list[str], seen: dict[str, int]) -> list[str]:
+def _next(near: _Links, front: list[str], seen: dict[str, int]) -> list[str]:
     """Return the entities one step further, and store their distance in `seen`."""
     far = seen[front[0]] + 1
     following: list[str] = []
@@ -174,7 +174,7 @@ def _next(near: Links, front: list[str], seen: dict[str, int]) -> list[str]:
 
 
 def _join(
-    outgoing: Links, incoming: Links, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
+    outgoing: _Links, incoming: _Links, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
 ) -> list[str]:
     """Walk from the source along the shortest paths, each time to the entity declared first."""
     good = set(met)
@@ -191,7 +191,7 @@ def _join(
     return path
 
 
-def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:
+def propagate(outgoing: _Links, incoming: _Links, rounds: int) -> list[list[str]]:
     """Return groups of entities that are more connected with each other than with the rest."""
     ids = list(outgoing)
     numbers = {name: number for number, name in enumerate(ids)}
@@ -218,5 +218,5 @@ def propagate(outgoing: Links, incoming: Links, rounds: int) -> list[list[str]]:
     return list(groups.values())
 
 
-def _near(one: Targets, other: Targets, numbers: Mapping[str, int]) -> list[int]:
+def _near(one: _Targets, other: _Targets, numbers: Mapping[str, int]) -> list[int]:
     return [numbers[name] for side in (one, other) for name, relations in side.items() for _ in relations]

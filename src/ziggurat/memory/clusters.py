@@ -12,11 +12,11 @@ from ziggurat.memory.words import COMMON, terms
 
 K = TypeVar("K", bound=Hashable)
 
-Weigh = Callable[[Sequence[str]], Any]
+_Weigh = Callable[[Sequence[str]], Any]
 """Returns a unit vector for each text, as the rows of a sparse matrix."""
 
 
-def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[list[str], Weigh]:
+def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[list[str], _Weigh]:
     """Return the words of some texts, and how texts are weighed by them: ``f * ln(1 + N / (1 + n))``."""
     try:
         import numpy as np
@@ -47,7 +47,7 @@ class TfIdf(Generic[K]):
 
     def __init__(self) -> None:
         self._texts: dict[K, str] = {}
-        self._weighed: tuple[list[str], Weigh, Any] | None = None
+        self._weighed: tuple[list[str], _Weigh, Any] | None = None
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -89,7 +89,7 @@ class TfIdf(Generic[K]):
         near = [(key, cosine) for key, cosine in zip(self._texts, cosines, strict=True) if cosine > 0]
         return sorted(near, key=lambda each: -each[1])[: max(0, limit)]
 
-    def _weigh(self) -> tuple[list[str], Weigh, Any]:
+    def _weigh(self) -> tuple[list[str], _Weigh, Any]:
         if self._weighed is None:
             texts = list(self._texts.values())
             words, weigh = tfidf(texts, _telling)

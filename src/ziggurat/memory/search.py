@@ -52,7 +52,7 @@ class Candidate(Struct, frozen=True):
     kind: str = ""
 
 
-class SearchMatch(Struct, frozen=True):
+class _SearchMatch(Struct, frozen=True):
     """A memory by its number, with its scores; see `Hit`."""
 
     number: int
@@ -99,7 +99,7 @@ def relevance(similarity: float | None, evidence: float) -> float:
     return 1.0 - (1.0 - max(0.0, similarity)) * math.exp(-_WORDS * evidence)
 
 
-def best(query: Query, source: Source) -> list[SearchMatch]:
+def best(query: Query, source: Source) -> list[_SearchMatch]:
     """Return the best matches of a store, best first; of equals, the earliest."""
     words = [] if query.text is None else query_words(query.text)
     if query.limit <= 0 or (query.text is not None and not words):
@@ -190,7 +190,7 @@ class _Wording:
         return {number: (share, share * (1 - 1 / proved[number])) for number, share in shares.items()}
 
 
-def hits(matches: Sequence[SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
+def hits(matches: Sequence[_SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
     """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
     there = [each for each in matches if each.number in records]
     return [
@@ -212,7 +212,7 @@ def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str,
     return [Candidate(row[0], row[1], similar.get(row[0]), row[4], row[5]) for row in rows]
 
 
-def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | None") -> list[SearchMatch]:
+def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | None") -> list[_SearchMatch]:
     scores = {} if wording is None else wording.score(candidates)
     ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
     for each in candidates:
@@ -232,7 +232,7 @@ def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | No
     if query.apart:
         left = query.limit - sum(entry[3].kind not in query.apart for entry in best)
         best += [entry for entry in rest if entry[3].kind not in query.apart][:left]
-    return [SearchMatch(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]
+    return [_SearchMatch(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]
 
 
 _PIECE = 600

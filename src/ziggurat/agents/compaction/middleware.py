@@ -18,13 +18,13 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.rewriting import Rewrite, RewriteRequest
 
-REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
+_REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
 """The default reducers, which call no model."""
 
-AIM = 0.6
+_AIM = 0.6
 """The fraction of the limit to shorten to, so that the next step is not too long again."""
 
-WORTH = 0.1
+_WORTH = 0.1
 """The fraction of a conversation that must be reducible for compaction to be worthwhile."""
 
 Orphans = Literal["answer", "drop", "keep", "refuse"]
@@ -127,7 +127,7 @@ class Compaction(Middleware):
         when: Trigger | None = None,
         *,
         keep: Selector | None = None,
-        reduce: Reducer | Sequence[Reducer] = REDUCERS,
+        reduce: Reducer | Sequence[Reducer] = _REDUCERS,
         window: PositiveInt | None = None,
         tries: PositiveInt = 4,
         orphans: Orphans = "answer",
@@ -174,11 +174,11 @@ class Compaction(Middleware):
     async def _shorten(self, request: RewriteRequest, ctx: Context, limit: int | None, minimum: int) -> Rewrite | None:
         """Return the rewriting that shortens the conversation, None if there is too little to reduce."""
         before = list(request.messages)
-        messages = repair_orphans(before, self.orphans)
-        room = None if limit is None else int(limit * AIM) - request.fixed
+        messages = _repair_orphans(before, self.orphans)
+        room = None if limit is None else int(limit * _AIM) - request.fixed
         spans = self._spans(messages, room, minimum)
         there = sum(characters(message) for start, end in spans for message in messages[start:end])
-        if not there or (minimum and there < WORTH * sum(map(characters, messages))):
+        if not there or (minimum and there < _WORTH * sum(map(characters, messages))):
             return None if messages is before else _difference(before, messages)
         parts = [tuple(messages[start:end]) for start, end in spans]
         others = sum(map(characters, messages)) - there
@@ -247,7 +247,7 @@ def _difference(before: list[Message], after: list[Message]) -> Rewrite:
     return Rewrite(start, len(before) - tail, tuple(after[start : len(after) - tail]))
 
 
-def repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
+def _repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
     """Return a conversation with its unanswered calls repaired; the same list if there are none."""
     blocks = [(messages[start:end], _unanswered_ids(messages[start:end])) for start, end in units(messages)]
     lost = sum(bool(ids) for _, ids in blocks)

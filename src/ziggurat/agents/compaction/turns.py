@@ -18,7 +18,7 @@ from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
-IMPORTANT = 0.8
+_IMPORTANT = 0.8
 """`TurnCount` keeps turns of at least this importance, however old they are."""
 
 _NAME = re.compile(r"[^\W\d_][\w&'\u2019-]*")
@@ -30,7 +30,7 @@ _SHORTEST, _LONGEST = 5, 25
 
 _SHORTEST_WORD, _LINE = 4, 80
 
-Block = tuple[Message, ...]
+_Block = tuple[Message, ...]
 """The messages of one turn."""
 
 
@@ -50,7 +50,7 @@ Importance = Callable[[Turn], float]
 """Returns how much a turn matters, from 0 to 1."""
 
 
-Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, entity_density)")]
+_Weighted = Annotated[tuple[float, Importance], Meta(title="pair, such as (3, entity_density)")]
 
 
 @checked
@@ -93,7 +93,7 @@ def recency_decay(rate: NonNegativeFloat) -> Importance:
 
 
 @checked
-def composite(*parts: Weighted) -> Importance:
+def composite(*parts: _Weighted) -> Importance:
     """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
     >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
@@ -252,7 +252,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         old = max(0, len(turns) - self.recent)
         worth = [self.importance(turn) for turn in turns]
         important = self.important or (lambda turn: False)
-        restored = {at for at, turn in enumerate(turns) if worth[at] >= IMPORTANT or important(turn)}
+        restored = {at for at, turn in enumerate(turns) if worth[at] >= _IMPORTANT or important(turn)}
         kept = sorted(restored.union(self._distinct(blocks, turns, worth, old)))
         windows = [
             _window(number, range(first, min(first + self.window, old)), turns, blocks, restored)
@@ -262,7 +262,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         return TurnCountResult(left, tuple(kept), tuple(windows), True)
 
     def _distinct(
-        self, blocks: Sequence[Block], turns: Sequence[Turn], worth: Sequence[float], old: int
+        self, blocks: Sequence[_Block], turns: Sequence[Turn], worth: Sequence[float], old: int
     ) -> Iterable[int]:
         """Return the indices of the recent turns, without near-duplicates of a turn that is kept."""
         distinct: list[int] = []
@@ -306,7 +306,7 @@ def jaccard(one: str, other: str) -> float:
     return len(words & others) / len(either) if either else 1.0
 
 
-def _turns_in(messages: Sequence[Message], ages: Sequence[float] | None) -> tuple[list[Block], list[Turn]]:
+def _turns_in(messages: Sequence[Message], ages: Sequence[float] | None) -> tuple[list[_Block], list[Turn]]:
     blocks = [tuple(messages[start:end]) for start, end in units(messages)]
     if ages is not None and len(ages) != len(blocks):
         raise ConfigurationError(f"ages has {len(ages)} numbers for {len(blocks)} turns: give one for each")
@@ -324,7 +324,7 @@ def _text_of(messages: Iterable[Message]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _joined(blocks: Sequence[Block], kept: Iterable[int], notes: Iterable[tuple[int, Message]]) -> Block:
+def _joined(blocks: Sequence[_Block], kept: Iterable[int], notes: Iterable[tuple[int, Message]]) -> _Block:
     """Return turns and notes in order; a note comes before the turn at its place."""
     placed = [*((first, 0, (note,)) for first, note in notes), *((at, 1, blocks[at]) for at in kept)]
     return tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
@@ -334,13 +334,13 @@ def _size(messages: Iterable[Message]) -> int:
     return sum(map(characters, messages))
 
 
-def _segments(blocks: Sequence[Block], chosen: Collection[int]) -> list[Segment]:
+def _segments(blocks: Sequence[_Block], chosen: Collection[int]) -> list[Segment]:
     ranges = [[*places] for stays, places in groupby(range(len(blocks)), lambda at: at in chosen) if not stays]
     segments = (_segment(places[0], blocks[places[0] : places[-1] + 1]) for places in ranges)
     return [segment for segment in segments if segment is not None]
 
 
-def _segment(first: int, blocks: Sequence[Block]) -> Segment | None:
+def _segment(first: int, blocks: Sequence[_Block]) -> Segment | None:
     """Return the segment with the longest note that is shorter than its turns; None if every note is too long."""
     messages = [message for block in blocks for message in block]
     texts = [_text_of(block) for block in blocks]
@@ -362,7 +362,7 @@ def _segment(first: int, blocks: Sequence[Block]) -> Segment | None:
 
 
 def _remove_oldest(
-    blocks: Sequence[Block], kept: Iterable[int], segments: Iterable[Segment], limit: int
+    blocks: Sequence[_Block], kept: Iterable[int], segments: Iterable[Segment], limit: int
 ) -> tuple[list[int], list[Segment]]:
     """Remove the oldest notes, then the oldest turns, until the rest fits."""
     turns, notes = deque(kept), deque(segments)
@@ -375,7 +375,7 @@ def _remove_oldest(
 
 
 def _window(
-    number: int, places: range, turns: Sequence[Turn], blocks: Sequence[Block], restored: Collection[int]
+    number: int, places: range, turns: Sequence[Turn], blocks: Sequence[_Block], restored: Collection[int]
 ) -> Window:
     """Return a window with one line for each old turn that is not restored."""
     texts = {at: " ".join(turns[at].text.split()) for at in places}

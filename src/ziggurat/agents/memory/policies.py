@@ -22,7 +22,7 @@ from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_
 Policy = Callable[[AgentRun, Context], Iterable[Note] | Awaitable[Iterable[Note]]]
 """Returns the notes to remember of a run that has ended; sync or async."""
 
-PROMPT = """\
+_PROMPT = """\
 You are given a conversation between a user and an assistant. Write down what is worth knowing in later conversations: \
 lasting facts about the user, their wishes and their world, each as one short sentence on a line of its own that is \
 clear without the conversation. Begin the line with what the fact is about, in one to three words in brackets, as in: \
@@ -75,7 +75,7 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
     """
 
     model: Annotated[Model, Meta(description="as resolve('openai:gpt-5-mini') returns")]
-    prompt: NonEmptyText = PROMPT
+    prompt: NonEmptyText = _PROMPT
     max_facts: PositiveInt = 10
     max_known: PositiveInt = 10
     max_tokens: PositiveInt = 500

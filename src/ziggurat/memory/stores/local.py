@@ -15,7 +15,7 @@ from ziggurat.memory.words import indexed_words
 _Entries = dict[int, float]
 
 
-class WordIndex:
+class _WordIndex:
     """Index words by numbers; see `search.Source` for what it is asked."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class LocalMemoryStore(MemoryStore, Source):
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}
         self._last = 0
-        self._words = WordIndex()
+        self._words = _WordIndex()
         self._tags: dict[tuple[str, str], dict[str, None]] = {}
         self._bare: dict[str, None] = {}
         """Memories in use without a vector."""

@@ -12,7 +12,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.words import indexed_words, is_stemming
 
-TABLES = (
+_TABLES = (
     """CREATE TABLE IF NOT EXISTS memories (
         number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, kind TEXT NOT NULL,
         archived INTEGER NOT NULL, created REAL NOT NULL, used REAL NOT NULL, uses INTEGER NOT NULL,
@@ -53,7 +53,7 @@ COUNT = "SELECT count(*) FROM (SELECT 1 FROM memories WHERE archived = 0 {mine} 
 CHOSEN = "(SELECT value FROM json_each(?))"
 """A list of values, passed as one JSON array."""
 
-TAG = "#"
+_TAG = "#"
 """What a tag begins with in the index of words: no word has it, so that no search by words finds a tag."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -79,16 +79,16 @@ def create_tables(database: SqliteConnection) -> None:
     stemmed = bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_stems'").fetchall())
     if stemmed and not is_stemming():
         raise MissingExtra("a file of memories that are indexed by the stems of words", "memory")
-    for statement in TABLES:
+    for statement in _TABLES:
         database.execute(statement)
     if is_stemming() and not stemmed:
         database.execute("CREATE TABLE memory_stems (algorithm TEXT)")
         database.execute("DELETE FROM memory_terms")
         for row in database.execute(f"SELECT {COLUMNS} FROM memories WHERE archived = 0").fetchall():  # noqa: S608
-            write_words(database, row[0], record_of(row))
+            _write_words(database, row[0], record_of(row))
 
 
-def write_words(database: SqliteConnection, number: int, record: MemoryRecord) -> None:
+def _write_words(database: SqliteConnection, number: int, record: MemoryRecord) -> None:
     words = indexed_words(record)
     database.many(TERM, terms_of(number, record, words))
     database.execute("UPDATE memories SET length = ? WHERE number = ?", (sum(words.values()), number))
@@ -96,7 +96,7 @@ def write_words(database: SqliteConnection, number: int, record: MemoryRecord) -
 
 def terms_of(number: int, record: MemoryRecord, words: Mapping[str, float]) -> list[tuple[object, ...]]:
     """Return the rows of `TERM` for a memory in use: its words and its tags."""
-    entries = [*words.items(), *((TAG + tag, 0.0) for tag in record.tags)]
+    entries = [*words.items(), *((_TAG + tag, 0.0) for tag in record.tags)]
     return [(word, record.owner, number, often) for word, often in entries]
 
 
@@ -120,6 +120,6 @@ def where(
         values.append(tag)
     if tags and owner is not None and archived is False:
         terms.append("number IN (SELECT number FROM memory_terms WHERE word = ? AND memory_terms.owner = ?)")
-        values += [TAG + tags[0], owner]
+        values += [_TAG + tags[0], owner]
     terms.extend("kind <> ?" for _ in without)
     return " AND ".join(terms), [*values, *without]
