@@ -30,7 +30,7 @@ T = TypeVar("T")
 _WRITES = "memories"
 _NOTES = 1000
 _PAUSE = 1.0
-_READING = ("PRAGMA cache_size = -131072",)
+_CACHE = "PRAGMA cache_size = -131072"
 """Cache up to 128 MiB of the file: one search reads some hundred pages scattered over it. Memory mapping would be
 faster still, but a damaged file would end the process with SIGBUS."""
 
@@ -63,8 +63,7 @@ class SqliteMemoryStore:
     def _tables(self) -> None:
         if not self._made:
             self._database.transaction(lambda: sql.create_tables(self._database))
-            for setting in _READING:
-                self._database.reading(lambda setting=setting: self._database.execute(setting))  # type: ignore[misc]
+            self._database.reading(lambda: self._database.execute(_CACHE))
             self._made = True
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
