@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_t
 from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.flow_input import FlowInput
-from ziggurat.agents.flow_program import FlowProgram
+from ziggurat.agents.flow_program import FlowInput, FlowProgram
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
@@ -213,7 +212,7 @@ def flow_program(
     """Return the program of a flow, and what it takes."""
     check_new_name(name, "the name of a flow")
     returns = Parameter.of("result", hints["return"], required=True)
-    takes, context = FlowInput.of(function, hints, name)
+    takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)
     description = arguments.get("description")
     parts = agent_parts(
         name,

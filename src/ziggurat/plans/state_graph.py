@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ziggurat.agents.flow import Flow, FlowArguments, flow_program
-from ziggurat.agents.flow_input import FlowInput
+from ziggurat.agents.flow_program import FlowInput
 from ziggurat.agents.program import noting_own_mistakes
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
