@@ -24,7 +24,7 @@ def records(count: int, start: int = 0) -> list[MemoryRecord]:
 
 def small(store: SqliteMemoryStore) -> SqliteMemoryStore:
     """Use codes from a hundred vectors on."""
-    store._shelves = VectorIndexes(Path(f"{store.path}-vectors"), store._database, exact=100)
+    store._rows.vectors = VectorIndexes(Path(f"{store.path}-vectors"), store._database, exact=100)
     return store
 
 
