@@ -11,7 +11,7 @@ from ziggurat.core.facts import COMPOSITE, Fact, fact, name_of
 from ziggurat.observe.run_node import RunNode
 
 STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing", None)
-"""Returns the diagram of a run, for a Runnable and the id; stated by what knows more than the tree of calls."""
+"""Returns the diagram of a run, for a Runnable and the id; of a service that knows more than the tree of calls."""
 
 
 def drawn(service: object) -> DiagramNode:
@@ -29,7 +29,7 @@ def drawn(service: object) -> DiagramNode:
 
 
 def marked(node: DiagramNode, calls: Iterable[RunNode]) -> DiagramNode:
-    """Return a drawn agent or team with marks that say how far a run has come; what has not begun has none."""
+    """Return a drawn agent or team with marks that say how far a run has come; a part that has not begun has none."""
     marks: dict[tuple[str, ...], Mark] = {}
     above: list[tuple[str, ...]] = []
     for call in calls:

@@ -195,7 +195,7 @@ def flow(
 
 
 class FlowArguments(InheritedArguments, total=False):
-    """The arguments of `flow` that hold for what is called in it; see there."""
+    """The arguments of `flow` that hold for all calls in it; see there."""
 
     description: str | None
 
@@ -209,7 +209,7 @@ def flow_program(
     permissions: frozenset[str] = frozenset(),
     text: Callable[[Any], str] | None = None,
 ) -> tuple[FlowProgram, FlowInput]:
-    """Return the program of a flow, and what it takes."""
+    """Return the program of a flow, and its input."""
     check_new_name(name, "the name of a flow")
     returns = Parameter.of("result", hints["return"], required=True)
     takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)

@@ -25,14 +25,14 @@ from ziggurat.tools.parameter import Parameter
 
 
 class FlowInput(Struct, frozen=True, eq=False):
-    """What a flow takes."""
+    """The input of a flow."""
 
     kind: Any
     parameter: Parameter
 
     @classmethod
     def of(cls, names: list[str], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        """Return what parameters take, and the name of the one for the Context, if there is one."""
+        """Return the input among the parameters, and the name of the one for the Context, if there is one."""
         context = next((each for each in names if hints.get(each) is Context), None)
         inputs = [each for each in names if each != context]
         if len(inputs) > 1:
@@ -113,7 +113,7 @@ class FlowProgram(Struct, eq=False):
         self.facts = {AGENT: self.parts, NAME: self.parts.name, EFFECT: "repeatable"}  # as tools by default
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run the function; what it returns is the output of the run, and as text the last message."""
+        """Run the function; its result is the output of the run, and as text the last message."""
         arguments: dict[str, Any] = {} if self.context is None else {self.context: ctx}
         if self.takes.kind is not None:
             arguments[self.takes.parameter.name] = self._value(request, ctx)

@@ -1,4 +1,4 @@
-"""What an agent, a flow or a team passes on to all calls below it: its middleware, approvals, budget and grants."""
+"""The rules of an agent, a flow or a team for all calls below it: middleware, approvals, budget and grants."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def agent_parts(
     permissions: frozenset[str],
     read: Callable[[AgentRun], AgentRun] | None,
 ) -> AgentParts:
-    """Return the facts about an agent, a flow or a team with what it passes on; the others are as in `AgentParts`."""
+    """Return the facts about an agent, a flow or a team with its rules; the others are as in `AgentParts`."""
     budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
     chain, debug = HookChain(arguments.get("middleware", ())), arguments.get("debug")
     if debug is None:

@@ -54,8 +54,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, output: Any, model: object) -> "AnswerReader":
-        """Make the reader for an `Output`, a type or a list of types; in the best mode of the model unless one is
-        set."""
+        """Make the reader for an `Output`, a type or a list of types; by default in the best mode of the model."""
         chosen = output if isinstance(output, Output) else Output(output)
         kind = _one_of(chosen.kind)
         modes = fact(model, OUTPUT_MODES)
@@ -121,7 +120,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
 
     def _refusal(self, body: str) -> str | None:
-        """Return the decoder's own words for what is wrong, if msgspec alone reads the type."""
+        """Return the decoder's own words for the fault, if msgspec alone reads the type."""
         if self.parameter.check is not None or len(body) > MAX_ARGUMENTS:
             return None
         kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind

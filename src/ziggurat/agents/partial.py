@@ -163,7 +163,7 @@ class _Growing(Generic[T]):
         return self._fitting(read, text) if isinstance(read, dict) else None
 
     def _fitting(self, read: dict[str, Any], text: str) -> object:
-        """Return the value of what was read, without the fields and items at its end that do not fit yet."""
+        """Return the value read so far, without the fields and items at its end that do not fit yet."""
         open_containers: list[dict[str, Any] | list[Any]] = []
         inner: object = read
         while text[-1] not in "}]" and isinstance(inner, (dict, list)) and inner:

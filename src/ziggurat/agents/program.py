@@ -29,8 +29,7 @@ def noting_own_mistakes(ctx: Context) -> Iterator[None]:
 
 
 async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
-    """Run a program below a context; what it calls there is recorded, and answered from the record when it is
-    resumed."""
+    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes."""
     token = AMBIENT.set(own_places(ctx))
     try:
         result = await program()

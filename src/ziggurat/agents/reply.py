@@ -22,7 +22,7 @@ from ziggurat.messages.tool import FINAL_ANSWER
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what is wrong with a reply, or the answer it gives; neither if it only calls tools."""
+    """Return the fault of a reply, or the answer it gives; neither if it only calls tools."""
     # Nor if it does not fit because it is not whole, such as a refusal: asking again would not change that.
     if response.finish == "malformed":
         fault = (response.raw or {}).get("malformed")
@@ -85,7 +85,7 @@ OutputValidator = Callable[[Any, Context], Any | Awaitable[Any]]
 
 
 class _Verdict(Struct, frozen=True):
-    """What a validator made of an answer: what is wrong with it, or the value to use."""
+    """The result of a validator: the fault of an answer, or the value to use."""
 
     fault: str | None = None
     value: Any = None
@@ -94,8 +94,7 @@ class _Verdict(Struct, frozen=True):
 async def validate_answer(
     validator: OutputValidator, answer: ParsedAnswer, output: AnswerReader | None, ctx: Context
 ) -> tuple[str | None, ParsedAnswer | None]:
-    """Return what a validator finds wrong with an answer, or the answer to use; recorded, so that it is judged
-    once."""
+    """Return the fault that a validator finds in an answer, or the answer to use; recorded, so it is judged once."""
 
     async def judge(_: None, ctx: Context) -> _Verdict:
         token = AMBIENT.set(ctx)  # an agent that it calls is a part of this run

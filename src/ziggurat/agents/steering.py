@@ -92,7 +92,7 @@ class Steering:
         return due
 
     async def upon_response(self, step: int) -> bool:
-        """Apply what arrived during the model call; return whether the run was redirected."""
+        """Apply the acts that arrived during the model call; return whether the run was redirected."""
         return any(steer.verb == "redirect" for steer in await self._apply(step, "response", _TOLD))
 
     @property
@@ -150,7 +150,7 @@ class Steering:
         return steer if steer is not None and (steer.step, steer.place) == (step, place) else None
 
     def _is_past(self, step: int, place: Place) -> bool:
-        """Return whether what follows this place is recorded, so that nothing can take effect here any more."""
+        """Return whether the record goes on after this place, so that nothing can take effect here any more."""
         return (step, _PLACES.index(place)) < self._reached
 
     def _new(self, step: int, place: Place, verbs: tuple[str, ...]) -> Steer | None:

@@ -33,7 +33,7 @@ Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 
 
 class Recurring(Protocol):
-    """What submits runs at recurring times: a `Schedule`."""
+    """Submits runs at recurring times, as a `Schedule` does."""
 
     async def run(self, *, environment: Environment | None = None) -> None:
         """Submit runs until this is cancelled."""
@@ -127,7 +127,7 @@ class Worker(Generic[Out]):
             await finished(self._give_back())
 
     async def run_due(self, first: Sequence[Claim] = ()) -> None:
-        """Drive what is due, each run at most once, and what was claimed before; return when all of it has ended."""
+        """Drive the runs that are due, each at most once, and those claimed before; return when all have ended."""
         left = [*first]
         try:
             while True:

@@ -57,7 +57,7 @@ class _Rows:
         self._graph = graph
 
     def since(self, changed: int) -> list[_Row]:
-        """Return what changed after the given change: first removals, then entities, then relations."""
+        """Return the rows after the given change: first removals, then entities, then relations."""
         rows = self._database.execute(
             "SELECT place, source, target, kind, changed, value FROM knowledge WHERE graph = ? AND changed > ? "
             "ORDER BY value IS NOT NULL, target != '', place",

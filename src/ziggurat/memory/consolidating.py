@@ -1,4 +1,4 @@
-"""Consolidation merges old memories of one subject; compression takes what is left, in order of time.
+"""Consolidation merges old memories of one subject; compression takes the others, in order of time.
 
 ::
 
@@ -34,7 +34,7 @@ COMPRESSED = "compressed"
 """The tag of memories that stand for compressed ones."""
 
 _TOPICS = 8
-"""How many words say what was compressed."""
+"""How many words a note has of the compressed memories."""
 
 _WINDOW = 2000
 """How many memories are compared with each other at once; more are processed in windows, the oldest first."""
@@ -196,7 +196,7 @@ def compression(
 
 
 async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now: float) -> list[list[MemoryRecord]]:
-    """Return what is compressed, by age, in groups of at most the policy's window and at least two."""
+    """Return the memories to compress, by age, in groups of at most the policy's window and at least two."""
     records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
     at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
     old = [
@@ -211,7 +211,7 @@ async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now
 
 
 def _note(group: Sequence[MemoryRecord]) -> str:
-    """Return what was archived, in a line: how many memories, when, and their most frequent words."""
+    """Return a line about archived memories: how many, when, and their most frequent words."""
     days = sorted(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in group)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     words = Counter(word for record in group for word in dict.fromkeys(terms(record.content)) if _tells(word))

@@ -169,7 +169,7 @@ class Maintenance:
         self._count(summaries=1, **{counter: len(predecessors(summary))})
 
     async def _ask(self, request: ModelRequest, ctx: Context) -> ModelResponse:
-        """Call the model, if the budget is not spent, and count what it used."""
+        """Call the model, if the budget is not spent, and count its usage."""
         assert self._model is not None
         self._refuse_overspending()
         response = await self._model(request, ctx)

@@ -155,7 +155,7 @@ class MemoriesMerged(Event, frozen=True):
 
 
 def may_be_merged(record: MemoryRecord) -> bool:
-    """Return whether a memory may become a part of another one: facts with keys, and what was brought back, may not."""
+    """Return whether a memory may become a part of another one: facts with keys, and those brought back, may not."""
     return UNDONE not in record.facts and not any(tag.startswith(KEY_TAG) for tag in record.tags)
 
 
@@ -175,7 +175,7 @@ async def merging(
 
 
 class _Merger:
-    """Merges groups of one owner's memories, under a lease, and counts what was done."""
+    """Merges groups of one owner's memories, under a lease, and keeps count."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ DOUBTS = "doubts"
 """The key in a fact's facts for the ids of less tainted facts that it was to replace."""
 
 SUBJECT = "subject"
-"""The name in a memory's facts for what it is about, if it has no key, which would be unique."""
+"""The name in a memory's facts for its subject, if it has no key, which would be unique."""
 
 UNDONE = "undone"
 """The key in a memory's facts for the id of the memory into which it was merged until that was undone."""
@@ -115,7 +115,7 @@ def combined(group: Sequence[MemoryRecord], base: MemoryRecord) -> MemoryRecord:
 
 
 def subject_of(record: MemoryRecord) -> str | None:
-    """Return what a fact is about: its key, or its subject; None if it has neither.
+    """Return the key of a fact, or its subject; None if it has neither.
 
     >>> subject_of(MemoryRecord(id="1", owner="ann", content="Ann lives in Oslo.", facts={"key": "home town"}))
     'home town'

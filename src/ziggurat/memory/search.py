@@ -43,7 +43,7 @@ Entries = Mapping[str, Mapping[int, float]]
 
 
 class Candidate(Struct, frozen=True):
-    """What is needed of a memory to rank it."""
+    """The figures of a memory by which it is ranked."""
 
     number: int
     length: float = 0.0
@@ -62,7 +62,7 @@ class _SearchMatch(Struct, frozen=True):
 
 
 class Source(Protocol):
-    """What a store provides to a search: of the query's owner, or of all owners."""
+    """The part of a store that a search reads: of the query's owner, or of all owners."""
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         """Return the numbers of about the nearest vectors, nearest first; fewer than `count` if there are no more."""
@@ -236,7 +236,7 @@ def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | No
 
 
 _PIECE = 600
-"""Characters of a query that are searched at once: about what one vector can express."""
+"""Characters of a query that are searched at once: about as many as one vector can express."""
 
 _PIECES = 32
 """How many pieces of a query are searched; of a longer query these are the first and the last ones."""

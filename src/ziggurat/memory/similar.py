@@ -18,16 +18,16 @@ _FIRSTS = 16
 """With how many memories of the same words but another meaning a memory is compared, so that time stays linear."""
 
 _FILLING = frozenset({"actually", "also", "currently", "please", "really"})
-"""Words that do not change what a sentence says, unless it is a negation."""
+"""Words that do not change the meaning of a sentence, unless it is a negation."""
 
 _NOT = frozenset({"not", "no", "never", "none", "without", "cannot", "nobody", "nothing"})
 
 _LOOSE = _FILLING | {"a", "an", "the", "just", "quite", "so", "today", "too"}
-"""Words that seldom change what a sentence says."""
+"""Words that seldom change the meaning of a sentence."""
 
 _PIECES = re.compile(r"[.,]?\d+(?:[.,:/]\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\S")
 _PAUSES = frozenset(".,;:!\"'()[]{}\u2026\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u00a1\u3002\uff0c\u3001\uff01")
-"""Punctuation that does not change what a text says; a question mark, a sign or a currency does."""
+"""Punctuation that does not change the meaning of a text; a question mark, a sign or a currency does."""
 
 
 def term_cosine(one: str, other: str) -> float:
@@ -51,7 +51,7 @@ def _count_terms(text: str) -> tuple[Counter[str], float]:
 
 
 def wording(text: str) -> tuple[str, ...]:
-    """Return what a text says, word by word: two texts with the same wording can stand for each other.
+    """Return the words of a text that give it its meaning: two texts with the same wording can stand for each other.
 
     Punctuation, spaces, a capital at the beginning, and filling words such as "really" do not matter, the last unless
     there is a negation. Everything else does: forms, order and case of words, accents, numbers, signs and units.

@@ -193,7 +193,7 @@ OpenedStore = Annotated[MemoryStore, Meta(description="as open_memory('memory:')
 
 
 def in_place_of(record: MemoryRecord, before: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    """Return what `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived."""
+    """Return the records that `MemoryStore.put_in_place` writes: the new memory, and the replaced ones as archived."""
     if not before:
         return [record]
     supersedes = record.supersedes or before[-1].id

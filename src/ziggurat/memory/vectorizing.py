@@ -62,8 +62,7 @@ def _check(embeddings: object, count: int) -> None:
 
 
 async def embed_records(embedder: Embedder, records: Sequence[MemoryRecord], ctx: Context) -> Embeddings:
-    """Return a vector for each memory: that of its text; for a fact with a subject, between those of both and of
-    that."""
+    """Return a vector for each memory: that of its text; for a fact with a subject, between this and the subject's."""
     subjects = [subject_of(record) for record in records]
     texts = [
         record.content if subject is None else f"{subject}: {record.content}"
@@ -86,7 +85,7 @@ def _between(one: bytes, other: bytes) -> bytes:
 
 
 async def try_embed(embeddings: Awaitable[Embeddings], ctx: Context) -> Embeddings | None:
-    """Return what `embed` or `embed_records` returns; None, with a warning, if the embedder failed."""
+    """Return the vectors of `embed` or `embed_records`; None, with a warning, if the embedder failed."""
     try:
         return await embeddings
     except (ServiceError, OSError) as error:

@@ -305,7 +305,7 @@ class View:
         raise ConfigurationError(f"{self.owner!r} has no memory with the id {memory!r} ")
 
     async def _make_room(self, newcomers: Sequence[str]) -> None:
-        """Evict what is beyond the capacity; concurrent writers never evict more than is too much together."""
+        """Evict memories beyond the capacity; concurrent writers never evict more than is too much together."""
         if self.capacity is None:
             return
         over = await self.count() - self.capacity

@@ -1,4 +1,4 @@
-"""Words: what every search, index and comparison of memories takes for a word."""
+"""Words, as every search, index and comparison of memories divides a text."""
 
 import re
 import unicodedata

@@ -111,7 +111,7 @@ class ActiveMemory(Struct, frozen=True, eq=False):
 
 
 class _Spent(Struct, frozen=True):
-    """What is recorded of an embedding: its cost, and not the vectors."""
+    """The record of an embedding: its cost, and not the vectors."""
 
     model: str
     usage: Usage

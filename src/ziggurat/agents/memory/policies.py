@@ -1,4 +1,4 @@
-"""Policies: choose what to remember of a run when it has ended."""
+"""Policies: choose the notes to remember of a run when it has ended."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ _Entries = dict[int, float]
 
 
 class _WordIndex:
-    """Index words by numbers; see `search.Source` for what it is asked."""
+    """Index words by numbers; it answers three methods of `search.Source`."""
 
     def __init__(self) -> None:
         self._words: dict[str, dict[str, _Entries]] = {}

@@ -52,7 +52,7 @@ all indexes, which takes milliseconds for that of the vectors.
 """
 
 _LAST_TABLE = "memory_uses"
-"""What is created last of `_TABLES`."""
+"""The last table that `_TABLES` creates."""
 
 COLUMNS = f"""number, {", ".join(FIELDS).replace("embedding", "embedding::real[]")},
     (SELECT recorded.used FROM memory_uses AS recorded WHERE recorded.number = memories.number),
@@ -134,7 +134,7 @@ _facts = msgspec.json.Decoder(dict[str, object])
 
 
 async def create_tables(connection: Connection, address: PostgresAddress) -> None:
-    """Create what is missing, and set how this connection searches."""
+    """Create missing tables and indexes, and set how this connection searches."""
     await prepare(connection, address)
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{address.schema}.{_LAST_TABLE}") is None:
         async with connection.transaction():

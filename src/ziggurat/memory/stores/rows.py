@@ -1,4 +1,4 @@
-"""Rows of memories: what the stores in SQLite and PostgreSQL have in common."""
+"""Rows of memories: the common parts of the stores in SQLite and PostgreSQL."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 

@@ -69,7 +69,7 @@ _CHOSEN = "(SELECT value FROM json_each(?))"
 """A list of values, passed as one JSON array."""
 
 _TAG = "#"
-"""What a tag begins with in the index of words: no word has it, so that no search by words finds a tag."""
+"""The first character of a tag in the index of words: no word has it, so that no search by words finds a tag."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _facts = msgspec.json.Decoder(dict[str, object])
@@ -90,7 +90,7 @@ def _record_of(row: Sequence[Any]) -> MemoryRecord:
 
 
 def _create_tables(database: SqliteConnection) -> None:
-    """Create what is missing; index all words by their stems if they were written without."""
+    """Create missing tables; index all words by their stems if they were written without."""
     stemmed = bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_stems'").fetchall())
     if stemmed and not is_stemming():
         raise MissingExtra("a file of memories that are indexed by the stems of words", "memory")
