@@ -16,10 +16,9 @@ from ziggurat.core import root
 from ziggurat.events import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf, find_same
-from ziggurat.memory.clusters import tfidf
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import pieces as query_pieces
-from ziggurat.memory.similar import term_cosine, wording
+from ziggurat.memory.similar import term_cosine, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.middleware import Redaction, Trim
@@ -353,6 +352,6 @@ CASES = [
     *over("memory.words.query_words", query_words, TEXT),
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
     *over("memory.search.pieces", query_pieces, TEXT),
-    *over("memory.clusters.TfIdf", weighted, TEXT),
-    *over("memory.clusters.tfidf", lambda text: tfidf([text], str.split), TEXT),
+    *over("memory.similar.TfIdf", weighted, TEXT),
+    *over("memory.similar.tfidf", lambda text: tfidf([text], str.split), TEXT),
 ]  # fmt: skip

@@ -8,7 +8,6 @@ from ziggurat.agents.memory import memory_tools as memory_tools
 from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
 from ziggurat.memory.calibrating import Bounds as Bounds
 from ziggurat.memory.calibrating import calibrate as calibrate
-from ziggurat.memory.clusters import TfIdf as TfIdf
 from ziggurat.memory.consolidating import CompressionPolicy as CompressionPolicy
 from ziggurat.memory.consolidating import ConsolidationPolicy as ConsolidationPolicy
 from ziggurat.memory.consolidating import compression as compression
@@ -38,6 +37,7 @@ from ziggurat.memory.scoring import retention as retention
 from ziggurat.memory.scoring import similarity as similarity
 from ziggurat.memory.scoring import weighted as weighted
 from ziggurat.memory.search import Recalled as Recalled
+from ziggurat.memory.similar import TfIdf as TfIdf
 from ziggurat.memory.similar import find_same as find_same
 from ziggurat.memory.store import Hit as Hit
 from ziggurat.memory.store import MemoryStore as MemoryStore

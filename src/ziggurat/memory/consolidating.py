@@ -22,10 +22,10 @@ from msgspec import Meta
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
 from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, checked
-from ziggurat.memory.clusters import cluster
 from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, may_be_merged, merging
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.scoring import Score, ScoringInputs, importance
+from ziggurat.memory.similar import cluster
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.words import COMMON, terms
 from ziggurat.messages.model import Model

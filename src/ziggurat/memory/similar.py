@@ -1,18 +1,28 @@
-"""Similarity of texts and of memories, and finding memories that say the same."""
+"""Similarity of texts and of memories: the same wording, TF-IDF, and clusters of memories."""
 
 import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Fraction, checked
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
-from ziggurat.memory.words import SLICE, stems, terms
+from ziggurat.memory.words import COMMON, SLICE, stems, terms
+
+K = TypeVar("K")
+
+_Weigh = Callable[[Sequence[str]], Any]
+"""Returns a unit vector for each text, as the rows of a sparse matrix."""
+
+_WORD = re.compile(r"[^\W_]{3,}")
+_SAME = 1.0 - 1e-6
 
 _FIRSTS = 16
 """With how many memories of the same words but another meaning a memory is compared, so that time stays linear."""
@@ -120,7 +130,7 @@ def find_same(
     Raises:
         ConfigurationError: a setting has a wrong value.
     """
-    alike: defaultdict[Hashable, list[list[int]]] = defaultdict(list)
+    alike: defaultdict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}
     for place, record in enumerate(records):
         groups = alike[_subject(record.content) if loosely else wording(record.content)]
@@ -141,3 +151,149 @@ def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:
     if mine and theirs and len(mine) == len(theirs) and one.embedder == other.embedder:
         return similarities(mine, [theirs])[0]
     return 1.0 if one.content == other.content else term_cosine(one.content, other.content)
+
+
+def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[list[str], _Weigh]:
+    """Return the words of some texts, and how texts are weighed by them: ``f * ln(1 + N / (1 + n))``."""
+    try:
+        import numpy as np
+        from scipy.sparse import csr_array
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.preprocessing import normalize
+    except ImportError:
+        raise MissingExtra("comparing texts by their words", "memory") from None
+    words = sorted({word for text in texts for word in analyze(text)})
+    counter = CountVectorizer(analyzer=analyze, vocabulary=words or [""])
+    having = np.bincount(counter.transform(texts).indices, minlength=max(1, len(words)))
+    rarity = np.log(1 + len(texts) / (1 + having))
+    return words, lambda some: normalize(csr_array(counter.transform(some).multiply(rarity)))
+
+
+class TfIdf(Generic[K]):
+    """Index texts by keys and find the ones nearest to a query, without an embedder. It needs the extra `memory`.
+
+    A word is weighted as by `tfidf`, over the texts present at the time of the query, so that early and late texts are
+    comparable. Words of one letter and common words have no weight.
+
+    ::
+
+        index = TfIdf()
+        index.add("cat", "The cat is a small fluffy pet")
+        index.search("fluffy pets")     # [("cat", 0.5...)]
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[K, str] = {}
+        self._weighed: tuple[list[str], _Weigh, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, key: K, text: str) -> None:
+        """Add a text, replacing the one under the same key."""
+        self._texts.pop(key, None)
+        self._texts[key] = text
+        self._weighed = None
+
+    def remove(self, key: K) -> None:
+        """Remove a text; does nothing if there is none."""
+        if self._texts.pop(key, None) is not None:
+            self._weighed = None
+
+    def vector(self, key: K) -> Mapping[str, float]:
+        """Return the current weights of a text's words, as a vector of length one.
+
+        Raises:
+            KeyError: there is no text under the key.
+            MissingExtra: scikit-learn is not installed.
+        """
+        words, weigh, _ = self._weigh()
+        row = weigh([self._texts[key]])
+        return {words[place]: float(weight) for place, weight in zip(row.indices, row.data, strict=True)}
+
+    def search(self, text: str, limit: int = 10) -> list[tuple[K, float]]:
+        """Return the keys of the nearest texts with their cosines, nearest first; equals in the order they were added.
+
+        Words that no text has are ignored; texts that share no word with the query are not returned.
+
+        Raises:
+            MissingExtra: scikit-learn is not installed.
+        """
+        if not self._texts:
+            return []
+        _, weigh, rows = self._weigh()
+        cosines = (rows @ weigh([text]).T).toarray().ravel().tolist()
+        near = [(key, cosine) for key, cosine in zip(self._texts, cosines, strict=True) if cosine > 0]
+        return sorted(near, key=lambda each: -each[1])[: max(0, limit)]
+
+    def _weigh(self) -> tuple[list[str], _Weigh, Any]:
+        if self._weighed is None:
+            texts = list(self._texts.values())
+            words, weigh = tfidf(texts, _telling)
+            self._weighed = words, weigh, weigh(texts)
+        return self._weighed
+
+
+def _telling(text: str) -> list[str]:
+    return [word for word in terms(text) if len(word) > 1 and word not in COMMON]
+
+
+class Clusters(Struct, frozen=True):
+    """The result of `cluster`."""
+
+    labels: list[int]
+    similarities: list[float]
+
+
+def cluster(
+    records: Sequence[MemoryRecord], count: int | None = None, *, within: float = 0.5, iterations: int = 10
+) -> Clusters:
+    """Group memories by k-means on unit vectors; the same memories always give the same groups."""
+    # The first centre is the first memory; each further one is the memory farthest from the centres chosen so far.
+    # Embeddings are used when all memories have one of the same size, otherwise `tfidf` of words of three or more
+    # letters.
+    try:
+        from sklearn.cluster import KMeans
+        from sklearn.preprocessing import normalize
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise MissingExtra("clustering memories", "memory") from None
+    points = normalize(_points(records))
+    # one thread: several would add in another order, and the last digits of the sums would differ
+    with threadpool_limits(limits=1):
+        centres = _farthest(points, count, within)
+        means = KMeans(len(centres), init=_dense(points[centres]), n_init=1, max_iter=iterations, tol=0.0)
+        labels = means.fit_predict(points)
+        near = (points @ normalize(means.cluster_centers_).T)[range(len(labels)), labels]
+    return Clusters(labels.tolist(), near.tolist())
+
+
+def _points(records: Sequence[MemoryRecord]) -> Any:
+    sizes = {0 if record.embedding is None else len(record.embedding) for record in records}
+    if len(sizes) == 1 and sizes != {0}:
+        import numpy as np
+
+        joined = b"".join(record.embedding or b"" for record in records)
+        return np.frombuffer(joined, dtype="<f4").reshape(len(records), -1).astype(float)
+    texts = [record.content for record in records]
+    _, weigh = tfidf(texts, lambda text: _WORD.findall(text.lower()))
+    return weigh(texts)
+
+
+def _farthest(points: Any, count: int | None, within: float) -> list[int]:
+    """Choose centres: the first point, then repeatedly the point farthest from all chosen, until there are enough."""
+    bound = _SAME if count is not None else min(within, _SAME)
+    centres = [0]
+    nearest = _dense(points @ points[[0]].T).ravel()
+    nearest[_dense(abs(points).sum(axis=1)).ravel() == 0] = 1.0  # a text without words is never a centre
+    while len(centres) < (len(nearest) if count is None else count):
+        farthest = int(nearest.argmin())
+        if nearest[farthest] >= bound:
+            break
+        centres.append(farthest)
+        nearest = nearest.clip(min=_dense(points @ points[[farthest]].T).ravel())
+    return centres
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
