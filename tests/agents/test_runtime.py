@@ -20,7 +20,7 @@ from ziggurat import (
     ModelResponse,
     tool,
 )
-from ziggurat.agents.memory.showing import HEADING
+from ziggurat.agents.memory.showing import VALUES
 from ziggurat.errors import RunNotFound
 from ziggurat.knowledge import KnowledgeGraph
 from ziggurat.layers import Gate
@@ -66,7 +66,7 @@ async def test_any_combination_of_parts_answers(gated: bool, recalling: bool, wo
     run = await runtime.run("Which trains to Rome?")
     assert (run.text, run.steps, gate.depth) == ("Done.", 2, 0)
     shown = [message.text for message in asked[0].messages if message.origin == MEMORY]
-    assert [text.startswith(HEADING) for text in shown] == [False] * recalling + [True] * working
+    assert [text.startswith(VALUES) for text in shown] == [False] * recalling + [True] * working
     assert not recalling or "likes trains" in shown[0]
     assert not working or shown[-1].count("\n- ") == 1
     assert asked[0].messages[-1].text == "Which trains to Rome?"
@@ -209,8 +209,8 @@ async def test_values_are_shown_once_and_as_they_are_now() -> None:
     await agent.run("Go.", session="s")
     shown = [[each for each in request.messages if each.origin == MEMORY] for request in model.calls]
     assert [[each.text for each in messages] for messages in shown] == [
-        [f"{HEADING}\n- goal: first"],
-        [f"{HEADING}\n- goal: second"],
+        [f"{VALUES}\n- goal: first"],
+        [f"{VALUES}\n- goal: second"],
         [],
     ]
     assert shown[0][0].taint == ("web",)
