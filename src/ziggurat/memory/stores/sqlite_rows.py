@@ -144,7 +144,7 @@ class MemoryRows:
     """The memories in a SQLite database; all methods must be called in the thread of its connection."""
 
     def __init__(self, database: SqliteConnection, folder: Path) -> None:
-        self.vectors = VectorIndexes(folder, database)
+        self.vectors: VectorIndexes = VectorIndexes(folder, database)
         self._database = database
         self._notes: dict[str, tuple[float, int]] = {}
         """Uses that are not written yet, by memory: the time of the last one, and how many."""
