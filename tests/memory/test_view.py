@@ -102,12 +102,6 @@ async def test_what_cannot_be_remembered_is_refused_and_nothing_is_kept() -> Non
     assert await memory.count() == 0
 
 
-async def test_memories_are_named_by_their_ids() -> None:
-    for verb in ("forget", "erase", "history"):
-        with pytest.raises(ConfigurationError, match=verb):
-            await getattr(EpisodicMemory(LocalMemoryStore(), "ann"), verb)([])
-
-
 async def test_tags_may_come_one_by_one() -> None:
     memory = SemanticMemory(LocalMemoryStore(), "ann")
     await memory.remember("Ann lives in Rome.", key="home", tags=(tag for tag in ["place", "city"]))
@@ -127,11 +121,5 @@ async def test_settings_of_wrong_types_are_refused() -> None:
     for kind, given in SETTINGS:
         with pytest.raises(ConfigurationError, match="".join(given)):
             kind(**{"store": store, "owner": "ann", **given})
-    for asking in (
-        LongTermMemory(store, "ann").consolidate(wrong("x")),
-        SemanticMemory(store, "ann").about(wrong([])),
-        WorkingMemory(store, "ann").set("a", wrong(3)),
-        WorkingMemory(store, "ann").get(wrong(3)),
-    ):
-        with pytest.raises(ConfigurationError):
-            await asking
+    with pytest.raises(ConfigurationError):
+        await WorkingMemory(store, "ann").set("a", wrong(3))

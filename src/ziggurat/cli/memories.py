@@ -49,7 +49,7 @@ def _open_memories(option: str | None) -> "MemoryStore":
         raise ConfigurationError(f"in {url!r} nothing is remembered beyond this command; {_WHERE}")
     if url.startswith("file:"):
         raise ConfigurationError(f"{url!r} keeps runs but no memories; {_WHERE}")
-    from ziggurat.memory.connect import open_memory
+    from ziggurat.memory.store import open_memory
 
     with closed_when_unused():
         return open_memory(url)

@@ -20,7 +20,7 @@ from ziggurat.databases.files import private_opener
 from ziggurat.memory.agent_memory import AgentMemory
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, Query
-from ziggurat.memory.transfer import export_memories
+from ziggurat.memory.upkeep import export_memories
 from ziggurat.memory.vectorizing import embed, try_embed
 from ziggurat.messages.formatting import duration, shortened
 

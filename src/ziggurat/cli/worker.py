@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ziggurat.agents.recovery import Recovery
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.schedule import Schedule
-from ziggurat.agents.worker import Worker
+from ziggurat.agents.worker import Recovery, Worker
 from ziggurat.cli import options
 from ziggurat.cli.agents import AgentOptions, agent_of, in_store
 from ziggurat.cli.load import load_agent_or_schedule

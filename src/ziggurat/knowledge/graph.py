@@ -396,7 +396,6 @@ def unknown(name: str, names: Collection[str]) -> ConfigurationError:
     return ConfigurationError(f"there is no entity {name!r}; {hint}")
 
 
-@checked
 def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph in the DOT language of Graphviz."""
     lines = ["digraph KnowledgeGraph {"]
@@ -407,7 +406,6 @@ def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-@checked
 def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     """Return a graph as a Mermaid flowchart."""
     nodes = tuple(DiagramNode(each.id, each.title) for each in entities)
@@ -415,7 +413,6 @@ def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
     return Diagram(nodes, edges, "LR").mermaid()
 
 
-@checked
 def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
     """Return a ``networkx.MultiDiGraph``; the fields of entities and relations become attributes."""
     try:

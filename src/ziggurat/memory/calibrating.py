@@ -4,7 +4,7 @@ import math
 from statistics import fmean, pstdev
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.settings import CheckedStruct, PositiveInt, checked
+from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.vectorizing import embed
 from ziggurat.memory.vectors import similarities
@@ -30,7 +30,6 @@ BOUNDS = Bounds()
 """The bounds of the embedded sentence model, and of an embedder that nobody has calibrated."""
 
 
-@checked
 async def calibrate(embedder: Embedder, *, memories: PositiveInt = 10, ctx: Context | None = None) -> Bounds:
     """Return the bounds for an embedder, from its cosines of forty facts with a question about each (`PAIRS`).
 

@@ -165,7 +165,6 @@ class SemanticMemory(View):
             await self._archive([await self._own_record(record.supersedes)])
         return stored
 
-    @checked
     async def about(self, key: NonEmptyText) -> MemoryRecord | None:
         """Return the fact stored under a key, or None."""
         async for record in self.store.scan(
@@ -264,7 +263,6 @@ class WorkingMemory:
             going = [each for each in await self.records() if each.id != record.id][:over]
             await self.store.remove([each.id for each in going])
 
-    @checked
     async def get(self, name: str) -> str | None:
         """Return the value under a name, or None, and record that it was used."""
         for record in await self.store.get([self._id(name)]):
@@ -272,7 +270,6 @@ class WorkingMemory:
             return record.content
         return None
 
-    @checked
     async def discard(self, name: str) -> bool:
         """Delete the value under a name; return whether there was one."""
         return await self.store.remove([self._id(name)]) > 0

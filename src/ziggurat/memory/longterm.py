@@ -95,7 +95,6 @@ class LongTermMemory(View):
         await self._let_go(faded)
         return len(faded)
 
-    @checked
     async def consolidate(self, threshold: Fraction = 0.85) -> list[MemoryRecord]:
         """Merge near-duplicates; return the new memories, each with its parts in `history`.
 

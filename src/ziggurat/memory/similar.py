@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ziggurat.core.errors import MissingExtra
-from ziggurat.core.settings import Fraction, checked
+from ziggurat.core.settings import Fraction
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
 from ziggurat.memory.words import COMMON, SLICE, stems, terms
@@ -113,7 +113,6 @@ class Duplicates(Struct, frozen=True):
     similarity: float
 
 
-@checked
 def find_same(
     records: Sequence[MemoryRecord], threshold: Fraction = 0.85, *, loosely: bool = False
 ) -> list[Duplicates]:

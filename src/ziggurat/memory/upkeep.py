@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import Fraction, checked
+from ziggurat.core.settings import Fraction
 from ziggurat.memory.consolidating import COMPRESSED
 from ziggurat.memory.record import DOUBTS, MemoryRecord, predecessors
 from ziggurat.memory.similar import find_same
@@ -107,7 +107,6 @@ class MemoryAudit(Struct, frozen=True):
                 yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
 
 
-@checked
 async def audit(
     store: MemoryStore,
     owner: str | None = None,
@@ -212,7 +211,6 @@ class Imported(Struct, frozen=True):
     skipped: int = 0
 
 
-@checked
 async def export_memories(
     store: MemoryStore, *, owner: str | None = None, vectors: bool = True
 ) -> AsyncIterator[bytes]:
@@ -232,7 +230,6 @@ async def export_memories(
             yield _encode(record if vectors else replace(record, embedding=None, embedder="")) + b"\n"
 
 
-@checked
 async def import_memories(store: MemoryStore, lines: _Lines, *, overwrite: bool = False) -> Imported:
     """Store exported memories, in batches, each in one write.
 

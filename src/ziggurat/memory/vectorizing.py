@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
 from ziggurat.core.service import as_service
-from ziggurat.core.settings import checked
 from ziggurat.memory.record import MemoryRecord, pack, subject_of, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
@@ -116,7 +115,6 @@ Progress = Callable[[Reembedded], None]
 """Is told how far `reembed` is."""
 
 
-@checked
 async def reembed(
     store: MemoryStore,
     owner: str | None,

@@ -203,14 +203,12 @@ class View:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
         return await reembed(self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress)
 
-    @checked
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
         records = [record for record in await self.store.get(ids) if record.owner == self.owner and not record.archived]
         await self._archive(records)
         return len(records)
 
-    @checked
     async def undo(self, memory: str) -> list[MemoryRecord]:
         """Bring back what a memory replaced, or what was merged into it, and archive it; or bring back itself.
 
@@ -269,7 +267,6 @@ class View:
                         "taken since; forget that one first"
                     )
 
-    @checked
     async def erase(self, *ids: str) -> int:
         """Delete memories of this owner permanently, with all they superseded; return how many existed."""
         going: dict[str, None] = {}
@@ -277,7 +274,6 @@ class View:
             going.update(dict.fromkeys(record.id for record in await self.history(each)))
         return await self.store.remove(list(going))
 
-    @checked
     async def history(self, memory: str) -> list[MemoryRecord]:
         """Return the memory with this id and all it replaced, the latest first; empty if the id is unknown."""
         versions: dict[str, MemoryRecord] = {}
@@ -289,7 +285,6 @@ class View:
             waiting = [each for each in dict.fromkeys(before) if each not in versions]
         return list(versions.values())
 
-    @checked
     def scan(self, *, tags: Words = (), newest_first: bool = False) -> AsyncIterator[MemoryRecord]:
         """Iterate over the memories in use, by age."""
         return self.store.scan(owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=newest_first)
@@ -326,7 +321,6 @@ class View:
         if records:
             await self.store.put([replace(record, archived=True) for record in records])
 
-    @checked
     async def find(
         self,
         query: str,
