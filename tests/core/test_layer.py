@@ -101,11 +101,11 @@ def plain(request: str, ctx: Context, inner: Service[str, str]) -> str:
 
 
 MISTAKES: list[tuple[Callable[[], object], str]] = [
-    (lambda: wrong(tagged)("a"), "positional"),
+    (lambda: wrong(tagged)("a"), "tagged(...)"),
     (lambda: wrong(tagged)(tga="a"), "unknown: tga"),
     (lambda: wrong(tagged)(), "missing: tag"),
     (lambda: wrong(same)(x=1), "none"),
-    (lambda: stack(shout, wrong(same)), "positional"),  # brackets were forgotten
+    (lambda: stack(shout, wrong(same)), "same(...)"),  # brackets were forgotten
     *[(lambda each=each: layer(wrong(each)), "ctx, inner") for each in (too_few, positional, star, Tiny())],
     (lambda: layer(wrong(partial(positional, seconds=1.0))), "ctx, inner"),
     (lambda: layer(wrong(plain)), "async def plain"),

@@ -8,7 +8,7 @@ import ziggurat
 from tests.stores.mortal import MortalStore
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
-from ziggurat.agents import BasePolicy, Policy, Progress, any_of, max_steps, not_
+from ziggurat.agents import Policy, max_steps
 from ziggurat.core import Store, SupportsChangeSignal, SupportsLogMarks
 from ziggurat.core.protocols import implements
 from ziggurat.memory import LocalMemoryStore, MemoryStore
@@ -69,15 +69,6 @@ def test_what_takes_a_protocol_takes_an_object_that_delegates(tmp_path: Path) ->
     assert Agent(ScriptedModel("x"), stop=stop).run_sync("q").text == "x"
     with pytest.raises(ConfigurationError, match="methods of a Store"):
         connect(wrong(Delegating(Both())))
-
-
-def test_a_method_that_must_not_be_async_is_named_where_it_is_passed() -> None:
-    class Asking(BasePolicy):
-        async def on_step(self, progress: Progress) -> None: ...  # type: ignore[override]
-
-    for take in (lambda stop: Agent(ScriptedModel("x"), stop=stop), any_of, not_):
-        with pytest.raises(ConfigurationError, match="on_step"):
-            take(wrong(Asking()))
 
 
 def test_the_source_asks_objects_and_not_their_classes() -> None:

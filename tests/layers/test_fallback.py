@@ -222,11 +222,3 @@ def test_mistakes_are_refused_where_they_are_made() -> None:
         fallback(Thing("a"), wrong)
     with pytest.raises(ConfigurationError, match="when"):
         fallback(Thing("a"), Thing("b"), when=wrong)
-
-    async def ask(error: Exception) -> bool:
-        return False
-
-    with pytest.raises(ConfigurationError, match="a function \\(not async\\)"):  # what it returns is always true
-        fallback(Thing("a"), Thing("b"), when=ask)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="a function \\(not async\\)"):
-        retry(when=ask)  # type: ignore[arg-type]

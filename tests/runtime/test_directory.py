@@ -1,11 +1,8 @@
 """The directory: who is found, in what order, and when somebody is forgotten."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wrong import wrong
-from ziggurat import ConfigurationError
 from ziggurat.runtime import Directory
 from ziggurat.testing import HandClock
 
@@ -70,9 +67,3 @@ async def test_who_is_not_seen_for_some_time_is_found_until_it_is_evicted() -> N
     assert directory.evict() == ()
     await clock.advance(6)
     assert directory.evict() == ("b",)
-
-
-@pytest.mark.parametrize("call", [lambda each: each.heartbeat("a", "ill"), lambda each: each.query(max_cost=-1)])
-def test_what_does_not_fit_is_refused(call: object) -> None:
-    with pytest.raises(ConfigurationError):
-        wrong(call)(Directory())

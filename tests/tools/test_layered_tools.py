@@ -105,13 +105,6 @@ AROUND: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("around", [each for each in AROUND if each != "nothing"])
-def test_layers_around_a_function_that_is_not_async_say_how_to_make_it_a_tool(around: str) -> None:
-    wrap, _ = AROUND[around]
-    with pytest.raises(ConfigurationError, match="async"):
-        wrap(look)
-
-
 @pytest.mark.parametrize(
     ("thing", "around", "place"),
     [("function", "nothing", list), *pairs([each for each in THINGS if each != "function"], AROUND, [list, Toolbox])],

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.errors import RunNotFound
-from ziggurat.core.settings import NonNegativeInt, checked
+from ziggurat.core.settings import NonNegativeInt
 from ziggurat.messages.agent import AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_items
@@ -110,12 +110,10 @@ class AttachedRun(Generic[Out]):
             len(entries),
         )
 
-    @checked
     def events(self, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow the run; the same as ``agent.subscribe(run_id, after=after)``."""
         return self._starter.opener.subscribe(self.id, after)
 
-    @checked
     async def continued(self, *, after: NonNegativeInt) -> bool:
         """Wait until a run that waits, or was interrupted, goes on after an entry, whoever continues it.
 
@@ -127,7 +125,6 @@ class AttachedRun(Generic[Out]):
         """
         return await self._starter.opener.runs.continued(self.id, after)
 
-    @checked
     async def cancel(self, *, after_step: bool = False) -> bool:
         """Stop the run, as `RunHandle.cancel` does; one that waits is due at once, and ends when it is continued.
 
@@ -147,7 +144,6 @@ class AttachedRun(Generic[Out]):
         self._check("cancel", loop=after_step)
         return await post_cancel(self._starter.opener.runs, self.id, after_step)
 
-    @checked
     async def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, as `RunHandle.inject` does.
 
@@ -165,7 +161,6 @@ class AttachedRun(Generic[Out]):
         self._check("inject", loop=True)
         return await self._starter.opener.post_messages(self.id, "inject", prompt)
 
-    @checked
     async def redirect(self, prompt: Prompt) -> bool:
         """Make the model abandon its current plan, and give it a new message, as `RunHandle.redirect` does.
 
@@ -182,7 +177,6 @@ class AttachedRun(Generic[Out]):
         self._check("redirect", loop=True)
         return await self._starter.opener.post_messages(self.id, "redirect", prompt)
 
-    @checked
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
         """Decide on what waits in the run; the same as ``agent.decide(run_id, decisions)``."""
         await self._starter.opener.decide(self.id, decisions, (environment or Environment()).clock)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.settings import checked
 from ziggurat.core.stream import EventStream
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.steer import Verb
@@ -124,7 +123,6 @@ class RunHandle(Generic[Out]):
             self._events.follow(self._task)
         return self._events
 
-    @checked
     def cancel(self, *, after_step: bool = False) -> None:
         """Stop the run; its result says `Cancelled`, and it can be resumed. Does nothing if it has ended.
 
@@ -154,7 +152,6 @@ class RunHandle(Generic[Out]):
         if self._begun:
             self._task.cancel()
 
-    @checked
     def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, never between a tool call and its result.
 
@@ -169,7 +166,6 @@ class RunHandle(Generic[Out]):
         """
         return self._tell("inject", prompt)
 
-    @checked
     def redirect(self, prompt: Prompt) -> bool:
         """Make the model abandon its current plan, and give it a new message.
 

@@ -17,7 +17,7 @@ from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.tools.guarded_call import settle
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     def gather(*parts: Part[T], limit: int | None = None) -> Part[tuple[T, ...]]: ...
 
 
-@checked
 async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
     """Run parts at the same time, and return their results in the order given; the first failure ends all.
 
@@ -65,7 +64,6 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
     return tuple(await _Group("gather", parts, len(parts), limit).run())
 
 
-@checked
 async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
     """Run parts at the same time, and return the result of the first that succeeds; the others are cancelled.
 
@@ -81,7 +79,6 @@ async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
     return cast("T", winner)
 
 
-@checked
 async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | None, ...]:
     """Run parts at the same time until `count` of them have succeeded; the others are cancelled, and give None.
 
@@ -98,7 +95,6 @@ async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None 
     return tuple(None if each is _NOTHING else cast("T", each) for each in outcomes)
 
 
-@checked
 async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | Exception, ...]:
     """Run parts at the same time until all have ended, and return the result or the error of each."""
     return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit).run()))

@@ -15,7 +15,6 @@ from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.settings import checked
 from ziggurat.core.stopwatch import Alarm, Stopwatch
 
 Q = TypeVar("Q")
@@ -326,7 +325,6 @@ AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""
 
 
-@checked
 def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:
     """Return the first context of a run, mostly for tests and for services called directly.
 

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
-from ziggurat.core.protocols import closed, is_synchronous, make_async
+from ziggurat.core.protocols import closed
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import Settings, checked
 
@@ -95,9 +95,9 @@ class _Configured:
         self._title = f"{getattr(body, '__name__', 'layer')}({arguments})"
 
     def __call__(self, inner: Service[Any, Any], /) -> Layered[Any, Any]:
-        if not callable(inner) or isinstance(inner, (_Configured, type)) or is_synchronous(inner):
+        if not callable(inner) or isinstance(inner, (_Configured, type)):
             raise ConfigurationError(
-                f"{self._title} wraps a service, an async callable (request, ctx); got {_described(inner)}"
+                f"{self._title} wraps a service, an async callable (request, ctx); got {_describe(inner)}"
             )
         return Layered(self._body, self._title, as_service(inner))
 
@@ -113,10 +113,6 @@ def _with_defaults(
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, closure=function.__closure__)
     copy.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **settings}
     return copy
-
-
-def _described(value: object) -> str:
-    return f"{_describe(value)}{make_async(value)}"
 
 
 def _describe(value: object) -> str:
@@ -185,14 +181,16 @@ def _layer(
 
     def configure(*args: object, **settings: object) -> _Configured:
         title = name_of(body)
+        if args:
+            raise ConfigurationError(
+                f"{title} is a layer that is not called yet: pass {title}(...) with its settings, as in "
+                f"stack(service, {title}(...)); it takes the keywords {', '.join(names) or 'none'}"
+            )
         unknown = [name for name in settings if name not in names]
         missing = [name for name in needed if name not in settings]
-        if args or unknown or missing:
+        if unknown or missing:
             problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
-            raise ConfigurationError(
-                f"{title}() takes the keywords {', '.join(names) or 'none'}; "
-                + ("it takes no positional arguments" if args else problem)
-            )
+            raise ConfigurationError(f"{title}() takes the keywords {', '.join(names) or 'none'}; {problem}")
         declared.check(title, settings.items())
         if check is not None:
             check(**{**defaults, **settings})
@@ -252,7 +250,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
     Raises:
         ConfigurationError: the first argument is not a service, or another one is not a layer.
     """
-    if not callable(service) or isinstance(service, (_Configured, type)) or is_synchronous(service):
+    if not callable(service) or isinstance(service, (_Configured, type)):
         raise ConfigurationError(f"stack() needs a service first{_describe_first(service)}")
     service = as_service(service)
     for each in reversed(layers):
@@ -271,8 +269,8 @@ def _around(each: Callable[[Service[Q, R]], Service[Q, R]], service: Service[Q, 
             f"stack() needs layers after the service, such as retry(attempts=3); {_describe(each)} is called with the "
             f"service alone, and failed: {error}"
         ) from error
-    if not callable(outcome) or isinstance(outcome, type) or is_synchronous(outcome):
-        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_described(closed(outcome))}")
+    if not callable(outcome) or isinstance(outcome, type):
+        raise ConfigurationError(f"a layer returns a service; {_describe(each)} returned {_describe(closed(outcome))}")
     if outcome is service or hasattr(outcome, "inner") or hasattr(outcome, "facts"):
         return outcome
     return Enclosed(each, as_service(outcome), service)
@@ -283,4 +281,4 @@ def _describe_first(value: object) -> str:
         return f", got the string {value!r}; ziggurat.models.resolve({value!r}) returns the model of that name"
     if isinstance(value, type):
         return f", got the class {value.__name__}; make an object of it"
-    return f", got {_described(value)}"
+    return f", got {_describe(value)}"

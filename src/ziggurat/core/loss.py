@@ -5,12 +5,11 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.entries import LossAccepted
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.json_lines import write_entry
-from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.store import Row, Store, memory_of, run_log
 from ziggurat.core.stored_rows import read_rows
 
 
-@checked
 async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_CLOCK) -> range:
     """Accept that the last entries of a run are lost, so that it can be continued from those that are left.
 

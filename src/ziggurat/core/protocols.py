@@ -5,7 +5,7 @@ A class need not inherit from these protocols, only have their methods. Those of
 """
 
 from functools import cache, partial
-from inspect import CO_VARARGS, iscoroutine, iscoroutinefunction, signature, unwrap
+from inspect import iscoroutine, iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -100,26 +100,8 @@ def _methods(protocol: type) -> tuple[str, ...]:
     )
 
 
-def wrongly_async(value: object, protocol: type) -> str:
-    """Return which method of an object is async, unlike in a protocol, to be added to a sentence; empty if none is."""
-    for name in _synchronous_methods(protocol):
-        if is_async(getattr(value, name)):
-            return f", whose {name}() is async: write it as def"
-    return ""
-
-
-@cache
-def _synchronous_methods(protocol: type) -> tuple[str, ...]:
-    return tuple(name for name in _methods(protocol) if is_synchronous(getattr(protocol, name)))
-
-
 def takes(value: Any, count: int) -> bool:
     """Return whether something can be called with so many arguments, as far as its signature is known."""
-    if isinstance(value, FunctionType):
-        code, defaults = value.__code__, value.__defaults__ or ()
-        many = bool(code.co_flags & CO_VARARGS)
-        optional = len(value.__kwdefaults__ or ()) == code.co_kwonlyargcount
-        return code.co_argcount - len(defaults) <= count and (many or count <= code.co_argcount) and optional
     try:
         signature(value).bind(*range(count))
     except TypeError:
@@ -129,11 +111,6 @@ def takes(value: Any, count: int) -> bool:
     return True
 
 
-def is_async(value: Any) -> bool:
-    """Return whether calling a value gives a coroutine, also if it is an object whose class has an async `__call__`."""
-    return iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__)
-
-
 def closed(value: T) -> T:
     """Return a value that is not awaited; a coroutine is closed, or Python would warn that it never was."""
     if iscoroutine(value):
@@ -141,42 +118,12 @@ def closed(value: T) -> T:
     return value
 
 
-_AWAITED = ("Awaitable", "Coroutine", "Future", "Task", "Any", "object", "~")
-
-
-def is_synchronous(value: Any) -> bool:
-    """Return whether a function, or an object with ``__call__``, surely returns nothing that can be awaited."""
-    written = _written(value)
-    if not isinstance(written, FunctionType) or written.__name__ == "<lambda>" or iscoroutinefunction(written):
-        return False
-    return not any(word in _returned(written) for word in _AWAITED)
-
-
 def is_awaited(value: Any) -> bool:
     """Return whether what a function returns can surely be awaited: it is async, or annotated to return that."""
-    written = _written(value)
-    return iscoroutinefunction(written) or any(word in _returned(written) for word in _AWAITED[:4])
-
-
-def _written(value: Any) -> Any:
-    """Return the function, as it was written, that is called in the end."""
     while isinstance(value, partial):
         value = value.func
     function = value if isinstance(value, (FunctionType, MethodType)) else type(value).__call__
-    return unwrap(getattr(function, "__func__", function))
-
-
-def _returned(written: Any) -> str:
+    written = unwrap(getattr(function, "__func__", function))
     returns = getattr(written, "__annotations__", {}).get("return", "")
-    return returns.__name__ if isinstance(returns, type) and returns is not object else str(returns)
-
-
-def make_async(value: object) -> str:
-    """Return how to correct a value that is no async function, to be added to a sentence; empty for other things."""
-    if not callable(value) or isinstance(value, type) or not is_synchronous(value):
-        return ""
-    name = getattr(value, "__name__", "function")
-    return (
-        f", which is not async: write it as async def, make it a tool with tool({name}), or annotate it as returning "
-        "an Awaitable"
-    )
+    words = returns.__name__ if isinstance(returns, type) else str(returns)
+    return iscoroutinefunction(written) or any(each in words for each in ("Awaitable", "Coroutine", "Future", "Task"))

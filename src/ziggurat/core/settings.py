@@ -1,4 +1,4 @@
-"""Settings: their types and bounds are declared in annotations, and checked where they are passed.
+"""Settings: their types and bounds are declared in annotations, and checked when an object is made.
 
 ::
 
@@ -7,23 +7,21 @@
         def __init__(self, limit: PositiveInt, *, queue: NonNegativeInt = 1_000) -> None: ...
 
 A value that does not fit raises `ConfigurationError`: "Bulkhead(limit=...) is a whole number of at least 1; got 0". The
-bounds are those of `msgspec.Meta`. A boolean is no number here, and a number is finite. What an annotation cannot say,
-such as how settings relate to each other, is checked by code. Annotations with type variables, `Any`, or protocols
-and names that only the type checker knows are not checked.
+bounds are those of `msgspec.Meta`. A boolean is no number here, and a number is finite. Of functions it is not checked
+what they take and return.
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import wraps
-from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
-from itertools import chain
-from types import CodeType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar, Unpack, cast, get_args, get_origin
+from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutine, iscoroutinefunction, signature
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, Unpack, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct, StructMeta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import ANYTHING, SettingRule, rule_of
+from ziggurat.core.rules import ANYTHING, Rule, rule_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +71,7 @@ class Settings:
     def __init__(self, names: Iterable[str], *owners: Any) -> None:
         self._names = tuple(names)
         self._owners = owners
-        self._rules: dict[str, SettingRule] | None = None
+        self._rules: dict[str, Rule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
         """Check pairs of a name and a value; those of other names are ignored."""
@@ -84,32 +82,25 @@ class Settings:
             rule = rules.get(name)
             if rule is not None and not rule.allows(value):
                 parameter = name if name.startswith("*") else f"{name}=..."
-                raise ConfigurationError(
-                    f"{where}({parameter}) is {rule.words}; got {_wrong_in(value, rule)}{rule.advice(value)}"
-                )
+                raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {_wrong_in(value, rule)}")
 
-    def _read(self) -> dict[str, SettingRule]:
-        rules: dict[str, SettingRule] = {}
-        for each in chain.from_iterable(
-            reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,) for owner in self._owners
-        ):
-            space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
-            annotations: dict[str, object] = getattr(each, "__annotations__", {})
-            declared = {name: annotations[name.lstrip("*")] for name in self._names if name.lstrip("*") in annotations}
-            rules |= {name: rule_of(annotation, space) for name, annotation in declared.items()}
+    def _read(self) -> dict[str, Rule]:
+        rules: dict[str, Rule] = {}
+        for owner in self._owners:
+            for each in reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,):
+                space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__
+                annotations: dict[str, object] = getattr(each, "__annotations__", {})
+                declared = [name for name in self._names if name.lstrip("*") in annotations]
+                rules |= {name: rule_of(annotations[name.lstrip("*")], space) for name in declared}
         return {name: rule for name, rule in rules.items() if rule is not ANYTHING}
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a function, or of a constructor, by their annotations; defaults are not checked.
+    """Check the arguments of a constructor, or of a function such as `run`, by their annotations; defaults are not.
 
     Those of ``**arguments: Unpack[...]`` are checked by the TypedDict that declares them.
-    An async function stays one: its arguments are checked when it is awaited, before anything is done.
-
-    Raises:
-        ConfigurationError: it is no function that is written in Python.
     """
-    code = _code_of(function)
+    code: CodeType = function.__code__
     names = code.co_varnames
     count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     positional = names[:count]
@@ -118,25 +109,22 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     unpacked = function.__annotations__.get(others[2:])
     declared = get_args(unpacked) if get_origin(unpacked) is Unpack else ()
     known = frozenset(names[:listed]).union(*(each.__annotations__ for each in declared))
-    if declared:
-        others = ""
-    settings = Settings([*known, *filter(None, (rest, others))], *declared, function)
+    settings = Settings([*known, rest, others], *declared, function)
     constructs = function.__name__ == "__init__"
-    title = ".".join(function.__qualname__.split(".")[-2:]) if names[:1] == ("cls",) else function.__name__
 
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        where = type(args[0]).__name__ if constructs else title
+        where = type(args[0]).__name__ if constructs else function.__name__
         if len(args) > count and not rest and listed > count:
-            _refuse_positional(where, positional, names[count:listed])
+            leading = " and ".join(name for name in positional if name not in ("self", "cls")) or "nothing"
+            by_name = ", ".join(names[count:listed])
+            raise TypeError(f"{where}() takes {leading} by position; pass the others by name: {by_name}")
         settings.check(where, zip(positional, args, strict=False))
         if kwargs:
-            if not (others or known.issuperset(kwargs)):
-                refuse_unknown(where, kwargs, known)
+            if declared or not others:
+                _refuse_unknown(where, kwargs, known)
             settings.check(where, kwargs.items())
-        if rest:
-            settings.check(where, ((rest, value) for value in args[count:]))
-        if others:
             settings.check(where, ((others, kwargs[name]) for name in kwargs.keys() - known))
+        settings.check(where, ((rest, value) for value in args[count:]))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -151,14 +139,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
-def _code_of(function: Callable[..., object]) -> CodeType:
-    code = getattr(function, "__code__", None)
-    if not isinstance(code, CodeType):
-        raise ConfigurationError(f"checked(function) decorates a function or a constructor; got {_describe(function)}")
-    return code
-
-
-def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) -> None:
+def _refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) -> None:
     """Raise TypeError for the first keyword that is not known; the message names the one that was probably meant."""
     for name in keywords:
         if name not in known:
@@ -166,12 +147,6 @@ def refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) 
 
             meant = "".join(f"; did you mean {each!r}?" for each in similar(name, {*known} - {"self", "cls"}))
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
-
-
-def _refuse_positional(where: str, positional: Sequence[str], keywords: Sequence[str]) -> NoReturn:
-    """Raise TypeError for arguments that must be passed by name; the message lists their names."""
-    leading = " and ".join(name for name in positional if name not in ("self", "cls")) or "nothing"
-    raise TypeError(f"{where}() takes {leading} by position; pass the others by name: {', '.join(keywords)}")
 
 
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
@@ -186,7 +161,7 @@ class _CheckedMeta(StructMeta):
             try:
                 return super().__call__(*values, **fields)
             except TypeError:
-                refuse_unknown(self.__name__, fields, self.__struct_fields__)
+                _refuse_unknown(self.__name__, fields, self.__struct_fields__)
                 raise
 
 
@@ -209,20 +184,22 @@ class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
         settings.check(kind.__name__, values)
 
 
-def _wrong_in(value: object, rule: SettingRule) -> str:
+def _wrong_in(value: object, rule: Rule) -> str:
     """Describe what does not fit: one of several values, or the value itself."""
     if rule.secret:
         return f"a value of the type {type(value).__name__}"
-    if rule.item is None or not isinstance(value, Iterable) or isinstance(value, bytes):
-        return _describe(value)
-    if isinstance(value, str):
-        return f"{_describe(value)}, write [{value!r}]" if rule.item.allows(value) else _describe(value)
-    wrong = [each for each in value if not rule.item.allows(each)] if isinstance(value, Collection) else []
-    return _describe(wrong[0], " among them") if wrong else _describe(value)
+    if rule.item is not None and isinstance(value, str) and rule.item.allows(value):
+        return f"{_describe(value)}, write [{value!r}]"
+    if rule.item is not None and isinstance(value, Collection) and not isinstance(value, (str, bytes)):
+        wrong = [each for each in value if not rule.item.allows(each)]
+        return _describe(wrong[0], " among them") if wrong else _describe(value)
+    return _describe(value)
 
 
 def _describe(value: object, where: str = "") -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}{where}; make an object of it"
-    text = repr(value)
+    if iscoroutine(value):
+        return f"the result of {value.__name__}(){where}; pass {value.__name__} itself, do not call it"
+    text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
     return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"

@@ -127,7 +127,6 @@ def _zone(name: str) -> tzinfo:
         ) from error
 
 
-@checked
 def due_ticks(
     recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
 ) -> list[datetime]:

@@ -14,7 +14,6 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
 from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
-from ziggurat.core.rules import is_finite
 from ziggurat.core.service import Service
 from ziggurat.core.settings import (
     SHARED,
@@ -348,7 +347,7 @@ def _settle(
 
 
 def _weight(setting: str, value: float) -> float:
-    if not is_finite(value) or value < 0:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < inf:
         raise ConfigurationError(
             f"the function of rate_limit({setting}=...) returns a number of at least 0, got {value!r:.200}"
         )

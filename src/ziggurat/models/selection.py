@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import checked
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.providers import base_of, key_of
 
@@ -71,7 +70,6 @@ def _wait_shortly(answers: Sequence["Future[str]"]) -> None:
     wait(answers, timeout=PROBE_SECONDS)
 
 
-@checked
 def select_model(*, waiting: Wait = _wait_shortly) -> SelectedModel:
     """Return the first that there is: the configured model, a key, a local server, an installed file, the demo model.
 

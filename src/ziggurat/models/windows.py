@@ -2,8 +2,6 @@
 
 import re
 
-from ziggurat.core.settings import checked
-
 _WINDOWS = (
     (r"gpt-5(\.\d)?-chat", 128_000),
     (r"gpt-5", 400_000),
@@ -21,7 +19,6 @@ _WINDOWS = (
 """Windows by the beginning of the name, the first match counts; too low is safe, too high causes errors."""
 
 
-@checked
 def window_of(model: str) -> int | None:
     """Return how many tokens a model can read and write in one call, by its name; None if unknown.
 

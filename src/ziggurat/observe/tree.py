@@ -14,7 +14,6 @@ from ziggurat.core.entries import Decided, Ended, Entered, Failure, Intent, Jour
 from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
-from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRun, stage_of
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem
@@ -82,7 +81,6 @@ def _kind_of(path: str) -> NodeKind:
     return "step" if name.partition("-")[0] in ("step", "round", "turn") and "-" in name else "call"
 
 
-@checked
 def run_tree(entries: Iterable[JournalEntry]) -> RunTree:
     """Return the tree of a run from its record, in time that grows with the length of the record.
 

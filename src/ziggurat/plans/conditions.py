@@ -35,7 +35,6 @@ Condition = str | Asked | Annotated[Predicate, Meta(title="function of the varia
 """``"variable:substring"``, a function of the variables (see `when`), or what `asked` has made."""
 
 
-@checked
 def contains(condition: str, variables: Variables) -> bool:
     """Return whether a variable contains a text, for a condition such as ``"status:ok"``.
 

@@ -10,7 +10,6 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, Mark
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.settings import checked
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import condition_text
 from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Task
@@ -47,7 +46,6 @@ def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
     return nodes
 
 
-@checked
 def draw_plan(plan: Runnable[Any], nodes: Iterable[NodeResult | NodeChanged] = ()) -> Diagram:
     """Return a plan as a diagram, which has its Mermaid text: ``draw_plan(plan, run.output.nodes).mermaid()``.
 

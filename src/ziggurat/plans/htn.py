@@ -71,7 +71,6 @@ class Planner:
         for each in sorted(self.methods, key=lambda method: -len(method.preconditions)):
             self._by_task.setdefault(each.task, []).append(each)
 
-    @checked
     def plan(self, goal: HtnTask, world: World | None = None) -> HtnPlan:
         """Return a plan that does a task.
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.core.protocols import is_async
+from ziggurat.core.protocols import is_awaited
 from ziggurat.core.similar import similar
 from ziggurat.plans.reducers import Appended, Reducer, append, fitting, merge, reducer_of
 from ziggurat.tools.parameter import Parameter
@@ -32,7 +32,7 @@ class Field(Struct, frozen=True, eq=False):
     def of(cls, name: str, annotation: object) -> "Field":
         """Return the field of an annotation."""
         kind, reducer = reducer_of(annotation)
-        if is_async(reducer):
+        if is_awaited(reducer):
             raise ConfigurationError(f"the reducer of the field {name!r} is not awaited: make it a function, not async")
         if reducer in (append, merge) and fitting(kind) is not reducer:
             raise ConfigurationError(

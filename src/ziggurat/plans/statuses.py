@@ -11,12 +11,10 @@ from ziggurat.core.event import Event
 from ziggurat.core.facts import Fact
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
-from ziggurat.core.settings import checked
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.drawing import MARKS, NODES, NodeNames, nodes_of
 
 
-@checked
 async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatus]:
     """Return the status of each node of a plan or a graph in a run, by its position or name; nothing is called.
 

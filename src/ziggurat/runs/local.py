@@ -11,7 +11,6 @@ from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.settings import checked
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.conditions import labels_of
@@ -157,7 +156,6 @@ class LocalRuns(Runs):
         )
 
 
-@checked
 def runs_of(store: str | Store | None) -> Runs:
     """Return the runs of a store; without one, runs of this process that are kept while they can be continued.
 

@@ -9,7 +9,7 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
-from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
@@ -20,7 +20,6 @@ from ziggurat.runs.prompt import Prompt, user_messages
 from ziggurat.runs.runs import Runs, is_resumable
 
 
-@checked
 async def send(
     run_id: RunId, name: NonEmptyText, value: Any = None, *, store: str | Store, key: NonEmptyText | None = None
 ) -> bool:

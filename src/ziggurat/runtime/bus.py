@@ -107,7 +107,6 @@ class Bus:
         self._sent = self._dead = 0
         self._closed = False
 
-    @checked
     def subscribe(self, name: NonEmptyText, *, role: NonEmptyText | None = None) -> "Subscription":
         """Add a subscriber.
 
@@ -211,7 +210,6 @@ class Subscription:
         """Answer a message, to its sender alone."""
         return self._bus.pass_on(self.name, content, Specific(message.sender), message.id)
 
-    @checked
     async def request(
         self, content: object, to: Specific | Role, *, timeout: Seconds, ctx: Context | None = None
     ) -> BusMessage:

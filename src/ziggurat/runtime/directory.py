@@ -68,7 +68,6 @@ class Directory:
         self._clock = clock
         self._entries: dict[str, Registration] = {}
 
-    @checked
     def register(
         self,
         name: NonEmptyText,
@@ -89,7 +88,6 @@ class Directory:
         """Remove somebody, if it is there."""
         self._entries.pop(name, None)
 
-    @checked
     def heartbeat(self, name: NonEmptyText, health: Health = "healthy") -> None:
         """Note how well somebody is, and that it is there; no effect for an unknown name."""
         entry = self._entries.get(name)
@@ -106,7 +104,6 @@ class Directory:
             del self._entries[name]
         return stale
 
-    @checked
     def query(
         self,
         required: Tags = (),

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.journal import LocalJournal
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import PositiveInt
 from ziggurat.core.store import LogInfo, Store
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.pending import recorded_items
@@ -37,7 +37,6 @@ async def pending_items(
 class ListsPending:
     """The part of a store that lists what waits in its runs."""
 
-    @checked
     async def pending(
         self,
         *,

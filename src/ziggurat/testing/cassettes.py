@@ -32,7 +32,6 @@ Recording = Literal["missing", "always", "never"]
 _BROKEN = (stops.Failed, stops.Cancelled, stops.TimedOut)
 
 
-@checked
 async def replay_record(
     agent: Runnable,
     record: bytes | str,

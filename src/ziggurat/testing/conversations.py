@@ -8,7 +8,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import PositiveInt
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.violations import ViolationCode
@@ -43,7 +43,6 @@ _OTHER_NAMES: dict[Damage, ViolationCode] = {
 }
 
 
-@checked
 def valid_conversation(
     seed: int | Random = 0,
     *,
@@ -96,7 +95,6 @@ def _batch(random: Random, index: int, size: int, thinking: bool) -> list[Messag
     return [assistant(*_thought(index, thinking), *parts, *calls), *results]
 
 
-@checked
 def apply_violation(messages: list[Message], damage: Damage, seed: int | Random = 0) -> list[Message] | None:
     """Break a valid conversation in one way; return None if it has nothing that can be broken this way.
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ziggurat.core.clock import Clock
-from ziggurat.core.settings import checked
 from ziggurat.core.store import Row, Store, chained
 from ziggurat.testing.clock import HandClock
 
@@ -34,7 +33,6 @@ class StoreUnderTest:
             await store.close()
 
 
-@checked
 def run_check(check: Check, factory: Factory) -> None:
     """Run one check on a store.
 

@@ -156,7 +156,6 @@ class Toolbox:
         note_unknown(name, ctx)
         return ToolError(self.unknown(name), kind="not_found")
 
-    @checked
     def only(self, *names: str) -> "Toolbox":
         """Return a toolbox with only these tools.
 
@@ -165,7 +164,6 @@ class Toolbox:
         """
         return self._scoped(names, lambda name: name in names)
 
-    @checked
     def without(self, *names: str) -> "Toolbox":
         """Return a toolbox with all but these tools.
 

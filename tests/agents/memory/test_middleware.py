@@ -463,7 +463,7 @@ MISTAKES: dict[str, list[object]] = {
     "min_score": ["0.2", float("nan")],
     "score": [3],
     "embedder": [3, "local"],
-    "remember": ["all", FactsBy],
+    "remember": ["all"],
     "share": [3, [3], "helper"],
     "store": [None, "redis://x"],
 }

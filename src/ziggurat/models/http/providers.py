@@ -141,7 +141,6 @@ def key_of(dialect: Dialect, *, needed: bool) -> str:
     return key
 
 
-@checked
 def provider(name: str) -> Provider:
     """Return a provider by name, ``"openai"`` or ``"openai@https://host/v1"``.
 

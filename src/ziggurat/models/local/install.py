@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.settings import NonEmptyText
 from ziggurat.databases.lock_file import SUPPORTED, LockFile
 from ziggurat.databases.owner import new_owner
 from ziggurat.models.local.catalogue import PinnedModel, pinned
@@ -24,7 +24,6 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""
 
 
-@checked
 def installed(name: NonEmptyText) -> bool:
     """Return whether a model of the catalogue is completely installed; its digest was verified then.
 
@@ -41,7 +40,6 @@ def check_installed(name: str) -> None:
         raise ConfigurationError(f"the model {name!r} {damage}; run: ziggurat models install {name}")
 
 
-@checked
 def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """Download a model of the catalogue, verify it and put it into the cache; does nothing if it is there.
 
@@ -82,7 +80,6 @@ def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetc
     return model.path
 
 
-@checked
 def remove(name: NonEmptyText) -> bool:
     """Delete a model of the catalogue from the cache, with what an interrupted installation left."""
     model = pinned(name)

@@ -137,7 +137,6 @@ class Session:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    @checked
     async def get_items(self, limit: NonNegativeInt | None = None) -> list[RunItem]:
         """Return the newest items, at most `limit`, in their order; all without a limit.
 
@@ -148,7 +147,6 @@ class Session:
         """
         return (await self._state()).items(limit)
 
-    @checked
     async def get_messages(self, limit: NonNegativeInt | None = None) -> list[Message]:
         """Return the conversation with which the next run begins: the newest messages, at most `limit`, in whole turns.
 

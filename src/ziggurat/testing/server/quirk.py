@@ -139,7 +139,6 @@ def entries() -> tuple[QuirkInfo, ...]:
 _LIMITS = ("first", "after", "on", "when")
 
 
-@checked
 def parsed(text: str) -> Quirk:
     """Return a quirk from its command-line form: ``cut=120``, ``status=429,retry_after=2,first=3``.
 
