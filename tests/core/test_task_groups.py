@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable
 from itertools import product
 from typing import Any
@@ -162,7 +163,8 @@ async def test_a_task_group_whose_task_fails_cancels_no_run(
     cancelling = task.cancelling()
     assert isinstance(run.stop, stops.Completed), run.error
     assert run.text == "done"
-    if place is not _in_a_flow:  # whose own code is awaited as that of the caller
+    # the code of a flow is awaited as that of the caller; before 3.13, a group may leave a cancellation behind
+    if place is not _in_a_flow and sys.version_info >= (3, 13):
         assert cancelling == 0
 
 

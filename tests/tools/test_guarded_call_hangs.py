@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import threading
 from typing import Any
 
@@ -300,6 +301,7 @@ async def test_settling_nothing_is_quick() -> None:
     await settle([done], _ctx(HandClock()), name="nothing")
 
 
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="see limits: a failed task group looks the same before")
 async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> None:
     begun: list[int] = []
 

@@ -1,7 +1,6 @@
 """AgentLoop: ask the model, run the tools it calls, and repeat until a stop condition holds."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from ziggurat.agents.steering import Steering, StoppedAfterStep
 from ziggurat.agents.stop import Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.batch import REDIRECTED, call_tool, call_tools, not_executed
-from ziggurat.core.containment import Watched, contained
+from ziggurat.core.containment import contained, swallowed_cancellation
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.event import SILENCE
@@ -58,8 +57,7 @@ class AgentLoop:
         """Run until a stop; the run so far, also after an error, is in `AgentCall.run`."""
         run = LoopRun(self.settings, request, ctx)
         steps = self._steps(run, ctx) if self.settings.timeout is None else self._steps_within(run, ctx)
-        steps = steps if run.steering is None else _await_steered(steps, ctx)
-        return steps if sys.version_info >= (3, 13) else Watched(steps)
+        return steps if run.steering is None else _await_steered(steps, ctx)
 
     async def _steps_within(self, run: LoopRun, ctx: Context) -> AgentRun:
         allowed = self.settings.timeout or 0.0
@@ -104,7 +102,7 @@ class AgentLoop:
                     await self._end_step(run, ctx, stop)
                 if stop is not None:
                     return run.end(stop, run.output_of(response) if answer is None else answer.value)
-                if task is not None and task.cancelling() > cancels:  # a tool swallowed our cancellation
+                if swallowed_cancellation(task, cancels):
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again
             raise run.break_off(contained(raised, task))  # noqa: B904 - it has its cause already

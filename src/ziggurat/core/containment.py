@@ -2,10 +2,10 @@
 
 import asyncio
 import signal
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from types import CoroutineType, GeneratorType
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, described
 
@@ -56,50 +56,15 @@ async def in_task(begin: Callable[[], Awaitable[T]]) -> T:
         raise contained(error)  # noqa: B904 - it has its cause already
 
 
-class Watched(Coroutine[Any, Any, T]):
-    """Work in which task groups of users cancel no more than what they wait for, before Python 3.13."""
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-
-    def __await__(self) -> "Watched[T]":
-        return self
-
-    def __iter__(self) -> "Watched[T]":
-        return self
-
-    def __next__(self) -> Any:
-        return self._work.send(None)
-
-    def send(self, value: Any, /) -> Any:
-        """Resume the work with a value."""
-        return self._work.send(value)
-
-    def throw(self, error: Any, *rest: Any) -> Any:
-        """Resume the work with an error."""
-        if isinstance(error, asyncio.CancelledError) and _is_of_a_group(self._work):
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()  # as the task group does itself from Python 3.13 on
-        return self._work.throw(error, *rest)
-
-    def close(self) -> None:
-        """End the work."""
-        self._work.close()
-
-
-def _is_of_a_group(work: object) -> bool:
-    """Return whether the innermost part of some work is a task group that waits, and has cancelled the task itself."""
-    inner = None
-    while isinstance(work, (CoroutineType, GeneratorType)):
-        inner, work = work, work.cr_await if isinstance(work, CoroutineType) else work.gi_yieldfrom
-    if not isinstance(inner, CoroutineType) or inner.cr_code is not asyncio.TaskGroup.__aexit__.__code__:
+def swallowed_cancellation(task: "asyncio.Task[object] | None", before: int) -> bool:
+    """Return whether the code of a call swallowed a cancellation of its task, which had `before` of them earlier."""
+    if task is None or task.cancelling() <= before:
         return False
-    frame: Any = inner.cr_frame
-    group = frame.f_locals["self"]
-    return bool(group._parent_cancel_requested)  # which no public name says; these versions of Python do not change
+    if sys.version_info >= (3, 13):
+        return True
+    while task.uncancel() > before:  # a task group whose task has failed may have left its own one behind
+        pass
+    return False
 
 
 def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bool:
