@@ -148,7 +148,7 @@ class RunRecords(Generic[Out]):
         ::
 
             print((await team.standing("r-17")).mermaid())
-            Path("team.svg").write_text((await team.standing("r-17")).svg())
+            Path("team.svg").write_text(diagram_svg(await team.standing("r-17")))
 
         Raises:
             RunNotFound: the store has no such run.

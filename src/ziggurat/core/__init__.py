@@ -6,8 +6,7 @@
 - The record of a run: `entries`, `journal`, `recorder`, `composites`, `acts`, `durations`, `codec`, `json_lines`,
   `reuse`. In a store: `store`, `queue`, `stored_journal`, `stored_rows`, `chain`, `loss`, `live`.
 - Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
-  characters: `visible`; pictures of how something is made of parts: `diagram`,
-  `diagram_layout`, `diagram_svg`; what objects can do: `protocols`;
+  characters: `visible`; how something is made of parts: `diagram`; what objects can do: `protocols`;
   modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
 
 Nothing here knows about models, tools or agents.

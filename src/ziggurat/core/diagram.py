@@ -1,12 +1,10 @@
 """Diagram: boxes and arrows that show how something is made of parts, written as a Mermaid flowchart."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Literal
 
-from ziggurat.core.diagram_layout import Size, laid_out
-from ziggurat.core.diagram_svg import LINE, PADDING, svg_arrow, svg_box, svg_frame, svg_loop, svg_picture, text_size
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact
 from ziggurat.core.settings import CheckedStruct
@@ -35,13 +33,14 @@ _ARROWS = {("solid", False): "-->", ("dotted", False): "-.->", ("thick", False):
     ("dotted", True): "<-.->",
     ("thick", True): "<==>",
 }
-_COLOURS: dict[str, str] = {
+COLOURS: dict[str, str] = {
     "waiting": "fill:#fff3cd,stroke:#b58900",
     "running": "fill:#d6e9ff,stroke:#2a6fbb",
     "done": "fill:#dff0d8,stroke:#3c763d",
     "failed": "fill:#f8d7da,stroke:#a94442",
     "skipped": "fill:#eeeeee,stroke:#999999,stroke-dasharray:3",
 }
+"""The colours of nodes with a mark, as Mermaid has them."""
 
 
 class DiagramNode(CheckedStruct, frozen=True):
@@ -128,16 +127,11 @@ class Diagram(CheckedStruct, frozen=True):
         marked: dict[str, list[str]] = {}
         lines = [f"flowchart {self.direction}", *_lines(self, "  ", map("n{}".format, count()), marked)]
         for mark, numbers in marked.items():
-            lines += [f"  classDef {mark} {_COLOURS[mark]}", f"  class {','.join(numbers)} {mark}"]
+            lines += [f"  classDef {mark} {COLOURS[mark]}", f"  class {','.join(numbers)} {mark}"]
         return "\n".join(lines) + "\n"
 
-    def svg(self) -> str:
-        """Return it as an SVG picture, without scripts, styles and references to other files."""
-        size, parts = _svg_parts(self)
-        return svg_picture(parts, size)
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    def _repr_markdown_(self) -> str:
+        return f"```mermaid\n{self.mermaid()}```"
 
 
 DIAGRAM: Fact[Callable[[], Diagram] | None] = Fact("diagram", None)
@@ -165,61 +159,8 @@ def _lines(diagram: Diagram, indent: str, numbers: Iterator[str], marked: dict[s
         yield f"{indent}{ids[edge.source]} {_ARROWS[edge.arrow, edge.both]}{text} {ids[edge.target]}"
 
 
-def _svg_parts(diagram: Diagram) -> tuple[Size, list[str]]:
-    """Return the size of a diagram, and its parts as SVG with the left upper corner at 0, 0."""
-    inner = [None if each.parts is None or not each.parts.nodes else _svg_parts(each.parts) for each in diagram.nodes]
-    labels = [_svg_lines(each.label or each.name) for each in diagram.nodes]
-    sizes = [
-        _svg_size(lines, node.shape, parts and parts[0])
-        for lines, node, parts in zip(labels, diagram.nodes, inner, strict=True)
-    ]
-    numbers = {node.name: number for number, node in enumerate(diagram.nodes)}
-    arrows = [(numbers[edge.source], numbers[edge.target]) for edge in diagram.edges]
-    to_right = diagram.direction == "LR"
-    layout = laid_out([size[::-1] for size in sizes] if to_right else sizes, arrows)
-    if to_right:
-        layout = layout.turned()
-    drawn: list[str] = []
-    for edge, (source, target), way in zip(diagram.edges, arrows, layout.ways, strict=True):
-        label = " ".join(_svg_lines(edge.label))
-        (x, y), (width, _) = layout.centres[source], sizes[source]
-        if source == target:
-            drawn.append(svg_loop(x + width / 2, y, label, edge.arrow))
-        else:
-            ends = layout.ends(source, target, sizes, to_right)
-            drawn.append(svg_arrow([ends[0], *way, ends[1]], label, edge.arrow, edge.both, to_right))
-    for node, lines, parts, size, (x, y) in zip(diagram.nodes, labels, inner, sizes, layout.centres, strict=True):
-        colours = _svg_colours(node)
-        if parts is None:
-            drawn.append(svg_box(node.shape, lines, (x, y), size, colours))
-            continue
-        left, top = x - size[0] / 2, y - size[1] / 2
-        shift = f"{x - parts[0][0] / 2:.1f} {top + len(lines) * LINE + PADDING:.1f}"
-        drawn += [svg_frame(lines, left, top, size, colours), f'<g transform="translate({shift})">', *parts[1], "</g>"]
-    return layout.size, drawn
-
-
-def _svg_lines(text: str) -> list[str]:
-    return [visible(line).replace("\t", " ") for line in text.strip().splitlines()]
-
-
-def _svg_size(lines: Sequence[str], shape: Shape, inner: Size | None) -> Size:
-    width, height = text_size(lines, shape)
-    if inner is None:
-        return width, height
-    return max(width, inner[0] + 2 * PADDING), len(lines) * LINE + inner[1] + 2 * PADDING
-
-
-def _svg_colours(node: DiagramNode) -> str:
-    plain = "fill:#f6f8fa,stroke:#8a8f98" if node.parts is None else "fill:#ffffff,stroke:#8a8f98"
-    colours = _COLOURS[node.mark] if node.mark else plain
-    return " ".join('{}="{}"'.format(*each.split(":")) for each in colours.split(","))
-
-
 def diagram_label(text: str) -> str:
     """Return a text as Mermaid takes it between quotes: special characters as codes, line breaks as ``<br/>``.
-
-    Spaces around it are left out.
 
     >>> diagram_label('say "hi";\\n<b>')
     'say #34;hi#34;#59;<br/>#60;b#62;'

@@ -9,6 +9,7 @@ from ziggurat.observe.metrics import Metrics as Metrics
 from ziggurat.observe.otel import MeterProvider as MeterProvider
 from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
 from ziggurat.observe.otel import TracerProvider as TracerProvider
+from ziggurat.observe.picture import diagram_svg as diagram_svg
 from ziggurat.observe.price import Costs as Costs
 from ziggurat.observe.run_node import NodeKind as NodeKind
 from ziggurat.observe.run_node import RunNode as RunNode

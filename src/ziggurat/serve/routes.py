@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from ziggurat.core.errors import (
     ZigguratError,
 )
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
+from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.assets import asset
 from ziggurat.serve.feed import EventStream, Feeds, Position
 from ziggurat.serve.guard import stream_later
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Any]]
 
 
-class _NewRun(Struct, forbid_unknown_fields=True):
+class _NewRun(msgspec.Struct, forbid_unknown_fields=True):
     agent: str
     prompt: str
     session: str | None = None
@@ -38,7 +38,7 @@ class _NewRun(Struct, forbid_unknown_fields=True):
     labels: dict[str, str | int | float | bool | None] = {}
 
 
-class _Decision(Struct, forbid_unknown_fields=True):
+class _Decision(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     action: Literal["approve", "deny", "modify", "answer", "happened", "did_not_happen"]
     reason: str = "denied"
@@ -63,15 +63,15 @@ class _Decision(Struct, forbid_unknown_fields=True):
         return Approve()
 
 
-class _Decisions(Struct, forbid_unknown_fields=True):
+class _Decisions(msgspec.Struct, forbid_unknown_fields=True):
     decisions: list[_Decision]
 
 
-class _Text(Struct, forbid_unknown_fields=True):
+class _Text(msgspec.Struct, forbid_unknown_fields=True):
     text: str
 
 
-class _Fork(Struct, forbid_unknown_fields=True):
+class _Fork(msgspec.Struct, forbid_unknown_fields=True):
     at: int = 1
     prompt: str | None = None
     run_id: str | None = None
@@ -114,7 +114,7 @@ class _Routes:
 
     async def read_standing(self, request: Request) -> Response:
         agent, _ = await self.agents.agent_of(_id(request))
-        return Response((await agent.standing(_id(request))).svg(), media_type="image/svg+xml")
+        return Response(diagram_svg(await agent.standing(_id(request))), media_type="image/svg+xml")
 
     async def read_call(self, request: Request) -> Any:
         return call_view(await self.agents.entries(_id(request)), request.path_params["number"])
