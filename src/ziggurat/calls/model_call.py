@@ -60,21 +60,19 @@ async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | Non
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             sent = True
             response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
-            if type(response) is not ModelResponse:  # to call it anyway takes 0.1 us a step
-                must_be(response, ModelResponse, name, ctx)
+            must_be(response, ModelResponse, name, ctx)
             response = response if len(response.message.parts) < 2 else _unrepeated(response, original.messages)
             lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         else:
             sent = _tries(model, ctx, journal)
             response, lost = sent.answered(await _call(sent, name, request, original.messages, ctx, chain))
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
-        stored = journal.append(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
+        stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
         count(ctx, name, spent)
         for each in reserved:
             each.settle(spent)
-        if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
-            await stored
+        await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, sent, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
     if ctx.emit is not SILENCE:

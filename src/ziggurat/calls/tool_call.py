@@ -80,10 +80,9 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
-    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
+    stored = journal.write(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
-    if stored is not None:  # `await journal.write(...)` takes 0.2 us longer
-        await stored
+    await stored
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)

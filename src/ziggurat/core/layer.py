@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Coroutine
 from copy import copy
+from functools import partial
 from inspect import Parameter, Signature
-from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ziggurat.core.context import Context
@@ -90,7 +90,7 @@ class _Configured:
     __slots__ = ("_body", "_title")
 
     def __init__(self, body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]) -> None:
-        self._body = _with_defaults(body, settings)
+        self._body = partial(body, **settings)
         arguments = ", ".join(f"{name}={_describe(value)}" for name, value in settings.items())
         self._title = f"{getattr(body, '__name__', 'layer')}({arguments})"
 
@@ -103,16 +103,6 @@ class _Configured:
 
     def __repr__(self) -> str:
         return self._title
-
-
-def _with_defaults(
-    body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]
-) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return a copy of a function whose defaults are the settings: to pass them takes 0.1 us more in every call."""
-    function: Any = body
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, closure=function.__closure__)
-    copy.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **settings}
-    return copy
 
 
 def _describe(value: object) -> str:

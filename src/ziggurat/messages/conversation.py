@@ -125,10 +125,7 @@ class Conversation(Struct, eq=False, gc=False):
 
     def view(self) -> "Transcript":
         """Return a view of the current messages; messages added later are not in it."""
-        view = _NEW(Transcript)  # one per model call, and `Transcript(...)` takes twice as long
-        view._conversation = self
-        view._length = len(self.log)
-        return view
+        return Transcript(self, len(self.log))
 
     def __len__(self) -> int:
         return len(self.log)
@@ -175,9 +172,6 @@ class Conversation(Struct, eq=False, gc=False):
                     self._thoughts.setdefault(part, index)
         self._searched = max(self._searched, length)
         return self._thoughts.get(thought, length) < length
-
-
-_NEW = object.__new__
 
 
 class Transcript(Sequence[Message]):

@@ -82,13 +82,13 @@ def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
             walk.append((first, iter(outgoing[first])))
         while walk:
             box, rest = walk[-1]
-            target = next((each for each in rest if each not in seen), None)
-            if target is None:
+            unseen = next((each for each in rest if each not in seen), None)
+            if unseen is None:
                 order.append(box)
                 walk.pop()
             else:
-                seen.add(target)
-                walk.append((target, iter(outgoing[target])))
+                seen.add(unseen)
+                walk.append((unseen, iter(outgoing[unseen])))
     place = {box: number for number, box in enumerate(reversed(order))}
     layer_of = [0] * count
     for box in reversed(order):
