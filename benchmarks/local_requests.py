@@ -27,7 +27,7 @@ from ziggurat.messages.message import tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local import EmbeddedModel, local
-from ziggurat.tools.arithmetic import evaluate
+from ziggurat.tools.builtin import evaluate
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 FILES = ("local_requests.jsonl", "local_domains.jsonl", "local_development.jsonl")

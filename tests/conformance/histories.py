@@ -17,8 +17,8 @@ from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.requests import meaning, read, write
 from ziggurat import Message, ToolCall
 from ziggurat.messages import Part, Thinking, ValidationPolicy, Violation, validate
-from ziggurat.messages.reasoning import is_proven
 from ziggurat.messages.validation import validate_rewrite
+from ziggurat.messages.violations import is_proven
 
 SENDABLE = ValidationPolicy.sendable()
 NO_CALL = ("ToolBeforeAssistant", "UnknownToolResponse")

@@ -1,7 +1,7 @@
 """The time that each composite of a record has worked."""
 
-from ziggurat.core.durations import Durations
 from ziggurat.core.entries import Ended, Entered, JournalEntry, Opened, Pending, Result
+from ziggurat.core.journal import Durations
 
 
 def _opened() -> Opened:

@@ -228,9 +228,9 @@ CASES = [
     *given("messages.conversation.Transcript", steps, CONVERSATIONS),
     *given("messages.conversation.Transcript", lambda message: Transcript.of(message).digest(), MESSAGES),
     *given("messages.recorded.shown", shown, MESSAGES),
-    *given("messages.item_codec.messages_to_items", messages_to_items, CONVERSATIONS),
+    *given("messages.items.messages_to_items", messages_to_items, CONVERSATIONS),
     *given(
-        "messages.item_codec.items_to_messages",
+        "messages.items.items_to_messages",
         lambda messages: items_to_messages(messages_to_items(messages)),
         CONVERSATIONS,
     ),

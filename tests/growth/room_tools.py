@@ -22,10 +22,10 @@ from ziggurat.observe import ConsoleView
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
-from ziggurat.tools.arithmetic import evaluate
-from ziggurat.tools.normal_form import plain_form
+from ziggurat.tools.builtin import evaluate
 from ziggurat.tools.results import error_result, result_of, text_of_error
 from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
+from ziggurat.tools.signature import plain_form
 
 
 class Trip(Struct):
@@ -102,11 +102,11 @@ CASES = [
     *over("tools.signature.Signature.decode", lambda text: told(PLAN, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(CHOOSE, text), JSON),
     *over("tools.signature.Signature.decode", lambda text: told(TRAVEL, text), JSON),
-    *over("tools.raw_schema.RawSchema.decode", RAW.decode, JSON),
+    *over("tools.signature.RawSchema.decode", RAW.decode, JSON),
     *over("tools.normal_form.plain_form", lambda text: plain_form(call_of(text)), JSON, **LARGE),
     *over("tools.signature.Signature.normalize", PLAN.normalize, JSON),
     *over("tools.signature.Signature.normalize", CHOOSE.normalize, JSON),
-    *over("tools.raw_schema.RawSchema.normalize", RAW.normalize, JSON),
+    *over("tools.signature.RawSchema.normalize", RAW.normalize, JSON),
     *over("tools.function.FunctionTool.normalize", lambda text: plan.normalize(call_of(text)), JSON),
     *values("tools.validator.SchemaValidator.problems", VALIDATOR.problems),
     *values("tools.schema_cost.Unfolding.work", Unfolding.of(SCHEMA, "it").work),
@@ -133,7 +133,7 @@ CASES = [
     }),
     *over("tools.arguments.explain", lambda text: explained(text), JSON),
     *over("tools.toolbox.Toolbox.unknown", BOX.unknown, TEXT),
-    *over("tools.arithmetic.evaluate", evaluate, TEXT),
+    *over("tools.builtin.evaluate", evaluate, TEXT),
     *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
     *given("messages.caller.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),

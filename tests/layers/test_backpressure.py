@@ -9,7 +9,7 @@ from ziggurat.core import JOURNAL, LocalJournal, root
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import UnderPressure
 from ziggurat.layers import Gate
-from ziggurat.layers.backpressure import backpressure
+from ziggurat.layers.load_shed import backpressure
 from ziggurat.testing import settle
 from ziggurat.testing.expect import expect
 

@@ -15,8 +15,7 @@ from tests.samples import sample
 from ziggurat import Context, stack
 from ziggurat.core import CLOCK, Clock, root
 from ziggurat.layers import CircuitBreaker, LocalBackend
-from ziggurat.layers.circuit import FAILED, Circuit
-from ziggurat.layers.circuit_breaker import circuit_breaker
+from ziggurat.layers.circuit_breaker import FAILED, Circuit, circuit_breaker
 from ziggurat.testing import HandClock, assert_no_leaks
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
 from ziggurat.core.entries import Failure
 from ziggurat.errors import CircuitOpen, LimitExceeded
 from ziggurat.layers import Bulkhead, CircuitBreaker, Gate, RateLimiter, RetryBudget
-from ziggurat.layers.backpressure import backpressure
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.fallback import fallback
+from ziggurat.layers.load_shed import backpressure
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout

@@ -6,7 +6,7 @@ import pytest
 
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.messages import Audio, File, Thinking, assistant, tool_message
-from ziggurat.messages.checks import problem_in
+from ziggurat.messages.validation import problem_in
 from ziggurat.runs.prompt import request_of
 
 WRONG: list[tuple[Any, str]] = [

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.middleware.bounded import WINDOW, bounded
-from ziggurat.middleware.secrets import Secrets, StreamMask
+from ziggurat.middleware.secrets import WINDOW, Secrets, StreamMask, bounded
 
 PATTERNS: list[str | re.Pattern[str]] = [r"\bACC-[0-9]{4,8}\b", re.compile("code [a-z]{2,9}", re.IGNORECASE)]
 ALL = Secrets(["open sesame", 'a"b/c\\d'], PATTERNS, True, True, "#")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ziggurat.core import CLOCK, SystemClock, root
 from ziggurat.errors import InvalidArguments
 from ziggurat.tools import calculator, echo, timestamp
-from ziggurat.tools.arithmetic import MAX_LENGTH
+from ziggurat.tools.builtin import MAX_LENGTH
 
 
 def test_echo() -> None:

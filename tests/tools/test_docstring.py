@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ziggurat.tools.docstring import Docstring, describe, parse
+from ziggurat.tools.inspection import Docstring, describe, parse
 
 GOOGLE = """Forecast for a city.
 
@@ -199,7 +199,7 @@ def in_fresh_python(code: str) -> str:
 def test_google_style_imports_no_library() -> None:
     code = f"""
         import sys
-        from ziggurat.tools.docstring import parse
+        from ziggurat.tools.inspection import parse
         parse({GOOGLE!r}); parse("One line.")
         print("docstring_parser" in sys.modules)
         """
@@ -210,7 +210,7 @@ def test_without_the_library_the_text_stays_whole() -> None:
     code = f"""
         import sys
         sys.modules["docstring_parser"] = None
-        from ziggurat.tools.docstring import parse
+        from ziggurat.tools.inspection import parse
         found = parse({SPHINX!r})
         print(":param str city:" in found.summary, found.parameters)
         """

@@ -15,7 +15,7 @@ import pydantic
 import pytest
 
 from tests.tools.signatures import taking
-from ziggurat.tools.plain import needs_plain
+from ziggurat.tools.type_parts import needs_plain
 
 
 class Level(enum.Enum):

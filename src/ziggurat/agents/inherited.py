@@ -17,7 +17,7 @@ from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.usage import Usage
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.thread_guard import rules_hold
+from ziggurat.tools.threads import rules_hold
 
 if TYPE_CHECKING:
     from decimal import Decimal

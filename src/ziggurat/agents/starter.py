@@ -28,8 +28,7 @@ from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
 from ziggurat.runs.prompt import Prompt, request_of
 from ziggurat.runs.session_writer import session_for
-from ziggurat.tools.thread_guard import check_thread, trust_thread
-from ziggurat.tools.threads import POOL
+from ziggurat.tools.threads import POOL, check_thread, trust_thread
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle

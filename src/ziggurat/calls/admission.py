@@ -198,7 +198,7 @@ class Reservation:
     def lose(self, before: object) -> None:
         """Hold what a try has used whose usage or error is given."""
         if isinstance(before, BaseException):
-            if is_refusal(before):
+            if _is_refusal(before):
                 return
             before = usage_of(before)
         usage = _of_a_call(before if isinstance(before, Usage) else Usage(requests=1))
@@ -250,7 +250,7 @@ def _of_a_call(usage: Usage) -> Usage:
     return usage if usage.requests or usage == Usage() else replace(usage, requests=1)
 
 
-def is_refusal(error: BaseException) -> bool:
+def _is_refusal(error: BaseException) -> bool:
     """Return whether an error says that nothing was sent to the model."""
     return isinstance(error, (LimitExceeded, Denied, InvalidArguments, ConfigurationError, JournalError, Suspend))
 
@@ -262,7 +262,7 @@ def metered(spent: Sequence[object]) -> tuple[object, ...]:
     return tuple(
         Usage(requests=1, model=fact_of(cost, "asked", str) or "") if isinstance(cost, BaseException) else cost
         for cost in spent
-        if not (isinstance(cost, BaseException) and is_refusal(cost))
+        if not (isinstance(cost, BaseException) and _is_refusal(cost))
     )
 
 

@@ -1,13 +1,4 @@
-"""The base package: services, layers, the context of a call, and the journal of a run.
-
-- The core idea: `service`, `layer`, `combinator`, `facts`.
-- A call: `context`, `scope`, `path`, `clock`, `ticks`, `stopwatch`, `event`, `stream`, `broadcast`, `shield`,
-  `containment`; what the calls around it hold: `held`, `slots`; several calls at the same time: `fan_out`.
-- The record of a run: `entries`, `journal`, `recorder`, `composites`, `acts`, `durations`, `codec`, `json_lines`,
-  `reuse`. In a store: `store`, `queue`, `stored_journal`, `stored_rows`, `chain`, `loss`, `live`.
-- Errors: `errors`, `failures`; settings and what they may be: `settings`, `rules`; ids: `ids`; texts without hidden
-  characters: `visible`; how something is made of parts: `diagram`; what objects can do: `protocols`;
-  modules that hand on names: `lazy`; names that somebody may have meant: `similar`.
+"""The base package: services, layers, the context of a call, and the record of a run.
 
 Nothing here knows about models, tools or agents.
 """

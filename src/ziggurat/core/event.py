@@ -144,7 +144,7 @@ class Emit(Protocol):
         ...
 
 
-class NoListeners:
+class _NoListeners:
     """An `Emit` without listeners."""
 
     blocked: float = 0.0
@@ -157,7 +157,7 @@ class NoListeners:
         return False
 
 
-SILENCE = NoListeners()
+SILENCE = _NoListeners()
 
 Listener = Callable[[Event], object]
 """A function called with each event: a plain one, whose return value is ignored, or a coroutine function."""

@@ -43,7 +43,7 @@ _MOST_CAUSES = 10
 _OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
 
 
-def is_mistake(error: BaseException) -> bool:
+def _is_mistake(error: BaseException) -> bool:
     """Return whether an error is a mistake of the programmer, which no model can correct: it ends the outermost
     run."""
     return isinstance(error, ConfigurationError) and not isinstance(error, _OF_THE_RUN)
@@ -92,7 +92,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
 
 def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException] | None) -> Exception | None:
     """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none."""
-    if isinstance(error, Exception) and (is_mistake(error) or id(error) in (mistakes or ())):
+    if isinstance(error, Exception) and (_is_mistake(error) or id(error) in (mistakes or ())):
         return error
     if isinstance(error, BaseExceptionGroup):
         each_in = (mistake_in(each, mistakes) for each in error.exceptions)

@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 from ziggurat.core.containment import in_task
 from ziggurat.core.context import Context
 from ziggurat.core.errors import RecordEnds, Suspend
-from ziggurat.core.held import HELD, held
+from ziggurat.core.held import HELD, Slot, Slots, held
 from ziggurat.core.shield import ring
-from ziggurat.core.slots import Slot, Slots
 from ziggurat.core.stopwatch import Stopwatch
 
 T = TypeVar("T")

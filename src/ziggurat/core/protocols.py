@@ -45,36 +45,11 @@ class Compared(Protocol):
         ...
 
 
-class Identified(Protocol):
-    """A request whose answer depends on more than its fingerprint covers, for layers that reuse answers."""
-
-    def identity(self) -> bytes:
-        """Return bytes that cover everything that can affect the answer."""
-        ...
-
-
 class Spent(Protocol):
     """Usage, or an answer with usage, that says which of several services it is of."""
 
     def spent_by(self, name: str) -> "Spent":
         """Return it as that of the service of this name, unless it is known whose it is, or nothing was used."""
-        ...
-
-
-class Reusable(Protocol):
-    """An answer that may be unfit for others who ask the same."""
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether it may answer an equal request."""
-        ...
-
-
-class Recalled(Protocol):
-    """An answer that differs when it is given a second time: it has cost nothing then."""
-
-    def recalled(self) -> Any:
-        """Return the answer for another request."""
         ...
 
 

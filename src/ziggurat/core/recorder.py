@@ -8,6 +8,7 @@ the record has no answer.
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
@@ -26,8 +27,50 @@ from ziggurat.core.shield import DONE
 from ziggurat.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from ziggurat.core.acts import Acts
     from ziggurat.core.protocols import Compared
+
+
+class _Acts:
+    """The acts in the entries of a run; entries added later are looked at when it is asked."""
+
+    __slots__ = ("_begun", "_ended", "_entries", "_equal", "_failed", "_looked_at", "running")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+        self._looked_at = 0  # the number of entries seen
+        self._begun: dict[str, tuple[int, Intent]] = {}  # by path, the index of the first intent, and the last one
+        self._failed: dict[int, int] = {}  # the index of each failure, by its id
+        self._ended: set[str] = set()  # the paths of those with a result
+        self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
+        self.running: set[str] = set()  # the paths of those that run in this process
+
+    def before(self, failure: Failure | None) -> list[Intent]:
+        """Return the last intent of each act that had begun before a failure was recorded, all without one."""
+        self._look()
+        end = self._looked_at if failure is None else self._failed[id(failure)]
+        return [intent for first, intent in self._begun.values() if first < end]
+
+    def equal(self, digest: str) -> list[Intent]:
+        """Return the last intent of each act with this digest, without those that had ended before another began."""
+        # The other has begun because the outcome of these was known, or has taken their place.
+        self._look()
+        return [*self._equal.get(digest, {}).values()]
+
+    def _look(self) -> None:
+        for index, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at):
+            if isinstance(entry, Intent) and entry.once:
+                first, _ = self._begun.get(entry.path, (index, entry))
+                self._begun[entry.path] = (first, entry)
+                equal = self._equal.setdefault(entry.digest, {})
+                for path in self._ended.intersection(equal):
+                    del equal[path]
+                equal[entry.path] = entry
+            elif isinstance(entry, Result) and entry.path in self._begun:
+                self._ended.add(entry.path)
+            elif isinstance(entry, Failure):
+                self._failed[id(entry)] = index
+        self._looked_at = len(self._entries)
+
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -61,7 +104,7 @@ class Recorder:
         self.durable: bool = False
         self.entries: list[JournalEntry] = []
         self.watch: Stopwatch = Stopwatch(clock)  # measures the run, in this process and all before
-        self._acts: Acts | None = None
+        self._acts: _Acts | None = None
         self._known_composites: Composites | None = None
         self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
@@ -326,12 +369,10 @@ class Recorder:
         return self._known_composites
 
     @property
-    def acts(self) -> "Acts":
+    def acts(self) -> _Acts:
         """The calls in the record that act once only."""
         if self._acts is None:
-            from ziggurat.core import acts  # most runs never ask
-
-            self._acts = acts.Acts(self.entries)
+            self._acts = _Acts(self.entries)
         return self._acts
 
     def acts_before(self, error: BaseException, /) -> list[Intent]:

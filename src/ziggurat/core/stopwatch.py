@@ -8,7 +8,7 @@ from ziggurat.core.clock import Clock, Timer
 from ziggurat.core.event import SILENCE, Emit
 
 if TYPE_CHECKING:
-    from ziggurat.core.slots import Slot
+    from ziggurat.core.held import Slot
 
 _WHILE = 0.01
 

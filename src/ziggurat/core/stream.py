@@ -166,7 +166,7 @@ class EventStream(Generic[R]):
             raise cancelled
 
 
-class StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
+class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     """The context manager of a stream, ``async with ... as events``; any other use raises ConfigurationError."""
 
     __slots__ = ("_block",)
@@ -217,7 +217,7 @@ def open_stream(
     Raises:
         ConfigurationError: `service` or `buffer` is not valid, or the stream is read outside of its block.
     """
-    return StreamBlock(_open(as_service(service), request, ctx or root(), buffer))
+    return _StreamBlock(_open(as_service(service), request, ctx or root(), buffer))
 
 
 @asynccontextmanager

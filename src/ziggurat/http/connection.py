@@ -10,7 +10,7 @@ from ziggurat.http.incoming import Incoming
 _LONGEST_HEAD = 1 << 16
 
 
-class ConnectionOwner(Protocol):
+class _ConnectionOwner(Protocol):
     """The owner of connections, such as a pool."""
 
     def release(self, connection: "Connection") -> None:
@@ -55,7 +55,7 @@ def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
 class Connection(asyncio.Protocol):
     """One HTTP/1.1 connection."""
 
-    def __init__(self, home: ConnectionOwner, name: str) -> None:
+    def __init__(self, home: _ConnectionOwner, name: str) -> None:
         self.home = home
         self.name = name
         self.idle_since: float = 0.0

@@ -5,20 +5,70 @@ import socket
 import ssl
 from collections.abc import Collection, Sequence
 from email.message import Message
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib import parse
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Denied, ModelError, ServiceError, Timeout
+from ziggurat.core.errors import ConfigurationError, Denied, ModelError, ServiceError, Timeout
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
-from ziggurat.http.addresses import AnyAddress, is_public, network_of
 from ziggurat.http.connection import Connection, require_parser
 from ziggurat.http.incoming import Incoming
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import tls_context
+
+_AnyAddress = IPv4Address | IPv6Address
+_AnyNetwork = IPv4Network | IPv6Network
+
+_SPECIAL = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",  # this host, which many systems take for loopback
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # shared between a provider and its customers; metadata of some clouds
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # metadata of Azure, at an address that looks public
+        "169.254.0.0/16",  # link-local, metadata of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+_GLOBAL_6 = IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
+    (IPv6Network("::ffff:0:0/96"), 0),
+    (IPv6Network("64:ff9b::/96"), 0),
+    (IPv6Network("2002::/16"), 80),
+)
+
+
+def is_public(address: _AnyAddress) -> bool:
+    """Return whether an address is that of a public server."""
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _SPECIAL)
+    for network, behind in _EMBEDDING:
+        if address in network:
+            return is_public(IPv4Address(int(address) >> behind & 0xFFFFFFFF))
+    return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
+
+
+def network_of(text: str) -> _AnyNetwork:
+    """Return a network, such as ``10.1.0.0/16``; an address alone is a network of one."""
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise ConfigurationError(f"allow lists networks such as '10.1.0.0/16', got {text!r:.100}: {error}") from None
+
 
 _LIMITS = Limits(connect=10.0, idle=10.0, total=30.0, reply=8 << 20)
 _LONGEST = 8192
@@ -128,7 +178,7 @@ class Fetcher:
             followed += 1
             if followed > self._redirects:
                 raise ServiceError(f"{target.host} redirects more often than {self._redirects} times", transient=False)
-            url = urljoin(target.url, location)
+            url = parse.urljoin(target.url, location)
             if target.tls and not url.startswith("https:"):
                 raise Denied(f"{target.host} redirects from https to {url!r:.100}")
 
@@ -180,7 +230,7 @@ class Fetcher:
         await asyncio.get_running_loop().create_connection(lambda: connection, address, target.port, **tls)
         return connection
 
-    def _allows(self, address: AnyAddress) -> bool:
+    def _allows(self, address: _AnyAddress) -> bool:
         return is_public(address) or any(
             address in network for network in self._allow if network.version == address.version
         )
@@ -210,7 +260,7 @@ class _Target(Struct, frozen=True):
         if len(url) > _LONGEST or "\\" in url or any(char <= " " or char == "\x7f" for char in url):
             raise Denied(f"no address of a page: {url!r:.100}")
         try:
-            parts = urlsplit(url)
+            parts = parse.urlsplit(url)
             port = _PORTS[parts.scheme] if parts.port is None else parts.port
             host = _ascii_host(parts.hostname or "")
         except (KeyError, ValueError):
@@ -219,8 +269,8 @@ class _Target(Struct, frozen=True):
             raise Denied(f"an address with a user is not fetched: {parts.hostname!r:.100}")
         if ports is not None and port not in ports:
             raise Denied(f"port {port} is not fetched, only {', '.join(map(str, sorted(ports)))}; Fetcher(ports=...)")
-        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-        query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
+        path = parse.quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        query = "?" + parse.quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
         return cls(parts.scheme == "https", host, port, path + query)
 
     @property

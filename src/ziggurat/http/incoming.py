@@ -33,7 +33,7 @@ class FlowControl(Protocol):
         ...
 
 
-class Inflater:
+class _Inflater:
     """Decompresses a body in pieces of limited size."""
 
     def __init__(self, encoding: str) -> None:
@@ -78,7 +78,7 @@ class Incoming:
         self._pieces: list[bytes] = []
         self._held = self._given = 0
         self._paused = self._left = False
-        self._inflater: Inflater | None = None
+        self._inflater: _Inflater | None = None
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._emit = ctx.emit
@@ -130,7 +130,7 @@ class Incoming:
             await self._wait()
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
-            self._inflater = Inflater(encoding)
+            self._inflater = _Inflater(encoding)
 
     async def more(self) -> bytes:
         """Return the next bytes of the body, empty at its end."""

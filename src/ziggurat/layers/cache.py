@@ -1,22 +1,74 @@
 """Cache: stores answers and reuses them for equal requests."""
 
 from collections.abc import Callable, Iterator, MutableMapping
+from hashlib import sha256
 from threading import RLock
 from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
-from ziggurat.core.context import Context
+from ziggurat.core.codec import canonical
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
+from ziggurat.core.facts import COMPOSITE, fact, name_of
+from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
-from ziggurat.core.reuse import is_reusable, key_of, note_reuse, recalled
+from ziggurat.core.path import REUSED
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+
+
+def _identity(request: Any) -> str:
+    """Return a text that identifies a request, including everything that can affect its answer.
+
+    A request may define ``identity() -> bytes`` or, if all that matters is in it, ``fingerprint() -> str``.
+    """
+    if hasattr(type(request), "identity"):
+        return sha256(request.identity()).hexdigest()
+    if hasattr(type(request), "fingerprint"):
+        return str(request.fingerprint())
+    return sha256(canonical(request)).hexdigest()
+
+
+def is_reusable(answer: Any) -> bool:
+    """Return whether others may get an answer, too: its own `is_reusable`, if it has one, says whether it is whole."""
+    return bool(answer.is_reusable) if hasattr(type(answer), "is_reusable") else True
+
+
+def recalled(answer: Any) -> Any:
+    """Return an answer prepared for reuse: that of its own `recalled()`, which has cost nothing, if it has one."""
+    return answer.recalled() if hasattr(type(answer), "recalled") else answer
+
+
+def key_of(layer: str, service: object, request: object, key: Callable[[Any], str] | None, ctx: Context) -> str:
+    """Return the key under which a layer stores the answer to a request: by default service name and identity."""
+    if key is not None:
+        name: object = call_given(key, ctx, request)
+        if not isinstance(name, str):
+            raise ConfigurationError(f"the function of {layer}(key=...) returns text, got {name!r:.200}")
+        return name
+    try:
+        return f"{name_of(service)}:{_identity(request)}"
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{layer}() cannot tell requests apart: {error}; give {layer}(key=...), a function of the request"
+        ) from error
+
+
+async def note_reuse(ctx: Context, service: object) -> None:
+    """Record that an agent was answered with what another call was answered with, so that a replay looks for no
+    calls."""
+    if not ctx.leaf and ctx.scope.get(JOURNAL) is not None and fact(service, COMPOSITE):
+        await ctx.at(REUSED).once(REUSED, None, _noted, returns=bool)
+
+
+async def _noted(_: None, ctx: Context) -> bool:
+    return True
 
 
 CachePolicy = Literal["use", "refresh", "bypass"]

@@ -8,12 +8,11 @@ from typing import Annotated, TypeVar
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
 from ziggurat.core.event import Queued
-from ziggurat.core.held import HELD, held
+from ziggurat.core.held import HELD, Slot, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
 from ziggurat.core.shield import ring
-from ziggurat.core.slots import Slot
 from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")

@@ -9,10 +9,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
-from ziggurat.core.reuse import is_reusable, key_of, note_reuse, recalled
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.layers.cache import is_reusable, key_of, note_reuse, recalled
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -23,7 +23,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-def may_succeed_elsewhere(error: Exception) -> bool:
+def _may_succeed_elsewhere(error: Exception) -> bool:
     """Return whether another service might succeed: yes for transient errors and failed calls, except refusals."""
     return is_transient(error) or (
         isinstance(error, ServiceError) and not isinstance(error, (Denied, InvalidArguments))
@@ -62,7 +62,7 @@ class _Fallback(Combinator[Q, R]):
 
 @checked
 def fallback(
-    first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = may_succeed_elsewhere
+    first: Service[Q, R], *others: Service[Q, R], when: Callable[[Exception], bool] = _may_succeed_elsewhere
 ) -> Service[Q, R]:
     """Call `first`; if it fails, call the others in the order given until one answers.
 

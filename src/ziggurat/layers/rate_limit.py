@@ -32,7 +32,7 @@ R = TypeVar("R")
 _LEAST = 1e-9  # tolerance for the rounding error of a sum
 
 
-class Permit:
+class _Permit:
     """The share of a limiter that one call has taken: one request and its weight, at a time."""
 
     __slots__ = ("at", "counts", "requests", "weight")
@@ -53,7 +53,7 @@ class _Waiter:
         self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.weight = weight
         self.latest = latest
-        self.permit: Permit | None = None
+        self.permit: _Permit | None = None
         self.refusal: LimitExceeded | None = None
 
     def ring(self) -> None:
@@ -99,7 +99,7 @@ class RateLimiter:
         self.seconds = seconds
         self.max_wait = max_wait
         self.queue = queue
-        self._log: deque[Permit] = deque()  # what counts at present, in chronological order
+        self._log: deque[_Permit] = deque()  # what counts at present, in chronological order
         self._requests = 0
         self._weight = 0.0
         self._closed_until = -inf
@@ -121,7 +121,7 @@ class RateLimiter:
             *_, (_, due) = self._due_times(now, (*self._waiting, _Waiter(weight, inf)))
             return due
 
-    def take(self, weight: float, now: float) -> Permit | None:
+    def take(self, weight: float, now: float) -> _Permit | None:
         """Take one request and its weight if there is room and no call waits; else return None."""
         with self._lock:
             self._remove_expired(now)
@@ -129,7 +129,7 @@ class RateLimiter:
                 return None
             return self._add(now, 1, weight)
 
-    async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> Permit:
+    async def wait(self, weight: float, clock: Clock, deadline: float | None = None) -> _Permit:
         """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
 
         Raises:
@@ -169,7 +169,7 @@ class RateLimiter:
                     self._pump(clock)
             raise
 
-    def settle(self, permit: Permit, weight: float, clock: Clock) -> None:
+    def settle(self, permit: _Permit, weight: float, clock: Clock) -> None:
         """Replace the weight that was taken by the actual weight."""
         with self._lock:
             more = weight - permit.weight
@@ -181,7 +181,7 @@ class RateLimiter:
             if more and self._waiting:
                 self._pump(clock)
 
-    def give_back(self, permit: Permit, clock: Clock) -> None:
+    def give_back(self, permit: _Permit, clock: Clock) -> None:
         """Give everything back: the call was not made."""
         with self._lock:
             if permit.counts:
@@ -201,8 +201,8 @@ class RateLimiter:
             self.weight is None or total + weight <= self.weight + _LEAST
         )
 
-    def _add(self, now: float, requests: int, weight: float) -> Permit:
-        permit = Permit(now, requests, weight)
+    def _add(self, now: float, requests: int, weight: float) -> _Permit:
+        permit = _Permit(now, requests, weight)
         self._log.append(permit)
         self._requests += requests
         self._weight += weight
@@ -339,7 +339,7 @@ async def rate_limit(
 
 
 def _settle(
-    limiter: RateLimiter, permit: Permit, measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context
+    limiter: RateLimiter, permit: _Permit, measure: Callable[[Any], float | None] | None, outcome: object, ctx: Context
 ) -> None:
     weight = None if measure is None else call_given(measure, ctx, outcome)
     if weight is not None:

@@ -1,13 +1,4 @@
-"""The data that flows between services: messages, requests, responses, runs, events.
-
-- A conversation: `parts`, `message`, `conversation`, `items` with `item_codec`, `rewriting`, `recorded`. Whether it
-  can be sent to a model: `checks`, `validation`, `violations`, `reasoning`.
-- A model call: `model`, with `delta` and `partial_json`, `tool`, `canonical`, `limits`, `embedding`, `facts`.
-- A run: `agent`, `pending`, `step`, `stops`, `usage`, `price`, `token_estimates`, `budget`, `steer`, `posted`,
-  `events`.
-- Texts for people: `formatting`, `run_html`.
-- What nested calls inherit: `middleware`; the agent that makes a call, as middleware sees it: `caller`.
-"""
+"""The data that flows between services: messages, requests, responses, runs, events."""
 
 from ziggurat.core.lazy import lazy
 
@@ -16,7 +7,6 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "messages.conversation": ("Conversation", "Transcript"),
         "messages.embedding": ("EmbedRequest", "Embeddings"),
-        "messages.item_codec": ("items_to_messages", "messages_to_items"),
         "messages.items": (
             "HandoffItem",
             "MessageItem",
@@ -24,6 +14,8 @@ __getattr__, __dir__, __all__ = lazy(
             "ToolCallItem",
             "ToolOutputItem",
             "filter_by_type",
+            "items_to_messages",
+            "messages_to_items",
             "to_messages",
         ),
         "messages.message": ("Message", "Role", "assistant", "system", "tool_message", "user"),

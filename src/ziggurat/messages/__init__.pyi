@@ -3,14 +3,14 @@ from ziggurat.messages.conversation import Conversation as Conversation
 from ziggurat.messages.conversation import Transcript as Transcript
 from ziggurat.messages.embedding import Embeddings as Embeddings
 from ziggurat.messages.embedding import EmbedRequest as EmbedRequest
-from ziggurat.messages.item_codec import items_to_messages as items_to_messages
-from ziggurat.messages.item_codec import messages_to_items as messages_to_items
 from ziggurat.messages.items import HandoffItem as HandoffItem
 from ziggurat.messages.items import MessageItem as MessageItem
 from ziggurat.messages.items import RunItem as RunItem
 from ziggurat.messages.items import ToolCallItem as ToolCallItem
 from ziggurat.messages.items import ToolOutputItem as ToolOutputItem
 from ziggurat.messages.items import filter_by_type as filter_by_type
+from ziggurat.messages.items import items_to_messages as items_to_messages
+from ziggurat.messages.items import messages_to_items as messages_to_items
 from ziggurat.messages.items import to_messages as to_messages
 from ziggurat.messages.message import Message as Message
 from ziggurat.messages.message import Role as Role

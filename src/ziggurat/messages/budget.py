@@ -10,7 +10,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
 from ziggurat.messages.usage import Usage
 
-PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
+_PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
 
 ASSUMED_OUTPUT = 1024
 """Tokens reserved for a reply without `max_tokens`, until a longer reply has been seen."""
@@ -50,7 +50,7 @@ class Budget(CheckedStruct, frozen=True):
     requests: PositiveInt | None = None
     tool_calls: PositiveInt | None = None
     steps: PositiveInt | None = None
-    cost: PositiveFloat | PositiveDecimal | None = None
+    cost: PositiveFloat | _PositiveDecimal | None = None
     tools: Annotated[Mapping[str, PositiveInt], Meta(description="such as {'search': 3}")] = {}
     price: Annotated[Price, Meta(description="called with the name of a model and a Usage")] | None = None
 

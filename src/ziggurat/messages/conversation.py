@@ -219,9 +219,9 @@ class Transcript(Sequence[Message]):
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
 
-    def mark(self) -> "ConversationPosition":
+    def mark(self) -> "_ConversationPosition":
         """Return a light reference to this transcript, enough to compare it with another later."""
-        return ConversationPosition(self._conversation, self._length)
+        return _ConversationPosition(self._conversation, self._length)
 
     def digest(self) -> str:
         """Return a digest of all its messages."""
@@ -254,7 +254,7 @@ class Transcript(Sequence[Message]):
         return cls.of(*msgspec.convert(value, list[Message]))
 
 
-class ConversationPosition(Struct, frozen=True, gc=False):
+class _ConversationPosition(Struct, frozen=True, gc=False):
     """A position in a conversation, kept in a journal for each request to a model instead of the request."""
 
     conversation: Conversation

@@ -21,7 +21,7 @@ or the keys of a dictionary take the square of their number; those of smaller nu
 MAX_DEPTH = 200
 """How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
 
-MAX_KEY = 60
+_MAX_KEY = 60
 """Characters of a key or a name that are shown in an error."""
 
 
@@ -73,7 +73,7 @@ def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                quoted = key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}..."
+                quoted = key if len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}..."
                 raise InvalidArguments(f"{quoted}: given more than once; give it once")
             seen.add(key)
     return result

@@ -18,7 +18,7 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.recorded import first_difference, said_before
 from ziggurat.messages.usage import Usage
 
-Temperature = Annotated[float, Meta(ge=0, le=2)]
+_Temperature = Annotated[float, Meta(ge=0, le=2)]
 
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "refusal", "malformed", "paused", "error", "other"
@@ -90,7 +90,7 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
         ConfigurationError: a setting has a wrong type or is out of its range.
     """
 
-    temperature: Temperature | None = None
+    temperature: _Temperature | None = None
     max_tokens: PositiveInt | None = None
     top_p: Fraction | None = None
     stop: tuple[str, ...] = ()

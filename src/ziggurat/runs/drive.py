@@ -38,7 +38,7 @@ from ziggurat.runs.conditions import session_of
 from ziggurat.runs.opening import Opening
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
-from ziggurat.tools.thread_guard import rules_hold, run_ended
+from ziggurat.tools.threads import rules_hold, run_ended
 
 
 def partial_of(error: BaseException) -> AgentRun | None:

@@ -7,10 +7,9 @@ from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.checks import problem_in
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text, mended
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.messages.validation import ValidationPolicy, problem_in, validate
 
 Prompt = Annotated[
     str | Message | Part | Sequence[str | Part | Message],

@@ -9,7 +9,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
-from ziggurat.layers.backpressure import Gate
+from ziggurat.layers.load_shed import Gate
 from ziggurat.serve.guard import Guard, check_address
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing

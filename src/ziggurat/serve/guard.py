@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.layers.backpressure import Gate
+from ziggurat.layers.load_shed import Gate
 from ziggurat.wires.errors import error_body
 from ziggurat.wires.types import Json
 

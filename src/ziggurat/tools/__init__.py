@@ -1,13 +1,4 @@
-"""Tools: services from a `ToolCall` to a `ToolResult`.
-
-- From a function: `function`, with `signature`, `inspection`, `docstring`, `parameter` and `schema`;
-  `type_parts` and `pydantic_types` for the types of other libraries. From a JSON Schema written by hand: `raw_schema`.
-- Checking arguments: `arguments`, `normal_form` with `plain`, `validator`, `schema_cost`, `schema_errors`.
-- What a call needs: `permissions`, `approval` rules, `fork_effects`. The user's code runs in a `guarded_call`
-  (`threads`, `thread_guard`), and only as it was approved; `results` makes its value fit for a conversation,
-  `outcome` judges errors.
-- A set of tools: `toolbox`. Ready-made ones: `builtin`, with `arithmetic`.
-"""
+"""Tools: services from a `ToolCall` to a `ToolResult`."""
 
 from ziggurat.core.lazy import lazy
 
@@ -19,8 +10,7 @@ __getattr__, __dir__, __all__ = lazy(
         "tools.builtin": ("calculator", "echo", "timestamp"),
         "tools.function": ("FunctionTool", "raw_tool", "tool"),
         "tools.permissions": ("PERMISSIONS", "PermissionCheck", "PermissionLog", "Permissions"),
-        "tools.raw_schema": ("RawSchema",),
-        "tools.signature": ("Signature",),
+        "tools.signature": ("RawSchema", "Signature"),
         "tools.toolbox": ("Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"),
         "tools.validator": ("SchemaValidator",),
     },

@@ -15,7 +15,7 @@ from ziggurat.tools.permissions import PERMISSIONS as PERMISSIONS
 from ziggurat.tools.permissions import PermissionCheck as PermissionCheck
 from ziggurat.tools.permissions import PermissionLog as PermissionLog
 from ziggurat.tools.permissions import Permissions as Permissions
-from ziggurat.tools.raw_schema import RawSchema as RawSchema
+from ziggurat.tools.signature import RawSchema as RawSchema
 from ziggurat.tools.signature import Signature as Signature
 from ziggurat.tools.toolbox import Quorum as Quorum
 from ziggurat.tools.toolbox import Tool as Tool

@@ -23,10 +23,7 @@ from ziggurat.tools.guarded_call import Frozen, frozen_in, run_bounded, run_guar
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.results import MAX_RESULT, ended_by, result_of
-from ziggurat.tools.signature import Signature
-
-if TYPE_CHECKING:
-    from ziggurat.tools.raw_schema import RawSchema
+from ziggurat.tools.signature import RawSchema, Signature
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -346,8 +343,6 @@ def raw_tool(
     Raises:
         ConfigurationError: `parameters` is not the JSON Schema of an object, or another argument is invalid.
     """
-    from ziggurat.tools.raw_schema import RawSchema
-
     _refuse_tool(function)
     schema = RawSchema.of(function, name, parameters)
     declared = permissions is not None

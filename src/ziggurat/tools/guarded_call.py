@@ -83,7 +83,7 @@ def second_run_error(name: str, failure: BaseException | None) -> NotRepeatable:
     return NotRepeatable(text, kind="permanent")
 
 
-class AbandonedCalls:
+class _AbandonedCalls:
     """Counts the calls that were abandoned in this process because they did not stop."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class AbandonedCalls:
         return {each for each in self._running if isinstance(each, asyncio.Task) and each.get_loop() is loop}
 
 
-ABANDONED_CALLS = AbandonedCalls()
+ABANDONED_CALLS = _AbandonedCalls()
 
 
 async def run_guarded(

@@ -9,9 +9,8 @@ from ziggurat.core.codec import canonical
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.tools.arguments import Problem as Problem
 from ziggurat.tools.arguments import expectation, explain, has_infinity, path_in, read, shown
-from ziggurat.tools.plain import needs_plain, plain
 from ziggurat.tools.schema import schema_of
-from ziggurat.tools.type_parts import Part, alternatives, divide
+from ziggurat.tools.type_parts import Part, alternatives, divide, needs_plain, plain
 
 
 class Parameter(msgspec.Struct, frozen=True, eq=False):
@@ -33,7 +32,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         skeleton, parts = divide(annotation)
         whole = parts.get(skeleton)
         if whole is not None and whole.reader == "pydantic":
-            from ziggurat.tools.pydantic_types import pydantic_reader
+            from ziggurat.tools.type_parts import pydantic_reader
 
             check, dump = pydantic_reader(name, annotation)
             return cls(name, Any, schema, required, check, dump, nested=True)

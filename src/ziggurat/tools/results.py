@@ -19,14 +19,14 @@ from ziggurat.core.errors import (
     is_transient,
     text_of,
 )
-from ziggurat.messages.checks import problem_in_part
 from ziggurat.messages.limits import MAX_DEPTH
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
+from ziggurat.messages.validation import problem_in_part
 
 MAX_RESULT = 200_000
 """Characters of a result that enter the conversation; the rest is cut, with a note."""
 
-MAX_DATA = 32_000_000
+_MAX_DATA = 32_000_000
 """Bytes of images, audio and files in one result; providers accept no larger requests."""
 
 _MAX_PARTS = 1_000
@@ -86,7 +86,7 @@ def _of_parts(result: ToolResult) -> ToolResult:
 
 def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
     shortened_parts: list[_Part] = []
-    text, data = MAX_RESULT, MAX_DATA
+    text, data = MAX_RESULT, _MAX_DATA
     for part in parts[:_MAX_PARTS]:
         if isinstance(part, Text):
             shortened_parts.append(Text(_clean(part.text, text)))
@@ -95,7 +95,7 @@ def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
             shortened_parts.append(part)
             data -= len(part.data or b"")
     if data < 0:
-        raise ToolError(f"{name} returned more than {MAX_DATA:,} bytes of pictures, sound or files; give an address")
+        raise ToolError(f"{name} returned more than {_MAX_DATA:,} bytes of pictures, sound or files; give an address")
     if len(parts) > _MAX_PARTS:
         shortened_parts.append(Text(f"[cut: {len(parts) - _MAX_PARTS} more parts]"))
     return tuple(shortened_parts)

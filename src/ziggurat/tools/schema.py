@@ -61,7 +61,7 @@ def schema_of(annotation: object) -> JSONSchema:
 def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
     """Return the schema of a part that msgspec cannot read; its definitions are added to `definitions`."""
     if part.reader == "pydantic":
-        from ziggurat.tools.pydantic_types import pydantic_schema
+        from ziggurat.tools.type_parts import pydantic_schema
 
         return _without_definitions(_tidy(pydantic_schema(part.annotation)), definitions)
     arms = [_without_definitions(schema_of(arm), definitions) for arm in alternatives(part.annotation)]

@@ -1,6 +1,6 @@
 """Signature: a tool's name, description and schema for the model, and the decoding of its arguments."""
 
-import sys
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -10,12 +10,12 @@ from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.similar import similar
 from ziggurat.messages.limits import SHORT, check_size
+from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
-from ziggurat.tools.docstring import Docstring, describe
-from ziggurat.tools.inspection import Inspection, inspect_function
-from ziggurat.tools.normal_form import normal_form
+from ziggurat.tools.inspection import Docstring, Inspection, describe, inspect_function
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
+from ziggurat.tools.validator import SchemaValidator
 
 _Reader = Callable[[str | bytes], dict[str, object]]
 
@@ -76,7 +76,7 @@ class Signature(Inspection, frozen=True, eq=False):
             _dumps={each.name: each.dump for each in inputs if each.dump is not None},
             _ignore=unknown == "ignore",
             _read=_reader(inspection),
-            _length=2 * MAX_DEPTH if any(each.nested for each in inputs) else sys.maxsize,
+            _length=2 * MAX_DEPTH if any(each.nested for each in inputs) else 2**63,
             _inexact=tuple(each.name for each in inputs if each.inexact),
             _checked=any(each.check is not None for each in inputs),
         )
@@ -232,3 +232,92 @@ def _hoist(tool: str, schema: dict[str, object], definitions: dict[str, object])
     for name, definition in cast("dict[str, object]", schema.pop("$defs", {})).items():
         if definitions.setdefault(name, definition) != definition:
             raise ConfigurationError(f"tool {tool!r}: two recursive types are both called {name!r}; rename one")
+
+
+class RawSchema(msgspec.Struct, frozen=True):
+    """Checks a tool's arguments against a JSON Schema, and passes them on unchanged."""
+
+    name: str
+    validator: SchemaValidator
+    function: Callable[..., Any]
+    is_async: bool
+    context_parameter: str | None
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], name: str, schema: dict[str, Any]) -> "RawSchema":
+        """Make one from a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments.
+
+        Raises:
+            ConfigurationError: the function has other parameters, or `SchemaValidator` refuses the schema.
+            MissingExtra: the extra ``schemas`` is not installed.
+        """
+        if schema.get("type", "object") != "object":
+            raise ConfigurationError(
+                f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
+            )
+        try:
+            count = len(inspect.signature(function).parameters)
+        except ValueError as error:
+            raise ConfigurationError(f"the signature of {name} cannot be read; wrap it in a function") from error
+        if count not in (1, 2):
+            raise ConfigurationError(
+                f"the function of {name} must take (arguments) or (arguments, ctx), it takes {count} parameters"
+            )
+        is_async = inspect.iscoroutinefunction(function)
+
+        def call(**arguments: Any) -> Any:
+            ctx = arguments.pop("ctx", None)
+            return function(arguments["arguments"], ctx) if count == 2 else function(arguments["arguments"])
+
+        return cls(
+            name, SchemaValidator(schema, f"the schema of {name}"), call, is_async, "ctx" if count == 2 else None
+        )
+
+    def normalize(self, arguments: str) -> str:
+        """Return the arguments as canonical JSON of what the function will receive.
+
+        Raises:
+            InvalidArguments: they do not fit.
+        """
+        return normal_form(arguments, lambda text: canonical(self.decode(text)["arguments"]).decode())
+
+    def decode(self, arguments: str | bytes) -> dict[str, Any]:
+        """Return the arguments as the function's one keyword argument.
+
+        Raises:
+            InvalidArguments: they do not fit; one problem per line.
+        """
+        values = read(arguments) if arguments.strip() else {}
+        if not isinstance(values, dict):
+            raise InvalidArguments(f"the arguments must be a JSON object, got {shown(values)}")
+        problems = self.validator.problems(values)
+        if problems:
+            raise InvalidArguments("\n".join(problems))
+        return {"arguments": values}
+
+    decode_normal = decode
+    """Arguments in their normal form are decoded and validated as any others."""
+
+    is_plain = False
+
+
+_ROUNDS = 4
+
+
+def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
+    """Return the text that decoding and encoding leave as it is, starting from a model's arguments."""
+    before, text = arguments, recode(arguments)
+    for _ in range(_ROUNDS):
+        if text == before:
+            return text
+        before, text = text, recode(text)
+    raise InvalidArguments(f"the arguments change each time they are read: {arguments[:200]!r} became {text[:200]!r}")
+
+
+def plain_form(call: ToolCall) -> ToolCall:
+    """Return a call with its arguments as canonical JSON; for tools that decode their arguments themselves."""
+    value = read(call.arguments) if call.arguments.strip() else {}
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")
+    text = canonical(value).decode()
+    return call if text == call.arguments else ToolCall(call.id, call.name, text)

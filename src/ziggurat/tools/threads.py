@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ziggurat.core.context import AMBIENT
-from ziggurat.core.errors import ToolError
+from ziggurat.core.context import AMBIENT, RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.tools.results import presentable
 
 T = TypeVar("T")
+
+
 Job = Callable[[], None]
 
 _PATIENCE = 1.0
@@ -241,3 +243,38 @@ def _reset_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)
+
+
+_guarded: set[str] = set()  # ids of runs in progress that have approval rules or given grants
+_trust = threading.local()
+
+
+def rules_hold(ctx: Context) -> None:
+    """Note that a run in progress has approval rules or was given grants."""
+    run_id = ctx.scope.get(RUN_ID)
+    if run_id is not None:
+        _guarded.add(run_id)
+
+
+def run_ended(run_id: str) -> None:
+    """Note that a run is no longer in progress in this process."""
+    _guarded.discard(run_id)
+
+
+def trust_thread() -> None:
+    """Note that the runs of this thread are runs of their own."""
+    _trust.trusted = True
+
+
+def check_thread(agent: str) -> None:
+    """Check that a run which is part of no other may start in this thread."""
+    if not _guarded or getattr(_trust, "trusted", False):
+        return
+    thread = threading.current_thread()
+    if thread is not threading.main_thread():
+        raise ConfigurationError(
+            f"{agent} was not run: the thread {thread.name} may have been started by a tool, and it lacks the context "
+            "by which the rules of that tool's run would hold. In a tool, start it with asyncio.to_thread(...), or "
+            "give the thread or pool contextvars.copy_context().run with your function as its argument. In a thread "
+            "that belongs to no run, such as a server's, pass detached=True"
+        )

@@ -17,8 +17,8 @@ from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.tools.function import FunctionTool, guard_call, tool
-from ziggurat.tools.normal_form import plain_form
 from ziggurat.tools.permissions import note_unknown
+from ziggurat.tools.signature import plain_form
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.models.local.arithmetic import expression_in, in_digits
-from ziggurat.tools.arithmetic import evaluate
+from ziggurat.tools.builtin import evaluate
 
 
 @pytest.mark.parametrize(

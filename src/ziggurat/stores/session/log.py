@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.chain import DigestChain
 from ziggurat.core.store import Row
-from ziggurat.messages.item_codec import items_to_messages, messages_to_items
-from ziggurat.messages.items import RunItem
+from ziggurat.messages.items import RunItem, items_to_messages, messages_to_items
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
