@@ -24,8 +24,8 @@ from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
 from ziggurat.tools.builtin import evaluate
 from ziggurat.tools.results import error_result, result_of, text_of_error
-from ziggurat.tools.schema_cost import Unfolding, weight_of_patterns
 from ziggurat.tools.signature import plain_form
+from ziggurat.tools.validator import Unfolding, weight_of_patterns
 
 
 class Trip(Struct):
@@ -109,8 +109,8 @@ CASES = [
     *over("tools.signature.RawSchema.normalize", RAW.normalize, JSON),
     *over("tools.function.FunctionTool.normalize", lambda text: plan.normalize(call_of(text)), JSON),
     *values("tools.validator.SchemaValidator.problems", VALIDATOR.problems),
-    *values("tools.schema_cost.Unfolding.work", Unfolding.of(SCHEMA, "it").work),
-    *values("tools.schema_cost.weight_of_patterns", weight_of_patterns),
+    *values("tools.validator.Unfolding.work", Unfolding.of(SCHEMA, "it").work),
+    *values("tools.validator.weight_of_patterns", weight_of_patterns),
     *values("tools.arguments.has_infinity", has_infinity, SHALLOW),
     *values("tools.arguments.shown", shown),
     *values("tools.results.result_of", lambda value: result_of(value, CALL)),

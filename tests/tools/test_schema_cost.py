@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError
-from ziggurat.tools.schema_cost import MAX_WORK, Unfolding, weight_of_patterns
+from ziggurat.tools.validator import MAX_WORK, Unfolding, weight_of_patterns
 
 
 def _fan(levels: int) -> dict[str, Any]:
