@@ -11,7 +11,7 @@ from annotated_types import MinLen
 from msgspec import Meta, Struct
 from pydantic import BaseModel, Field
 
-from tests.messages.test_partial_json import grows_into
+from tests.agents.test_partial_json import grows_into
 from tests.samples import pairs
 from ziggurat import Agent, ConfigurationError, stack, tool
 from ziggurat.agents.output import AnswerReader

@@ -9,8 +9,8 @@ from typing import Any
 import jiter
 
 from tests.conformance.corpora import TRAFFIC, needed, recordings
+from ziggurat.agents.partial import partial
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages.partial_json import partial
 
 LONGEST = 200
 REFUSED = object()

@@ -8,6 +8,7 @@ from typing import Any
 from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
+from ziggurat.agents.partial import partial as partial_json
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core import InboxItem, LocalJournal
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
@@ -33,7 +34,6 @@ from ziggurat.messages import (
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.delta import deltas_of, fit, refolded, without_repeats
 from ziggurat.messages.limits import check_depth, check_size, unique_object
-from ziggurat.messages.partial_json import partial as partial_json
 from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
@@ -202,7 +202,7 @@ SENDABLE = ValidationPolicy.sendable()
 
 CASES = [
     *over("messages.canonical.canonical", canonical_arguments, JSON),
-    *over("messages.partial_json.partial", partial_json, JSON),
+    *over("agents.partial.partial", partial_json, JSON),
     *over("messages.parts.ToolCall.parsed", lambda text: ToolCall("c", "f", text).parsed(), JSON),
     *over("messages.parts.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON, **LARGE),
     *over("messages.parts.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON, **LARGE),
@@ -268,7 +268,7 @@ CASES = [
         lambda messages: latest_from_question(messages, len(messages) // 2),
         CONVERSATIONS,
     ),
-    *[Case("messages.partial_json.partial", f"{each} growing", pieces(each), lambda letters: [
+    *[Case("agents.partial.partial", f"{each} growing", pieces(each), lambda letters: [
         partial_json("".join(letters[:end])) for end in range(0, len(letters), max(1, len(letters) // 8))
     ]) for each in JSON[:3]],
 ]  # fmt: skip

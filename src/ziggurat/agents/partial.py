@@ -5,19 +5,19 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ziggurat.agents.output import AnswerReader
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.events import AgentStarted, Delta, ModelEnded
 from ziggurat.messages.message import Message
-from ziggurat.messages.partial_json import partial
 from ziggurat.messages.tool import FINAL_ANSWER
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+
 
 _FREE = 2_000_000
 _PER_CHARACTER = 64
@@ -193,3 +193,38 @@ def _cut(open_containers: list[dict[str, Any] | list[Any]]) -> None:
         innermost.popitem()
     else:
         innermost.pop()
+
+
+def partial(text: str) -> object:
+    """Parse the beginning of a JSON text, to show arguments and output while they are streamed.
+
+    An incomplete text is closed at its end: an unfinished string is kept up to there; an unfinished key, word or
+    number is left out. Text after a complete value is ignored. Half of a surrogate pair becomes a question mark. Use
+    the value only for display, never to act on it: a number may still grow (``12`` of ``123``). The time is
+    proportional to the length of the text.
+
+    Args:
+        text: The pieces so far, joined, such as the `arguments` of the deltas of one tool call.
+
+    Returns:
+        The value; None if nothing can be shown yet.
+
+    Raises:
+        InvalidArguments: the text is not the beginning of JSON, nests deeper than about 200 levels, or has a number of
+            more than 4,300 digits.
+        MissingExtra: the extra ``partial`` is not installed.
+
+    >>> partial('{"city": "Par')
+    {'city': 'Par'}
+    """
+    try:
+        from pydantic_core import from_json  # jiter, in the package that users of pydantic have already
+    except ImportError:
+        raise MissingExtra("reading incomplete JSON", "partial") from None
+    try:
+        value: object = from_json(text.encode(errors="replace"), allow_partial="trailing-strings")
+    except ValueError as error:
+        if "EOF while parsing" in str(error):
+            return None
+        raise InvalidArguments(f"not the beginning of JSON: {error}") from None
+    return value

@@ -42,7 +42,7 @@ __getattr__, __dir__, __all__ = lazy(
             "tool_call",
         ),
         "messages.rewriting": ("OriginalMessages", "Rewrite", "RewriteRequest"),
-        "messages.token_estimates": ("expected_tokens", "used_tokens"),
+        "messages.budget": ("expected_tokens", "used_tokens"),
         "messages.usage": ("Usage", "estimate_tokens"),
         "messages.validation": ("ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all"),
     },

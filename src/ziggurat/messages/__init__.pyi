@@ -1,4 +1,6 @@
 # Written by tests/test_names.py from __init__.py.
+from ziggurat.messages.budget import expected_tokens as expected_tokens
+from ziggurat.messages.budget import used_tokens as used_tokens
 from ziggurat.messages.conversation import Conversation as Conversation
 from ziggurat.messages.conversation import Transcript as Transcript
 from ziggurat.messages.embedding import Embeddings as Embeddings
@@ -39,8 +41,6 @@ from ziggurat.messages.parts import tool_call as tool_call
 from ziggurat.messages.rewriting import OriginalMessages as OriginalMessages
 from ziggurat.messages.rewriting import Rewrite as Rewrite
 from ziggurat.messages.rewriting import RewriteRequest as RewriteRequest
-from ziggurat.messages.token_estimates import expected_tokens as expected_tokens
-from ziggurat.messages.token_estimates import used_tokens as used_tokens
 from ziggurat.messages.usage import Usage as Usage
 from ziggurat.messages.usage import estimate_tokens as estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy as ValidationPolicy

@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.usage import Usage, estimate_tokens
 
 _PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
 
@@ -87,3 +88,17 @@ def limits_of(budget: Budget) -> dict[str, float]:
             )
         limits["cost"] = float(budget.cost)
     return limits
+
+
+def expected_tokens(request: ModelRequest) -> int:
+    """Estimate the maximum tokens of a request and its reply: the request's length plus the longest reply allowed."""
+    instructions = estimate_tokens(request.instructions or "")
+    return request.messages.size() // 4 + instructions + (request.settings.max_tokens or ASSUMED_OUTPUT)
+
+
+def used_tokens(outcome: object) -> int | None:
+    """Return the tokens used by a response or a failed call; None if unknown."""
+    usage = getattr(outcome, "usage", None)
+    if not isinstance(usage, Usage) or (usage.input is None and usage.output is None):
+        return None
+    return usage.total

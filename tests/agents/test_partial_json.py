@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from tests.messages.strategies import json_values
+from ziggurat.agents.partial import partial
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.limits import MAX_DEPTH
-from ziggurat.messages.partial_json import partial
 
 
 @pytest.mark.parametrize(
