@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazy(
         "calls.question": ("ask",),
         "calls.step": ("Arguments", "Step", "step"),
         "calls.timer": ("sleep",),
-        "core.ticks": ("Cron", "Every", "Recurrence", "cron", "due_ticks", "every"),
+        "core.clock": ("Cron", "Every", "Recurrence", "cron", "due_ticks", "every"),
         "runs.sending": ("send",),
     },
 )

@@ -15,12 +15,12 @@ from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step
 from ziggurat.calls.timer import sleep as sleep
-from ziggurat.core.ticks import Cron as Cron
-from ziggurat.core.ticks import Every as Every
-from ziggurat.core.ticks import Recurrence as Recurrence
-from ziggurat.core.ticks import cron as cron
-from ziggurat.core.ticks import due_ticks as due_ticks
-from ziggurat.core.ticks import every as every
+from ziggurat.core.clock import Cron as Cron
+from ziggurat.core.clock import Every as Every
+from ziggurat.core.clock import Recurrence as Recurrence
+from ziggurat.core.clock import cron as cron
+from ziggurat.core.clock import due_ticks as due_ticks
+from ziggurat.core.clock import every as every
 from ziggurat.runs.sending import send as send
 
 __all__: list[str]

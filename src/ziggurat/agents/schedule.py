@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import Cron, Every, due_ticks
 from ziggurat.core.errors import StoreUnavailable
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.core.store import Store
-from ziggurat.core.ticks import Cron, Every, due_ticks
 from ziggurat.runs.options import Environment
 
 logger: logging.Logger = logging.getLogger("ziggurat")
