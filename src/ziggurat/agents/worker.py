@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.starter import Starter
+from ziggurat.core.containment import finished
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
 from ziggurat.core.queue import Claim
-from ziggurat.core.shield import finished
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment, RunOptions

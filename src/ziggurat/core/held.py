@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ziggurat.core.shield import ring
+from ziggurat.core.containment import ring
 
 
 class Slots(Protocol):

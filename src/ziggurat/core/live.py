@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from ziggurat.core.shield import ring
+from ziggurat.core.containment import ring
 
 Send = Callable[[bytes], Awaitable[None]]
 """Sends a message to all that listen; one that cannot be passed is lost."""

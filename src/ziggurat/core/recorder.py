@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.composites import Composites, count, known, usage_of
-from ziggurat.core.containment import contained, contained_call
+from ziggurat.core.containment import DONE, contained, contained_call
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
@@ -23,7 +23,6 @@ from ziggurat.core.facts import must_be
 from ziggurat.core.failures import mistake_in
 from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
-from ziggurat.core.shield import DONE
 from ziggurat.core.stopwatch import Stopwatch
 
 if TYPE_CHECKING:

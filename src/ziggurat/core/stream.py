@@ -9,13 +9,12 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import in_task
+from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.shield import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -17,8 +17,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakSet, finalize, ref
 
+from ziggurat.core.containment import finished, running_loop
 from ziggurat.core.errors import StoreError
-from ziggurat.core.shield import finished, running_loop
 from ziggurat.databases.jobs import Job
 
 T = TypeVar("T")

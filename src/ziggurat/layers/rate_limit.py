@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Annotated, Any, TypeVar
 
 from ziggurat.core.clock import Clock
+from ziggurat.core.containment import ring
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
@@ -24,7 +25,6 @@ from ziggurat.core.settings import (
     SecondsOrForever,
     checked,
 )
-from ziggurat.core.shield import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
 from ziggurat.calls.failures import mask_of
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.containment import contained
+from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.entries import Ended, Entered
 from ziggurat.core.errors import (
@@ -30,7 +30,6 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
-from ziggurat.core.shield import finished
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import cast
 
 from ziggurat.core.broadcast import Broadcast
+from ziggurat.core.containment import finished
 from ziggurat.core.errors import ZigguratError
 from ziggurat.core.live import SupportsLiveMessages
 from ziggurat.core.protocols import implements
-from ziggurat.core.shield import finished
 from ziggurat.core.store import Store, run_log
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.live import EventSender

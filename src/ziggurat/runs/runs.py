@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.containment import ring
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.shield import ring
 from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment

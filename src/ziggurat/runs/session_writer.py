@@ -12,13 +12,13 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.call_decision import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
+from ziggurat.core.containment import finished
 from ziggurat.core.context import Context
 from ziggurat.core.entries import Entered, Intent, Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.scope import Key
-from ziggurat.core.shield import finished
 from ziggurat.core.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.conversation import Conversation

@@ -8,12 +8,12 @@ from contextlib import aclosing, suppress
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
+from ziggurat.core.containment import finished
 from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.shield import finished
 from ziggurat.core.store import LogInfo, Store, run_log
 from ziggurat.core.stored_journal import StoredJournal
 from ziggurat.core.stored_rows import known_run, lines_of, read_record, read_rows

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
+from ziggurat.core.containment import ring
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
-from ziggurat.core.shield import ring
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.model import Effect
