@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = lazy(
         "core.facts": ("COMPOSITE", "EFFECT", "Effect", "Fact", "NAME", "fact", "name_of"),
         "core.journal": ("LocalJournal", "journal_of"),
         "core.layer": ("Layer", "stack"),
-        "core.loss": ("accept_loss",),
+        "core.stored_rows": ("accept_loss",),
         "core.scope": ("Key", "Scope"),
         "core.service": ("Service",),
         "core.settings": (

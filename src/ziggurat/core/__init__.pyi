@@ -32,7 +32,6 @@ from ziggurat.core.live import LiveMessages as LiveMessages
 from ziggurat.core.live import LiveReader as LiveReader
 from ziggurat.core.live import Send as Send
 from ziggurat.core.live import SupportsLiveMessages as SupportsLiveMessages
-from ziggurat.core.loss import accept_loss as accept_loss
 from ziggurat.core.queue import Claim as Claim
 from ziggurat.core.queue import InboxItem as InboxItem
 from ziggurat.core.queue import Queue as Queue
@@ -56,6 +55,7 @@ from ziggurat.core.store import Store as Store
 from ziggurat.core.store import SupportsChangeSignal as SupportsChangeSignal
 from ziggurat.core.store import SupportsImmediateWrites as SupportsImmediateWrites
 from ziggurat.core.store import SupportsLogMarks as SupportsLogMarks
+from ziggurat.core.stored_rows import accept_loss as accept_loss
 from ziggurat.core.stream import EventStream as EventStream
 from ziggurat.core.stream import open_stream as open_stream
 
