@@ -21,7 +21,6 @@ from ziggurat.tools.toolbox import Quorum, Toolbox
 
 
 def _grace(ctx: Context) -> float:
-    """Return the seconds cancelled calls have to end."""
     # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
     return GRACE if ctx.deadline is None else 1.25 * GRACE
 

@@ -168,7 +168,6 @@ def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:
 
 
 def _copy_of(call: ToolCall) -> ToolCall:
-    """Return a copy that no other code can reach."""
     return ToolCall(call.id, call.name, call.arguments)
 
 
@@ -205,7 +204,6 @@ def recorded_form(decision: Decision) -> Decision:
 
 
 def _digest_of(decision: Decision) -> str:
-    """Return a digest of changed arguments, empty for other decisions."""
     return digest(decision.text) if isinstance(decision, Modify) else ""
 
 

@@ -86,7 +86,6 @@ def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
 
 
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
-    """Return whether a call was decided in this way before."""
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
             check_decided(item_id, decision_of(entry.decision), decision)

@@ -229,7 +229,6 @@ def _continue_clock(entered: Entered, ctx: Context) -> None:
 
 
 async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
-    """Return the recorded run, raise its recorded error, or return None if the agent must run."""
     outcome = record.answer()
     journal = journal_of(ctx)
     failed = isinstance(outcome, Failure)
@@ -240,7 +239,6 @@ async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> Agen
 
 
 async def _answer(outcome: Outcome, parts: AgentParts, ctx: Context) -> AgentRun:
-    """Return the recorded run, or raise the recorded error."""
     run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)
@@ -267,7 +265,6 @@ def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> Ag
 
 
 def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
-    """Return a recorded run with its output in the type that the agent gives."""
     by_reference = isinstance(outcome, Result) and outcome.value is run
     return run if by_reference else read_output(run, parts.read)
 
@@ -306,7 +303,6 @@ def _replayed(
 
 
 def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Context, HookChain]:
-    """Return the context inside an agent, and the middleware around the agent."""
     if parts.prepare is not None and not again:
         ctx = parts.prepare(ctx)
     scope = ctx.scope

@@ -73,7 +73,6 @@ async def pass_gate(
 
 
 def _changed(call: ToolCall, change: Modify, normalize: Normalize, on_call: CallDecision, ctx: Context) -> ToolCall:
-    """Return a call with other arguments, in its normal form."""
     try:
         return normalize(ToolCall(call.id, call.name, change.text))
     except InvalidArguments as error:
@@ -154,7 +153,6 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
 
 
 async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context) -> tuple[Verdict, str]:
-    """Return the verdict of one `Approvals` on a call, and the reason."""
     at_work = ctx.scope.get(_AT_WORK) or ()
     rules = gate.rules if gate not in at_work else [rule for rule in gate.rules if rule.verdict == "deny"]
     concerned = [rule for rule in rules if rule.concerns(call.name, stage) and rule not in at_work]

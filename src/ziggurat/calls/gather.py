@@ -191,7 +191,6 @@ class _Group:
         await journal.write(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
-        """Run the chosen parts, and return the outcomes of all."""
         slots = None
         if self.limit is not None:
             from ziggurat.layers.concurrency_limit import Bulkhead  # most groups have no limit
@@ -253,15 +252,12 @@ class _Group:
         return self.until is not None and self.successes >= self.until
 
     def _failure(self) -> Exception:
-        """Return the error of the part that failed first, with notes on the others."""
         (_, error), *others = self.failures
         annotate(error, [f"part {number + 1} failed, too: {described(other)}" for number, other in others])
         return error
 
 
 class _Failed:
-    """The outcome of a part that failed."""
-
     __slots__ = ("error",)
 
     def __init__(self, error: Exception) -> None:

@@ -148,7 +148,6 @@ async def _failed(
 
 
 async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) -> None:
-    """Emit that the deltas of the reply are void, and call the middleware's `on_error`."""
     if ctx.listens(Dropped):
         await ctx.emit(Dropped(ctx.path, type(error).__name__))
     if isinstance(error, Exception):
@@ -156,7 +155,6 @@ async def _report_failure(error: BaseException, ctx: Context, chain: HookChain) 
 
 
 async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, journal: LocalJournal) -> None:
-    """Emit the end of a call, when its answer is durable."""
     if ctx.listens(ModelEnded):
         waiting = journal.settled()
         if waiting is not None:

@@ -91,7 +91,6 @@ async def ask(
 
 
 def _plain(parameter: Parameter, value: object, what: str, question: str) -> object:
-    """Return a choice or a default as plain data."""
     try:
         plain = parameter.plain(value)
     except TypeError as error:

@@ -224,7 +224,6 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
 
 
 def _check(middleware: Middleware, request: RewriteRequest, rewriting: Rewrite) -> None:
-    """Raise if a rewriting makes a valid conversation invalid."""
     messages = list(request.messages)
     if not 0 <= rewriting.start <= rewriting.end <= len(messages):
         raise ConfigurationError(

@@ -294,8 +294,6 @@ def place_at(ctx: Context, name: str) -> Context:
 
 
 class _StepOf(Protocol):
-    """Makes a step of an async function."""
-
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
 
 

@@ -245,7 +245,6 @@ class _LiveCall(Struct, eq=False):
         return frozen
 
     async def _pass_hooks(self) -> ToolCall:
-        """Return the call as the hooks before it leave it, in its normal form."""
         call, normalize = self.entry.normalize(self.call), self.entry.normalize
         changed = await run_hooks(self.chain, "before_tool", call, self.ctx)
         if changed is call:

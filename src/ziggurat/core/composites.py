@@ -60,8 +60,6 @@ def count(ctx: Context, name: str, spent: Iterable[object], charge: bool = False
 
 
 class _WithUsage(Struct):
-    """Decodes only the usage of a recorded value."""
-
     usage: Raw = Raw(b"null")
 
 

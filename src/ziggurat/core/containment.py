@@ -69,7 +69,6 @@ def swallowed_cancellation(task: "asyncio.Task[object] | None", before: int) -> 
 
 
 def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bool:
-    """Return whether an error comes from outside of the code that raised it."""
     try:
         task = asyncio.current_task()
     except RuntimeError:

@@ -145,8 +145,6 @@ class Emit(Protocol):
 
 
 class _NoListeners:
-    """An `Emit` without listeners."""
-
     blocked: float = 0.0
 
     async def __call__(self, event: Event, /) -> None:

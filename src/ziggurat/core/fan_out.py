@@ -86,7 +86,6 @@ class FanOut(Generic[T]):
         return task
 
     def _ended(self, task: "asyncio.Task[T | Suspend]") -> None:
-        """Take the outcome of a call."""
         if not self._over.done():
             self._judge(task)
         if not self._over.done():  # else the calls around go on, and those that wait for a slot never begin

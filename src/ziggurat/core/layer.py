@@ -85,8 +85,6 @@ def rewrapped(service: Service[Q, R], inner: Service[Q, R]) -> Service[Q, R] | N
 
 
 class _Configured:
-    """A layer with its settings, before it wraps a service."""
-
     __slots__ = ("_body", "_title")
 
     def __init__(self, body: Callable[..., Coroutine[Any, Any, Any]], settings: dict[str, object]) -> None:

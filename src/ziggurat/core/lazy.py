@@ -27,7 +27,6 @@ def lazy(
 
 
 def _error(name: str, module: str, names: Sequence[str]) -> Exception:
-    """Return the error for a name that a module does not have."""
     message = _Message(name, module, names)
     if not name.startswith("_") and _is_imported_by_name():
         return ImportError(message, name=module)  # Python would replace an AttributeError, and with it the suggestion

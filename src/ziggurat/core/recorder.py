@@ -136,7 +136,6 @@ class Recorder:
             self._screens[path] = (*self._screens.get(path, ()), screen)
 
     def _screens_of(self, path: str) -> Iterable[RedactEntry]:
-        """Yield the screens for entries at a path, those registered at the deepest path first."""
         while self._screens is not None:
             yield from self._screens.get(path, ())
             if not path:
@@ -417,7 +416,6 @@ class Recorder:
             raise JournalMismatch(why) from error
 
     def _compare(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
-        """Return the event that reports how a call differs from the recorded one, None if it does not."""
         event = self.diverged(ctx.path, "service", outcome.name, name)
         if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
             return event

@@ -185,7 +185,6 @@ class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
 
 
 def _wrong_in(value: object, rule: Rule) -> str:
-    """Describe what does not fit: one of several values, or the value itself."""
     if rule.secret:
         return f"a value of the type {type(value).__name__}"
     if rule.item is not None and isinstance(value, str) and rule.item.allows(value):

@@ -174,7 +174,6 @@ class StoredJournal(LocalJournal):
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
     def _flush(self) -> None:
-        """Pass all waiting entries to the store."""
         entries, self._rows = self._rows, []
         self._batch, self._waiting = self._waiting, []
         if not entries:  # they were refused in the meantime

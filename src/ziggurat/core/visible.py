@@ -88,7 +88,6 @@ def visible_line(text: str) -> str:
 
 
 def _pieces(text: str, allowed: str, dropped: str) -> list[str]:
-    """Return what is shown for each character of a text."""
     marked = _Marks()
     pieces: list[str] = []
     for each in text:

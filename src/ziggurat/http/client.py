@@ -262,7 +262,6 @@ class Client:
         return connection
 
     def _head(self, path: str, headers: Headers) -> bytes:
-        """Return the head of a request up to the value of content-length; built once per path and headers."""
         target = f"{self.route.origin}{path}" if self.route.whole_target else path
         lines = [f"POST {target} HTTP/1.1", f"host: {self.route.authority}"]
         for name, value in (*headers, *self.route.proxy_headers):

@@ -11,8 +11,6 @@ _LONGEST_HEAD = 1 << 16
 
 
 class _ConnectionOwner(Protocol):
-    """The owner of connections, such as a pool."""
-
     def release(self, connection: "Connection") -> None:
         """Take back a connection that can be used again."""
         ...

@@ -172,8 +172,6 @@ class Route:
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a tunnel to the server."""
-
     def __init__(self) -> None:
         self._came = bytearray()
         self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -79,7 +79,6 @@ class EventParser:
         return events
 
     def _field(self, line: bytes) -> None:
-        """Read a line that is not empty and does not begin with ``data:``; comments are ignored."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":

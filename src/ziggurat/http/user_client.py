@@ -65,8 +65,6 @@ class UserClient:
 
 
 class _UserReply:
-    """A reply that arrives through the user's client."""
-
     def __init__(self, home: UserClient, response: Any, ctx: Context, most: int) -> None:
         self.status: int = response.status_code
         self.headers: dict[str, str] = {name.lower(): value for name, value in response.headers.items()}

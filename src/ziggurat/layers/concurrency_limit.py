@@ -20,8 +20,6 @@ R = TypeVar("R")
 
 
 class _Waiter:
-    """A call that waits for a slot."""
-
     __slots__ = ("above", "call", "granted", "returns", "turn")
 
     def __init__(self, call: object, above: list[object], *, returns: bool) -> None:

@@ -175,7 +175,6 @@ async def dedupe(
 
 
 async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStore, name: str) -> R:
-    """Make the call, and pass its outcome to the waiting callers."""
     clock = ctx.clock
     outcome: _Outcome[R] | None = None
     flight = store._begin(name, ctx, clock.monotonic())

@@ -233,7 +233,6 @@ def _is_known(part: Part, before: Transcript) -> bool:
 
 
 def _is_whole(part: Text) -> bool:
-    """Return whether a text can be stored and sent: not empty, and without lone surrogates."""
     text = part.text
     return text != "" and (text.isascii() or mended(text) == text)
 

@@ -23,8 +23,6 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class _Item(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """The base of all items."""
-
     id: str
 
     def __post_init__(self) -> None:

@@ -22,14 +22,10 @@ _TOOL = re.compile(r"tool-(\d+):")
 
 
 class _Asked(Struct):
-    """Decodes the messages of a recorded agent request."""
-
     messages: tuple[Message, ...]
 
 
 class _Replied(Struct):
-    """Decodes the message of a recorded model response."""
-
     message: Message
 
 

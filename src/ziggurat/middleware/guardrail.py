@@ -84,7 +84,6 @@ class OutputGuardrail(Middleware):
         raise Denied(f"no answer passed the check in {self.retries + 1} tries: {fault}")
 
     def _guards(self, caller: Caller | None) -> bool:
-        """Return whether the answers of an agent are checked."""
         if self.agents == "all" or caller is None or self in caller.own:
             return True
         while caller is not None:

@@ -197,7 +197,6 @@ class Masking:
         return self._mask(value, 1)
 
     def _has_secret(self, error: BaseException) -> bool:
-        """Return whether an error's text or repr still has a secret."""
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
 
     def _replacement_for(self, error: Exception) -> BaseException:
@@ -220,7 +219,6 @@ def _in_place_of(error: BaseException, other: E) -> E:
 
 
 def _lead(error: BaseException, to: Callable[[BaseException], BaseException]) -> None:
-    """Replace the errors that led to an error."""
     silent = error.__suppress_context__
     if error.__cause__ is not None:
         error.__cause__ = to(error.__cause__)

@@ -142,8 +142,6 @@ class Redaction(Middleware):
 
 
 class _Filter:
-    """Masks secrets in one reply while it is streamed."""
-
     def __init__(self, secrets: Secrets, masking: Masking) -> None:
         self._masking = masking
         self._text = StreamMask(secrets)

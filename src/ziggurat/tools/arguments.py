@@ -175,7 +175,6 @@ def _item(value: object, key: str | int | None) -> object:
 
 
 def _within(schema: Mapping[str, object], key: str | int | None) -> Mapping[str, object]:
-    """Return the schema one step further along a path, empty if there is none."""
     choices: list[object] = []
     for arm in _arms(schema):
         inner: object = None

@@ -361,7 +361,6 @@ def checked_spec(spec: ToolSpec) -> ToolSpec:
 
 
 def _declared(permissions: Permissions | None) -> tuple[str, ...]:
-    """Return the permissions that a tool declares, after checking their names; empty for None."""
     declared = () if permissions is None else tuple(permissions)
     known(declared)
     return declared

@@ -194,7 +194,6 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
 
 
 def _runs(function: Any) -> Callable[..., object]:
-    """Return the function that a call runs, below partials and objects."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):

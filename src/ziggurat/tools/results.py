@@ -76,7 +76,6 @@ def _encode_value(value: object, call: ToolCall) -> ToolResult:
 
 
 def _of_parts(result: ToolResult) -> ToolResult:
-    """Check a ToolResult or parts that a tool returned, and limit their size."""
     wrong = problem_in_part(result)
     if wrong is not None:
         raise ToolError(f"{result.name} returned a value that cannot be sent to a model: {wrong}")

@@ -172,7 +172,6 @@ def _target(schema: JSONSchema) -> str:
 
 
 def _reachable(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> set[str]:
-    """Return the names of all definitions reachable by references from a schema."""
     reached: set[str] = set()
     waiting = [schema]
     while waiting:

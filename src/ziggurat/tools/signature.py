@@ -133,7 +133,6 @@ class Signature(Inspection, frozen=True, eq=False):
         return self._read if self.is_plain else self.decode
 
     def _recode(self, arguments: str) -> str:
-        """Decode arguments, and encode them with the defaults of those left out."""
         values = {**self.defaults, **self.decode(arguments)}
         for name, dump in self._dumps.items():
             if name in values:

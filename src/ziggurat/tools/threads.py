@@ -104,7 +104,6 @@ class ThreadPool:
         call.ended = True
 
     def _grow(self) -> None:
-        """Start threads while there is work and room; a failure to start one is ignored if others exist."""
         while self._threads < min(self._busy, self._room()):
             try:
                 threading.Thread(target=self._work, daemon=True, name=f"ziggurat-tool-{self._threads + 1}").start()
@@ -162,7 +161,6 @@ class ThreadPool:
 
 
 def _run_and_wait(loop: asyncio.AbstractEventLoop, start: Callable[[], Coroutine[Any, Any, T]], call: ThreadCall) -> T:
-    """Run a coroutine on another thread's event loop, and wait for it."""
     outcome: Future[T] = Future()
 
     async def run() -> T:

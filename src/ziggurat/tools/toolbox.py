@@ -221,7 +221,6 @@ def _as_function_tool(each: Any) -> Any:
 
 
 def _entry_of(each: Tool) -> ToolEntry:
-    """Make the entry of a tool, so that its calls need not inspect it."""
     service: Any = each
     spec = fact(each, SPEC)
     if spec is None:

@@ -120,7 +120,6 @@ def _libraries(annotation: object) -> frozenset[str]:
 
 
 def _library_of(note: object, in_class: bool) -> set[str]:
-    """Return the library that enforces a note in ``Annotated``."""
     if isinstance(note, msgspec.Meta):
         return {"msgspec"} if any(getattr(note, name) is not None for name in _BOUNDS) else set()
     if hasattr(note, "__get_pydantic_core_schema__") and type(note).__name__ != "FieldInfo":

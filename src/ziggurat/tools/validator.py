@@ -132,7 +132,6 @@ def _compiled(schema: dict[str, Any] | bool, what: str) -> "jsonschema_rs.Valida
 
 
 def _refusal(error: "jsonschema_rs.ValidationError") -> str:
-    """Return why a schema is refused, and what to do."""
     if error.kind.name == "$ref" or type(error.kind).__name__ == "Referencing":
         reason = error.message.split("\n")[0][:300]
         if "meta-schema" in reason:
@@ -191,7 +190,6 @@ def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
 
 
 def _sentence(error: "jsonschema_rs.ValidationError") -> str:
-    """Return what was expected of a value, and what it was."""
     kind: Any = error.kind
     if kind.name == "type":
         wanted = _types(kind.types)
@@ -248,7 +246,6 @@ def _known(schema: Any, path: list[str | int]) -> list[str]:
 
 
 def _path(steps: list[str | int]) -> str:
-    """Return a path in the style of typed tools: ``trip.legs[0].city``, or ``arguments`` for the whole."""
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{_short(step, _MAX_STEP)}"
@@ -390,7 +387,6 @@ class _Survey:
         return result
 
     def _beside(self, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the schemas that apply to the same place as a part."""
         for name in _LISTS:
             yield from _schemas(part.get(name))
         for name in _SINGLE:
@@ -428,7 +424,6 @@ def _parts(schema: object) -> Iterator[dict[str, Any]]:
 
 
 def _anchors_of(part: dict[str, Any]) -> set[str]:
-    """Return the anchor names of a part, in any dialect."""
     names = {part.get(name) for name in _ANCHORS} | {
         str(part.get(name, "")).partition("#")[2] for name in ("$id", "id")
     }
