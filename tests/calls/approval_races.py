@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import force_setattr, replace
 
+from tests.calls.given import given
 from ziggurat import (
     Approvals,
     Approve,
@@ -29,7 +30,6 @@ from ziggurat import (
 )
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.batch import call_tools
-from ziggurat.calls.hooks import given
 from ziggurat.core import JOURNAL, RUN_ID, Fact, LocalJournal, Scope, Service
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.errors import JournalError

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.calls.given import given
 from tests.core.hand import run
-from ziggurat import ConfigurationError, Context, Event, Middleware, ModelRequest, ModelResponse, Service, layer
+from ziggurat import Context, Event, Middleware, ModelResponse
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
-from ziggurat.calls.hooks import HOOKS, HookChain, given, hooked, tell
+from ziggurat.calls.hooks import HOOKS, HookChain, hooked, tell
 from ziggurat.core import root
 from ziggurat.core.context import AMBIENT
 from ziggurat.events import MiddlewareCompleted, MiddlewareStarted
@@ -153,17 +154,6 @@ def test_every_hook_is_listed() -> None:
     stated = {name for name in vars(Middleware) if not name.startswith("_")} - {"name"}
     assert set(HOOKS) == stated
     assert set(HookChain().hooks) == stated
-
-
-@layer
-async def plain(request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]) -> ModelResponse:
-    return await model(request, ctx)
-
-
-@pytest.mark.parametrize("wrong", [Quiet, plain(), None, "x"])
-def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"Middleware"):
-        given(root(), wrong)  # type: ignore[arg-type]
 
 
 def test_middlewares_without_hooks_are_not_even_in_the_scope() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.calls.given import given
 from tests.samples import pairs
 from ziggurat import (
     Approvals,
@@ -23,7 +24,6 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import PendingItem
-from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope
 from ziggurat.core.entries import Intent, JournalEntry, Pending, Result

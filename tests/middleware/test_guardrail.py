@@ -1,8 +1,8 @@
 import pytest
 
 from tests.agents.support import Folded, assert_sendable
+from tests.calls.given import given
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, Runnable, Usage
-from ziggurat.calls.hooks import given
 from ziggurat.events import Dropped
 from ziggurat.messages import stops
 from ziggurat.middleware import OutputGuardrail

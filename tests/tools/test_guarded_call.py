@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.calls.given import given
 from tests.samples import pairs
 from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.calls.batch import call_tools
-from ziggurat.calls.hooks import given
 from ziggurat.calls.tool_call import act
 from ziggurat.core import JOURNAL, LocalJournal, Scope
 from ziggurat.core.context import AMBIENT

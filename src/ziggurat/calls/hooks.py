@@ -19,11 +19,10 @@ from ziggurat.core.path import escaped
 from ziggurat.core.protocols import closed
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
-from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
-from ziggurat.messages.middleware import AnyMiddleware, Middleware
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Rewrite
@@ -103,12 +102,6 @@ class HookChain:
 MIDDLEWARE = Key[HookChain]("middleware")
 
 NO_CHAIN = HookChain()
-
-
-@checked
-def given(ctx: Context, *middlewares: AnyMiddleware) -> Context:
-    """Return a context whose calls all pass these middlewares too, inside the existing ones."""
-    return chained(ctx, HookChain(middlewares))
 
 
 def chained(ctx: Context, chain: HookChain) -> Context:

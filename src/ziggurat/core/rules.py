@@ -3,9 +3,9 @@
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
-from inspect import signature
+from inspect import iscoroutine, signature
 from math import isfinite
-from types import NoneType, SimpleNamespace, UnionType
+from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import (
     IO,
     Annotated,
@@ -23,6 +23,7 @@ from msgspec import Meta, ValidationError, convert
 
 from ziggurat.core.protocols import implements, is_awaited, is_protocol, takes
 
+_LONGEST = 200
 _NOUNS: dict[Any, str] = {int: "whole number", float: "number", Decimal: "number", str: "text", bytes: "value of bytes"}
 _COLLECTIONS: dict[Any, str] = {
     tuple: "tuple",
@@ -216,3 +217,24 @@ def _of_length(rule: Rule, kind: Any, metas: list[Meta]) -> Rule:
 
 def _a(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOU' and name[:2] != 'Us' else 'a'} {name}"
+
+
+def misfit(value: object, rule: Rule) -> str:
+    """Describe what does not fit: one of several values, or the value itself."""
+    if rule.secret:
+        return f"a value of the type {type(value).__name__}"
+    if rule.item is not None and isinstance(value, str) and rule.item.allows(value):
+        return f"{_describe(value)}, write [{value!r}]"
+    if rule.item is not None and isinstance(value, Collection) and not isinstance(value, (str, bytes)):
+        wrong = [each for each in value if not rule.item.allows(each)]
+        return _describe(wrong[0], " among them") if wrong else _describe(value)
+    return _describe(value)
+
+
+def _describe(value: object, where: str = "") -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}{where}; make an object of it"
+    if iscoroutine(value):
+        return f"the result of {value.__name__}(){where}; pass {value.__name__} itself, do not call it"
+    text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
+    return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"

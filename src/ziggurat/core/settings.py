@@ -14,14 +14,14 @@ what they take and return.
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import wraps
-from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutine, iscoroutinefunction, signature
-from types import CodeType, FunctionType
+from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction
+from types import CodeType
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, Unpack, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct, StructMeta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import ANYTHING, Rule, rule_of
+from ziggurat.core.rules import ANYTHING, Rule, misfit, rule_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,8 +62,6 @@ SecretText = Annotated[str, Meta(extra={"secret": True})]
 SHARED = Meta(description="made once and passed to all that share it")
 """For objects that several layers or agents share."""
 
-_LONGEST = 200
-
 
 class Settings:
     """The rules of settings, read when they are first checked: of parameters of functions, or fields of classes."""
@@ -82,7 +80,7 @@ class Settings:
             rule = rules.get(name)
             if rule is not None and not rule.allows(value):
                 parameter = name if name.startswith("*") else f"{name}=..."
-                raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {_wrong_in(value, rule)}")
+                raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {misfit(value, rule)}")
 
     def _read(self) -> dict[str, Rule]:
         rules: dict[str, Rule] = {}
@@ -182,23 +180,3 @@ class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
         settings, fields = checks
         values = [(name, value) for name, default in fields if (value := getattr(self, name)) is not default]
         settings.check(kind.__name__, values)
-
-
-def _wrong_in(value: object, rule: Rule) -> str:
-    if rule.secret:
-        return f"a value of the type {type(value).__name__}"
-    if rule.item is not None and isinstance(value, str) and rule.item.allows(value):
-        return f"{_describe(value)}, write [{value!r}]"
-    if rule.item is not None and isinstance(value, Collection) and not isinstance(value, (str, bytes)):
-        wrong = [each for each in value if not rule.item.allows(each)]
-        return _describe(wrong[0], " among them") if wrong else _describe(value)
-    return _describe(value)
-
-
-def _describe(value: object, where: str = "") -> str:
-    if isinstance(value, type):
-        return f"the class {value.__name__}{where}; make an object of it"
-    if iscoroutine(value):
-        return f"the result of {value.__name__}(){where}; pass {value.__name__} itself, do not call it"
-    text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
-    return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"
