@@ -122,7 +122,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 _refuse_unknown(where, kwargs, known)
             settings.check(where, kwargs.items())
             settings.check(where, ((others, kwargs[name]) for name in kwargs.keys() - known))
-        settings.check(where, ((rest, value) for value in args[count:]))
+        if rest:
+            settings.check(where, ((rest, value) for value in args[count:]))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
