@@ -119,7 +119,7 @@ def test_the_normal_form_is_the_same_in_every_process() -> None:
     """Sets have another order in each process; a call that was approved in one is made in another."""
     program = (
         "import json\n"
-        "from tests.tools.test_plain import CASES\n"
+        "from tests.tools.test_type_parts import CASES\n"
         "from tests.tools.signatures import taking\n"
         "print([taking(kind).normalize(json.dumps({'value': written})) for kind, written, _ in CASES])\n"
     )
