@@ -17,8 +17,7 @@ from ziggurat.messages.events import ToolDelta, ToolEnded
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.middleware.masking import Masking
-from ziggurat.middleware.secrets import Secrets, StreamMask
+from ziggurat.middleware.secrets import Masking, Secrets, StreamMask
 
 T = TypeVar("T")
 
