@@ -34,7 +34,7 @@ from ziggurat.core import JOURNAL, RUN_ID, Fact, LocalJournal, Scope, Service
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.errors import JournalError
 from ziggurat.messages import ToolSpec, tool_call
-from ziggurat.messages.tool import SPEC
+from ziggurat.messages.facts import SPEC
 from ziggurat.tools import Tool
 from ziggurat.tools.approval import APPROVALS
 

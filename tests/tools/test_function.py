@@ -30,7 +30,7 @@ from ziggurat.core import CLOCK, JOURNAL, NAME, LocalJournal, Scope, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
 from ziggurat.messages import Conversation
-from ziggurat.messages.tool import NORMALIZE, SPEC
+from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools import FunctionTool, tool_call

@@ -18,8 +18,7 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import ToolSpec, stops
-from ziggurat.messages.facts import WINDOW
-from ziggurat.messages.tool import SPEC
+from ziggurat.messages.facts import SPEC, WINDOW
 from ziggurat.models import ScriptedModel
 from ziggurat.teams import handoffs
 from ziggurat.tools import tool_call

@@ -11,7 +11,7 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core import CLOCK, COMPOSITE, JOURNAL, LocalJournal, Scope
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
-from ziggurat.messages.tool import SPEC
+from ziggurat.messages.facts import SPEC
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools import ToolStatistics, tool_call
 from ziggurat.tools.guarded_call import GRACE

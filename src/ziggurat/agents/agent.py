@@ -27,9 +27,9 @@ from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions, known

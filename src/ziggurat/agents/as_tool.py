@@ -11,10 +11,10 @@ from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.function import APPROVED_CALL, checked_spec
 
 

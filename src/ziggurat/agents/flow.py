@@ -22,8 +22,8 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.budget import Budget
+from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.middleware import AnyMiddleware
-from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.options import RunArguments
 from ziggurat.runs.prompt import Prompt
 from ziggurat.tools.approval import Approvals

@@ -10,10 +10,9 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCo
 from ziggurat.core.facts import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import AgentRun, Out
-from ziggurat.messages.facts import OUTPUT_MODES, OutputMode
+from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
-from ziggurat.messages.tool import FINAL_ANSWER
 from ziggurat.tools.arguments import listing, read
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.type_parts import alternatives

@@ -10,8 +10,8 @@ from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.events import AgentStarted, Delta, ModelEnded
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
-from ziggurat.messages.tool import FINAL_ANSWER
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

@@ -14,11 +14,11 @@ from ziggurat.core.failures import note_mistake
 from ziggurat.core.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
-from ziggurat.messages.tool import FINAL_ANSWER
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:

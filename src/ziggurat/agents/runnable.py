@@ -21,8 +21,8 @@ from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
+from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.message import Message
-from ziggurat.messages.tool import AS_TOOL
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.opening import AROUND_RUN

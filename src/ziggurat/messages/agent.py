@@ -14,10 +14,10 @@ from ziggurat.core.path import is_tool_call, name_at
 from ziggurat.messages import stops
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.facts import GRAPH_ORIGIN
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.rewriting import OriginalMessages
-from ziggurat.messages.tool import GRAPH_ORIGIN
 from ziggurat.messages.usage import Usage
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.tool import FINAL_ANSWER
 
 Write = Callable[[ModelRequest, Context], str | Awaitable[str | None] | None]
 """Returns the instructions for a model request, or None to leave them unchanged."""

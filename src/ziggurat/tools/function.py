@@ -16,9 +16,9 @@ from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, Seconds, checked
 from ziggurat.messages.events import ToolDelta
+from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import NORMALIZE, SPEC
 from ziggurat.tools.guarded_call import Frozen, frozen_in, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known

@@ -13,9 +13,9 @@ from ziggurat.core.layer import rewrapped
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
+from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.tool import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.permissions import note_unknown
 from ziggurat.tools.signature import plain_form

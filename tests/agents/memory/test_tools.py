@@ -14,8 +14,8 @@ from ziggurat.agents.memory.showing import notes_on
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
 from ziggurat.memory.record import pack
+from ziggurat.messages.facts import SPEC
 from ziggurat.messages.message import MEMORY
-from ziggurat.messages.tool import SPEC
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel
 from ziggurat.tools import tool_call
 
