@@ -158,6 +158,15 @@ def said(item: MessageItem, calls: Iterable[ToolCall] = ()) -> Message:
     return Message(item.role, (*text, *calls))
 
 
+# -- messages as items, and back ---------------------------------------------------------------------------------------
+
+# What items can express comes back equal: role and text, parallel or single tool calls, the text of results, errors
+# with their kind, calls without a result and results without a call. The texts of a message are joined into one,
+# before its calls; arguments that are a JSON object come back without spaces; a result gets its name from the latest
+# call with its id; a message with several results becomes one message per result. Thoughts, pictures, sound and files,
+# a message's name, origin and taint, and a result's origin are left out, or refused with ``strict=True``; hand-offs
+# are skipped.
+
 _ERROR_KINDS: dict[str, ToolErrorKind] = {kind: kind for kind in get_args(ToolErrorKind)}
 
 

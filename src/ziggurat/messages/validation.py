@@ -15,6 +15,8 @@ from ziggurat.messages.violations import Violation as Violation
 from ziggurat.messages.violations import ViolationCode as ViolationCode
 from ziggurat.messages.violations import lost_reasoning, reasoning
 
+# -- types of fields, which a Struct does not check --------------------------------------------------------------------
+
 _FIELDS: dict[type, Settings] = {
     kind: Settings({*kind.__struct_fields__} - {"content"}, kind)  # which may be a list, too
     for kind in get_args(Part)
@@ -86,6 +88,8 @@ def _problem_in_content(content: object) -> str | None:
             return wrong
     return None
 
+
+# -- order of messages, calls and results ------------------------------------------------------------------------------
 
 _STRICT = ValidationPolicy()
 _SENDABLE = ValidationPolicy.sendable()

@@ -234,6 +234,8 @@ class StreamMask:
         return masked
 
 
+# -- copies of values without secrets ----------------------------------------------------------------------------------
+
 _DEEPEST = 200
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})

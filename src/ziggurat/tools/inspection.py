@@ -17,6 +17,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import note_of
 
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
 
 class Docstring(msgspec.Struct, frozen=True):
     """A parsed docstring."""
@@ -131,6 +133,8 @@ def _by_library(text: str) -> Docstring:
     returns = parsed.returns.description if parsed.returns is not None else None
     return Docstring(summary, parameters, _joined(returns or ""))
 
+
+# -- functions ---------------------------------------------------------------------------------------------------------
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_VALUES = ("FieldInfo", "Field")

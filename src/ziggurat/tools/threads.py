@@ -243,6 +243,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)
 
 
+# -- runs in threads of tools ------------------------------------------------------------------------------------------
+
+# A new thread has no context variables, so an agent that is run there does not find the run it may be part of, and
+# nothing in Python shows what started the thread. A run without context is therefore refused while a run with approval
+# rules or given grants is in progress, unless there is a sign that the application began it: it runs in the main
+# thread, or in a thread or with an agent that was used for a run of its own before. The caller can say which it is: by
+# copying the context, or with ``detached=True``.
+
 _guarded: set[str] = set()  # ids of runs in progress that have approval rules or given grants
 _trust = threading.local()
 

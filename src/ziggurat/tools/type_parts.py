@@ -145,6 +145,8 @@ def _fields(kind: type) -> Iterator[object]:
         return
 
 
+# -- values as plain data, for types that the encoder cannot sort or does not write in full ----------------------------
+
 _ORDERED = (inspect.StrType, inspect.IntType, inspect.FloatType)
 """Types whose sets the encoder can sort."""
 
@@ -226,6 +228,9 @@ def _with_sorted_sets(data: object, value: object) -> object:
         inner_values = zip(data.items(), value.values(), strict=True)
         return {key: _with_sorted_sets(each, inner) for (key, each), inner in inner_values}
     return data
+
+
+# -- types that pydantic reads -----------------------------------------------------------------------------------------
 
 
 def pydantic_schema(annotation: Any) -> dict[str, object]:

@@ -146,6 +146,8 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
     return "; ".join(_schema_errors([error], None, 1))
 
 
+# -- errors ------------------------------------------------------------------------------------------------------------
+
 _MAX_LINE = 300
 """Characters of one problem's text."""
 
@@ -255,6 +257,12 @@ def _path(steps: list[str | int]) -> str:
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+# A few lines of schema can cause millions of checks: references that fan out at every level, or a recursion that visits
+# each child twice. Two figures give an upper bound of the work: how many checks one place in a value can need
+# (`breadth`), and the factor by which that grows with each level of the value (`growth`).
 
 _MAX_BREADTH = 100_000
 """Checks that one place in a value may need."""
