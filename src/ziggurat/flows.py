@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = lazy(
         "calls.gather": ("first", "gather", "quorum", "settled"),
         "calls.question": ("ask",),
         "calls.step": ("Arguments", "Step", "step"),
-        "calls.timer": ("sleep",),
+        "calls.waiting": ("sleep",),
         "core.clock": ("Cron", "Every", "Recurrence", "cron", "due_ticks", "every"),
         "runs.sending": ("send",),
     },

@@ -14,7 +14,7 @@ from ziggurat.calls.question import ask as ask
 from ziggurat.calls.step import Arguments as Arguments
 from ziggurat.calls.step import Step as Step
 from ziggurat.calls.step import step as step
-from ziggurat.calls.timer import sleep as sleep
+from ziggurat.calls.waiting import sleep as sleep
 from ziggurat.core.clock import Cron as Cron
 from ziggurat.core.clock import Every as Every
 from ziggurat.core.clock import Recurrence as Recurrence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from msgspec import Struct
 
 from ziggurat.calls.call_decision import item_of
-from ziggurat.calls.inbox import Sent
-from ziggurat.calls.waiting import decision_on, inbox_of, waiting_place
+from ziggurat.calls.inbox import Sent, inbox_of
+from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Timeout

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, kept_form, misfit, recorded_form
 from ziggurat.calls.failures import note_failure
-from ziggurat.calls.waiting import INBOX, inbox_of
+from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Decided, Record

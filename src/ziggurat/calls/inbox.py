@@ -7,10 +7,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
 from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.journal import LocalJournal
+from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.queue import InboxItem
+from ziggurat.core.scope import Key
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.posted import (
     PostedCancel,
@@ -148,3 +151,15 @@ class Inbox:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
         unused = (number - 1 for number in self._decisions)
         self._journal.inbox_read = min((*self._looked.values(), *unused), default=self._last)
+
+
+INBOX: Key[Callable[[str, LocalJournal], Inbox]] = Key("inbox")
+"""Returns the inbox of the run of an id with a record."""
+
+
+def inbox_of(ctx: Context) -> Inbox:
+    """Return the inbox of the run, always the same; it is made when something waits for an event."""
+    run = ctx.scope[AGENT_CALL].outermost
+    if run.inbox is None:
+        run.inbox = ctx.scope[INBOX](ctx.run_id, journal_of(ctx))
+    return run.inbox

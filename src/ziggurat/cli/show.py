@@ -27,6 +27,7 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.price import cost_text
 from ziggurat.messages.usage import tally_of
+from ziggurat.observe.picture import diagram_svg
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
 
@@ -80,7 +81,7 @@ def _standing(run: str, store: str | None, agent: str | None, *, as_picture: boo
     async def standing() -> str:
         try:
             diagram = await found.agent.standing(found.id)
-            return diagram.svg() if as_picture else diagram.mermaid()
+            return diagram_svg(diagram) if as_picture else diagram.mermaid()
         finally:
             await found.agent.store.close()
 

@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy(
         "observe.metrics": ("CallStatistics", "Metrics"),
         "observe.otel": ("MeterProvider", "OpenTelemetry", "TracerProvider"),
         "messages.price": ("cost",),
+        "observe.picture": ("diagram_svg",),
         "observe.price": ("Costs",),
         "observe.run_node": ("NodeKind", "RunNode"),
         "observe.tree": ("RunTree", "run_tree"),

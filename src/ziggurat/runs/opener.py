@@ -13,7 +13,7 @@ from ziggurat.calls.decisions import decision_entries
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.waiting import INBOX
+from ziggurat.calls.inbox import INBOX
 from ziggurat.core.clock import Clock
 from ziggurat.core.clock import new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
