@@ -1,8 +1,8 @@
 # Two commands do everything from a bare checkout with python3, pip and make:
-#   make run              answer a question on the embedded model (make run Q="..." for another)
+#   make run              answer a question on the demo model (make run Q="..." for another)
 #   make test             install what the tests need and run all of them; with PYTHON=python3.13 on that Python
 #   make test-all         the same on every supported Python of this machine
-#   make chat             talk with the embedded model
+#   make chat             talk with the demo model
 # One by one:
 #   make lint             the rules and the format; make types: mypy; make unit: the tests
 #   make pyright          pyright, strict, over tests/typing and examples; then the completeness of public types, which must be 100 %
@@ -28,7 +28,7 @@
 #   make conformance      recorded provider traffic; says where it is to be had
 #   make golden           record the golden runs anew, when the format of records has changed on purpose
 # Measurements:
-#   make questions        the embedded model: arithmetic from a printed seed, oblique requests
+#   make questions        the demo model: arithmetic from a printed seed, oblique requests
 #   make coder            install the model `coder` of the catalogue (1.1 GB); how often its calls are right, and its speed
 #   make durable          what a store costs, beside bare commits and fsyncs
 #   make bench-knowledge  algorithms on graphs beside the library under them and NetworkX
@@ -62,10 +62,10 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 run: $(RUN_STAMP)
-	@$(BIN)/ziggurat run --model local -- "$$QUESTION"
+	@$(BIN)/ziggurat run --model demo -- "$$QUESTION"
 
 chat: $(RUN_STAMP)
-	@$(BIN)/ziggurat chat --model local
+	@$(BIN)/ziggurat chat --model demo
 
 test: $(TEST_STAMP) $(MODEL_STAMP) $(BROWSER_STAMP) $(NODE_STAMP) lint types unit
 
@@ -96,7 +96,7 @@ planted: $(TEST_STAMP)
 failed: $(TEST_STAMP)
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures=none
 
-questions: $(RUN_STAMP)  # how often the embedded model picks the right tool and arguments
+questions: $(RUN_STAMP)  # how often the demo model picks the right tool and arguments
 	@$(BIN)/python -P benchmarks/local_requests.py
 
 nightly:

@@ -252,7 +252,6 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     model = local(options.model)
-    assert isinstance(model, TemplatedModel)
     if options.threads is not None:
         engine = Engine(Path(model.engine.path), threads=options.threads)
         model = TemplatedModel(engine, stated_only=model.stated_only, only_calls=model.only_calls)

@@ -110,7 +110,6 @@ def main() -> None:
     parser.add_argument("--failures", action="store_true")
     options = parser.parse_args()
     model = local(options.model)
-    assert isinstance(model, TemplatedModel)
     rows = [json.loads(line) for line in options.requests.read_text(encoding="utf-8").splitlines()][: options.limit]
     asyncio.run(score(model, rows, json.loads(options.tools.read_text(encoding="utf-8")), options.failures))
 

@@ -1,4 +1,4 @@
-"""How often the embedded model calls the right tool with the right arguments.
+"""How often the demo model calls the right tool with the right arguments.
 
     python -P benchmarks/local_requests.py [--seed N] [--json] [--failures]
 
@@ -26,7 +26,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.models.local import EmbeddedModel, local
+from ziggurat.models.local import EmbeddedModel
 from ziggurat.tools.builtin import evaluate
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -164,8 +164,7 @@ async def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--failures", action="store_true", help="show which requests and questions went wrong")
     options = parser.parse_args()
-    model = local()
-    assert isinstance(model, EmbeddedModel)
+    model = EmbeddedModel()
     began = time.perf_counter()
     sums = await arithmetic(model, options.seed)
     counts = {"arithmetic": (sum(good for _, good, _ in sums), len(sums)), **await requests(model, options.failures)}

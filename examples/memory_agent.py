@@ -1,4 +1,4 @@
-"""An agent on the embedded model: one process learns facts, another recalls them. Needs: pip install 'ziggurat[local]'.
+"""An agent on the demo model: one process learns facts, another recalls them. Needs: pip install 'ziggurat[local]'.
 
 python examples/memory_agent.py sqlite:///notes.db "Remember that my train leaves at 9:40."
 python examples/memory_agent.py sqlite:///notes.db "Can you recall when my train leaves?"
@@ -31,7 +31,7 @@ def ask(store: str, questions: list[str]) -> None:
     for question in questions:
         # The demo model only calls tools: it learns with one, and answers with the other.
         tools = [recall] if question.endswith("?") else [remember]
-        agent = Agent("local", tools=tools, middleware=[memory])
+        agent = Agent("demo", tools=tools, middleware=[memory])
         run = agent.run_sync(question)
         print(f"{question}  [{run.memory_hits} recalled]\n  {run.text.splitlines()[0]}", flush=True)
 

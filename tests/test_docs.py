@@ -1,7 +1,7 @@
 """What the documents say holds: every Python block runs, what is shown is what is printed, what is named exists.
 
 Blocks of one file run in order and share their names. Top-level ``await`` is allowed, as in a notebook. A block of
-``text`` directly after one of ``python`` is its output. A block that makes ``Agent("local")`` needs the embedded
+``text`` directly after one of ``python`` is its output. A block that makes ``Agent("demo")`` needs the demo
 model: it runs, with all of its file, under the marker ``local`` only. Set ZIGGURAT_UPDATE_DOCS=1 to write the help
 texts in cli.md again.
 """
@@ -46,11 +46,11 @@ class Block(Struct, frozen=True):
 
     @property
     def local(self) -> bool:
-        """Whether it names the embedded model."""
+        """Whether it names the demo model."""
         if self.language != "python":
             return False
         texts = [node.value for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Constant)]
-        return any(isinstance(text, str) and text.partition(":")[0] == "local" for text in texts)
+        return any(isinstance(text, str) and text.partition(":")[0] in ("demo", "local") for text in texts)
 
 
 def blocks_of(path: Path) -> list[Block]:
@@ -143,7 +143,7 @@ def test_python_blocks_run_offline(path: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.local
 @pytest.mark.parametrize("path", WITH_LOCAL, ids=ids)
-def test_python_blocks_run_on_the_embedded_model(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_run_on_the_demo_model(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with allow_real_calls():
         run_blocks(path, with_local=True)

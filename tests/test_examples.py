@@ -12,7 +12,7 @@ from ziggurat.models.real import FORBID_VARIABLE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LOCAL = ("first_agent.py", "memory_agent.py", "team_local.py")
-"""Those that need the embedded model."""
+"""Those that need the demo model."""
 
 PRINTED = {
     "agent_as_tool.py": "5 model calls, 3 tool calls, 1200 tokens",
@@ -99,7 +99,7 @@ def test_example_runs_offline(name: str) -> None:
 
 @pytest.mark.local
 @pytest.mark.parametrize("name", LOCAL)
-def test_example_runs_on_the_embedded_model(name: str) -> None:
+def test_example_runs_on_the_demo_model(name: str) -> None:
     assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "0"})
 
 

@@ -28,7 +28,7 @@ def test_a_question_is_handed_on_as_it_is(question: str, tmp_path: Path) -> None
         text=True,
         env=INHERITED,
     )
-    assert (made.stdout, made.stderr) == (f"<run><--model><local><--><{question}>", "")
+    assert (made.stdout, made.stderr) == (f"<run><--model><demo><--><{question}>", "")
 
 
 def _lines(*command: str, **environment: str) -> list[str]:

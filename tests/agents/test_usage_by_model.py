@@ -144,7 +144,7 @@ COSTS = [
     ({"openai:gpt-4o": MILLION, "scripted": Usage()}, Decimal("2.5"), "$2.5"),
     ({"scripted": MILLION}, None, "unpriced"),
     ({"scripted": Usage(requests=1)}, None, ""),
-    ({"local": MILLION, "local:coder": MILLION}, Decimal(0), "$0"),
+    ({"demo": MILLION, "local:coder": MILLION}, Decimal(0), "$0"),
     ({"openai:gpt-4o": MILLION, "local:coder": MILLION}, Decimal("2.5"), "$2.5"),
     ({"localhost:gpt": MILLION}, None, "unpriced"),
 ]

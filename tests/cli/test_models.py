@@ -16,7 +16,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_models_are_listed_with_their_state(ziggurat: Command, cache: Path) -> None:
     ended = ziggurat("models", "list")
-    assert ended.out.splitlines()[0].startswith("local  ")
+    assert ended.out.splitlines()[0].startswith("demo  ")
     assert "needs no installation" in ended.out.splitlines()[0]
     assert "not installed; run: ziggurat models install smollm" in ended.out
 

@@ -139,4 +139,4 @@ def test_without_any_other_model_the_demo_runs(
             monkeypatch.delenv(variable, raising=False)
     ended = ziggurat("run", "What is 12 * (7 + 5)?")
     assert (ended.code, ended.out) == (0, "The answer is 144.\n")
-    assert ended.err.startswith("model: local (there is no key, no local server and no other model; it is a demo)\n")
+    assert ended.err.startswith("model: demo (there is no key, no local server and no other model)\n")

@@ -23,7 +23,7 @@ def provider() -> Iterator[None]:
     module.make = make  # type: ignore[attr-defined]
     sys.modules["made_up_provider"] = module
     before = dict(PROVIDERS)
-    for name in set(PROVIDERS) - {"local"}:
+    for name in set(PROVIDERS) - {"demo", "local"}:
         del PROVIDERS[name]
     PROVIDERS["acme"] = "made_up_provider:make"
     yield
@@ -97,24 +97,25 @@ def test_a_name_is_given_to_the_factory_of_its_provider() -> None:
 
 
 @pytest.mark.usefixtures("provider")
-def test_local_needs_no_name_and_takes_a_path() -> None:
-    PROVIDERS["local"] = "made_up_provider:make"
-    assert "nameless" in repr(resolve("local"))
+def test_demo_takes_no_name_and_local_takes_a_path() -> None:
+    PROVIDERS["demo"] = PROVIDERS["local"] = "made_up_provider:make"
+    assert "nameless" in repr(resolve("demo"))
     assert "/models/x.gguf" in repr(resolve("local:/models/x.gguf"))
 
 
 @pytest.mark.usefixtures("provider")
 def test_known_models() -> None:
-    assert known_models() == ("local", "local:/path/to/model.gguf", "acme:NAME")
+    assert known_models() == ("demo", "local:NAME", "local:/path/to/model.gguf", "acme:NAME")
 
 
 @pytest.mark.usefixtures("provider")
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("acne:big", "did you mean 'acme:big'"), ("Local", "did you mean 'local'"), ("gpt-5", "'gpt-5'"),
+        ("acne:big", "did you mean 'acme:big'"), ("Demo", "did you mean 'demo'"), ("gpt-5", "'gpt-5'"),
         ("zzz:gpt-5", "'zzz'"), ("acme", "write acme:NAME"), ("acme:", "write acme:NAME"),
-        ("local:", "local:/path/to/model.gguf"), ("", "empty"), ("  ", "empty"), (":x", "''"), (None, "NoneType"),
+        ("local:", "local:/path/to/model.gguf"), ("local", "'demo'"), ("local", "local:NAME"), ("demo:x", "'demo'"),
+        ("", "empty"), ("  ", "empty"), (":x", "''"), (None, "NoneType"),
         (7, "int"), (ScriptedModel, "make an object of it"),
     ],
 )  # fmt: skip
@@ -122,7 +123,7 @@ def test_mistakes_list_what_there_is(spec: object, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve(spec)  # type: ignore[arg-type]
     assert told in str(caught.value)
-    assert "acme:NAME" in str(caught.value) or "local:/path/to/model.gguf" in str(caught.value)
+    assert any(form in str(caught.value) for form in ("acme:NAME", "local:/path/to/model.gguf", "'demo'"))
 
 
 @pytest.mark.usefixtures("provider")
@@ -140,8 +141,8 @@ def test_a_wrong_entry_of_the_table_is_named(target: str, message: str) -> None:
         resolve("acme:x")
 
 
-def test_the_embedded_model_is_there_and_a_missing_file_is_named() -> None:
-    assert callable(resolve("local"))
+def test_the_demo_model_is_there_and_a_missing_file_is_named() -> None:
+    assert callable(resolve("demo"))
     with pytest.raises(ConfigurationError, match="no-such-file"):
         resolve("local:/no-such-file.gguf")
 
@@ -162,6 +163,7 @@ def test_a_name_without_its_provider_is_told_with_it(spec: str, meant: str | Non
     assert (f"did you mean {meant!r}?" in told) if meant else ("did you mean" not in told)
 
 
-def test_what_runs_here_has_no_address() -> None:
-    with pytest.raises(ConfigurationError, match="'local'"):
-        resolve("local@http://localhost:8080/v1:x")
+@pytest.mark.parametrize("name", ["demo", "local"])
+def test_a_model_in_this_process_has_no_address(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{name}'"):
+        resolve(f"{name}@http://localhost:8080/v1:x")

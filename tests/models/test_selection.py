@@ -17,7 +17,7 @@ from ziggurat.testing.server import FakeProvider
 
 SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
 LIST = b'{"data": [{"id": "nomic-embed"}, {"id": "qwen3:8b"}]}'
-NOTHING = SelectedModel("local", "there is no key, no local server and no other model; it is a demo")
+NOTHING = SelectedModel("demo", "there is no key, no local server and no other model")
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +151,7 @@ def test_an_address_that_is_none_is_left_out(url: str, monkeypatch: pytest.Monke
 
 def test_auto_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZIGGURAT_MODEL", "auto")
-    assert name_of(resolve("auto")) == "local"
+    assert name_of(resolve("auto")) == "demo"
     monkeypatch.setenv("ZIGGURAT_MODEL", "openai:gpt-5-mini")
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     assert "gpt-5-mini" in repr(resolve(" auto "))

@@ -57,7 +57,7 @@ def test_what_is_not_listed_has_no_price(model: str, provider: str | None) -> No
     assert cost(Usage(input=10, output=10), model, provider) is None
 
 
-@pytest.mark.parametrize(("model", "provider"), [("local", None), ("local:coder", None), ("anything", "local")])
+@pytest.mark.parametrize(("model", "provider"), [("demo", None), ("local:coder", None), ("anything", "local")])
 def test_a_model_in_this_process_costs_nothing(model: str, provider: str | None) -> None:
     assert cost(Usage(input=10, output=10), model, provider) == cost(Usage(), model, provider) == 0
 

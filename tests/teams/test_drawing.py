@@ -55,7 +55,7 @@ def test_all_members_at_any_depth_are_drawn(case: Sequence[str]) -> None:
         """Search."""
         return ""
 
-    worker = Agent("local", name="worker", tools=[search])
+    worker = Agent("demo", name="worker", tools=[search])
     team = built(case, worker)
     picture = team.mermaid()
     assert titles(picture)[0] == "team0"
@@ -63,7 +63,7 @@ def test_all_members_at_any_depth_are_drawn(case: Sequence[str]) -> None:
     assert titles(picture).count("worker") == 2, "its frame, and itself beside its tool"
     assert set(members(team)) <= set(titles(picture))
     assert team.layered(timeout(seconds=1)).mermaid() == picture
-    assert titles(Agent("local", tools=[team]).mermaid())[2:] == titles(picture)
+    assert titles(Agent("demo", tools=[team]).mermaid())[2:] == titles(picture)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -93,17 +93,17 @@ def instructions(ctx: Context) -> str:
     return ctx.run_id
 
 
-agent = Agent("local", tools=[weather, pay], instructions="You are brief.")
+agent = Agent("demo", tools=[weather, pay], instructions="You are brief.")
 layered_model = Agent(stack(Model(), retry(), timeout(seconds=30)), instructions=instructions)
 either = Agent(fallback(Model(), Model()), stop=until_tool_called("pay"), budget=Budget(tokens=1000))
 nested = Agent(Model(), tools=[agent, stack(weather, timeout(seconds=60))], settings=ModelSettings(temperature=0))
 
 Agent(weather)  # type: ignore[arg-type]
 Agent(3)  # type: ignore[call-overload]
-Agent("local", [weather])  # type: ignore[call-overload]
-Agent("local", max_steps="many")  # type: ignore[call-overload]
-Agent("local", tool=[weather])  # type: ignore[call-overload]
-Agent("local", middleware=[retry()])  # type: ignore[list-item]
+Agent("demo", [weather])  # type: ignore[call-overload]
+Agent("demo", max_steps="many")  # type: ignore[call-overload]
+Agent("demo", tool=[weather])  # type: ignore[call-overload]
+Agent("demo", middleware=[retry()])  # type: ignore[list-item]
 Agent(stack(Model(), retry(attempt=3)))  # type: ignore[call-arg]
 
 assert_type(agent.layered(retry(attempts=2), timeout(seconds=90)), Runnable[str])

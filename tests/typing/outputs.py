@@ -28,19 +28,19 @@ class Town:
     name: str
 
 
-assert_type(Agent("local"), Agent[str])
-assert_type(Agent("local", output=City), Agent[City])
-assert_type(Agent("local", output=City | Town), Agent[City | Town])
-assert_type(Agent("local", output=list[City | Town]), Agent[list[City | Town]])
-assert_type(Agent("local", output=City | str), Agent[City | str])
-assert_type(Agent("local", output=City | None), Agent[City | None])
-assert_type(Agent("local", output=dict[str, int], tools=[], max_steps=3), Agent[dict[str, int]])
-assert_type(Agent("local", output=Literal["a", "b"]), Agent[Literal["a", "b"]])
-assert_type(Agent("local", output=Output(City)), Agent[City])
-assert_type(Agent("local", output=Output(City | Town, mode="tool", retries=1)), Agent[City | Town])
-assert_type(Agent("local", output=[City]), Agent[City])
-one_of_several: Agent[City | Town] = Agent("local", output=[City, Town])
-Agent("local", output=[3])  # type: ignore[list-item]
+assert_type(Agent("demo"), Agent[str])
+assert_type(Agent("demo", output=City), Agent[City])
+assert_type(Agent("demo", output=City | Town), Agent[City | Town])
+assert_type(Agent("demo", output=list[City | Town]), Agent[list[City | Town]])
+assert_type(Agent("demo", output=City | str), Agent[City | str])
+assert_type(Agent("demo", output=City | None), Agent[City | None])
+assert_type(Agent("demo", output=dict[str, int], tools=[], max_steps=3), Agent[dict[str, int]])
+assert_type(Agent("demo", output=Literal["a", "b"]), Agent[Literal["a", "b"]])
+assert_type(Agent("demo", output=Output(City)), Agent[City])
+assert_type(Agent("demo", output=Output(City | Town, mode="tool", retries=1)), Agent[City | Town])
+assert_type(Agent("demo", output=[City]), Agent[City])
+one_of_several: Agent[City | Town] = Agent("demo", output=[City, Town])
+Agent("demo", output=[3])  # type: ignore[list-item]
 
 
 async def validated(city: City, ctx: Context) -> City | None:
@@ -48,11 +48,11 @@ async def validated(city: City, ctx: Context) -> City | None:
     return city if ctx.path else None
 
 
-Agent("local", output=City, output_validator=validated)
-Agent("local", output=Output(City), output_validator=validated)
-Agent("local", output=Town, output_validator=validated)  # type: ignore[arg-type]
-Agent("local", output_validator=validated)  # type: ignore[arg-type]
-Agent("local", output=3)  # type: ignore[call-overload]
+Agent("demo", output=City, output_validator=validated)
+Agent("demo", output=Output(City), output_validator=validated)
+Agent("demo", output=Town, output_validator=validated)  # type: ignore[arg-type]
+Agent("demo", output_validator=validated)  # type: ignore[arg-type]
+Agent("demo", output=3)  # type: ignore[call-overload]
 
 
 async def use(agent: Agent[City], any_agent: Agent, kind: type[Town]) -> None:
@@ -72,7 +72,7 @@ async def use(agent: Agent[City], any_agent: Agent, kind: type[Town]) -> None:
         assert_type(events, EventStream[AgentRun[City]])
         assert_type(events.response.output, City)
     assert_type((await any_agent.run("Where?")).output, Any)
-    assert_type((await Agent("local", output=kind).run("Where?")).output, Town)
+    assert_type((await Agent("demo", output=kind).run("Where?")).output, Town)
     async with agent.stream("Where?") as events:
         async for city in partial_values(events, City | Town):
             assert_type(city, City | Town)

@@ -58,12 +58,12 @@ class Agent(Runnable[Out]):
 
     ::
 
-        agent = Agent("local", tools=[weather], instructions="You are brief.")
+        agent = Agent("demo", tools=[weather], instructions="You are brief.")
         run = agent.run_sync("Rain in Paris tomorrow?")
         print(run.text)
 
     Args:
-        model: A name such as ``"local"`` or ``"openai:gpt-5-mini"``, or any model service, with or without layers.
+        model: A name such as ``"demo"`` or ``"openai:gpt-5-mini"``, or any model service, with or without layers.
         tools: Typed functions, tools, agents, or a `Toolbox`.
         instructions: What the agent should do and be: a string, or a function of the context that returns one.
         name: Its name in paths, and as a tool.

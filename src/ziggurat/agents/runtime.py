@@ -27,7 +27,7 @@ class Runtime(Agent[str]):
     ::
 
         runtime = Runtime(
-            "local",
+            "demo",
             tools=[search],
             gate=Gate(100, soft=75),
             memory=Remembering("sqlite:///agents.db", "ann"),

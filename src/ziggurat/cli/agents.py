@@ -50,7 +50,7 @@ class AgentOptions(Struct, frozen=True):
     @property
     def model_name(self) -> str:
         """The model of an agent that is built: the one that is named, else that of the environment."""
-        return self.model if self.model is not None else os.environ.get(MODEL) or "local"
+        return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
 
     def text(self) -> str:
         """Return them as they would be written on the command line."""

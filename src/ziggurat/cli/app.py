@@ -105,7 +105,7 @@ def _ziggurat(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run LLM agents from the command line; without an API key, on the embedded model.
+    """Run LLM agents from the command line; without an API key, on the demo model.
 
     \b
     Examples:

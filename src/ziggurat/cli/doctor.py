@@ -83,11 +83,11 @@ def doctor() -> int:
     for name in _SETTINGS:
         value = os.environ.get(name)
         report.plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
-    ready = selected.name != "local" or "local" in complete
+    ready = selected.name != "demo" or "local" in complete
     if ready:
         report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
     else:
-        report.missing("not ready: there is no other model, and the embedded one needs: pip install 'ziggurat[local]'")
+        report.missing("not ready: there is no other model, and the demo model needs: pip install 'ziggurat[local]'")
     return 0 if ready else 1
 
 

@@ -141,7 +141,7 @@ def _agent(made: AgentOptions) -> tuple[str, list[str], str]:
     ]
     if made.memory is not None:  # recalled memories are on record, but the tools must be offered to the model again
         imports.append("from ziggurat.agents.memory import memory_tools")
-        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'local') else ''}")
+        loaded.append(f"*memory_tools(){'[:1]' if only_remembers(made.model or 'demo') else ''}")
     arguments.append(f"tools=[{', '.join(loaded)}]")
     for name, value in (("instructions", made.instructions), ("timeout", made.timeout)):
         arguments += [] if value is None else [f"{name}={_literal(value)}"]

@@ -37,9 +37,9 @@ def memory_of(owner: str | None, model: str, store: str | None) -> tuple[Sequenc
 
 
 def only_remembers(model: str) -> bool:
-    """Return whether a model gets only the first memory tool: the embedded model would answer a question by
+    """Return whether a model gets only the first memory tool: the demo model would answer a question by
     calling recall, although the memories are already in the prompt."""
-    return model.strip() == "local"
+    return model.strip() == "demo"
 
 
 def _open_memories(option: str | None) -> "MemoryStore":

@@ -38,10 +38,10 @@ def _list() -> None:
     Example:
       ziggurat models list
     """
-    names = {"local": "the embedded demo model: first runs and tests; needs no installation"}
+    names = {"demo": "the demo model: first runs and tests; needs no installation"}
     names |= {f"local:{name}": _described(model) for name, model in CATALOGUE.items()}
     names["local:/path/to/model.gguf"] = "any GGUF file"
-    for provider in sorted(PROVIDERS.keys() - {"local"}):
+    for provider in sorted(PROVIDERS.keys() - {"demo", "local"}):
         dialect = DIALECTS.get(provider)
         names[example(provider)] = key_state(dialect) if dialect is not None else ""
     names["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"

@@ -193,7 +193,7 @@ def hedge(service: Service[Q, R], *others: Service[Q, R], delay: NonNegativeSeco
     an event to discard their output::
 
         model = hedge(openai("gpt-5-mini"), delay=2.0)          # the same model twice
-        model = hedge(openai("gpt-5-mini"), local(), delay=2.0)
+        model = hedge(openai("gpt-5-mini"), local("coder"), delay=2.0)
 
     Only for calls without side effects, such as model calls or tools with ``effect="none"``: two calls may run at the
     same time (for an agent, with all its tools). A flow may have any, and is refused. Do not use it when the service is

@@ -31,7 +31,7 @@ def cost(
 
     Args:
         usage: The usage of the call.
-        model: The provider's name of the model; ``provider:model`` names both. ``local`` and ``local:model`` run in
+        model: The provider's name of the model; ``provider:model`` names both. ``demo`` and ``local:model`` run in
             this process and cost nothing.
         provider: The provider that answered; by default derived from the model's name.
         at: The time of the call, as prices change; now by default.
@@ -102,7 +102,7 @@ def dollars(prices: Sequence[Decimal | None]) -> str:
 
 def _is_local(name: str) -> bool:
     """Return whether a model, or the models of a provider, run in this process."""
-    return name.partition(":")[0] == "local"
+    return name.partition(":")[0] in ("demo", "local")
 
 
 def _calculated(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Any:

@@ -19,6 +19,7 @@ _HTTP = (
     "openrouter together vllm xai"
 )
 PROVIDERS: dict[str, str] = {
+    "demo": "ziggurat.models.local:EmbeddedModel",
     "local": "ziggurat.models.local:local",
     **{name: f"ziggurat.models.http.providers:{name.replace('-', '_')}" for name in _HTTP.split()},
 }
@@ -28,9 +29,11 @@ The module is imported when a model of the provider is first resolved. Add entri
 """
 
 _VARIADIC, _GENERATOR, _COROUTINE = 0x04, 0x20 | 0x200, 0x80  # of code objects; inspect is slow to import
-_NAMELESS = frozenset({"local"})  # their name may be left out
+_DEMO = "demo"  # the one model whose provider has no others
+_HERE = (_DEMO, "local")
 _FORMS = {
-    "local": ("local", "local:/path/to/model.gguf"),
+    "demo": ("demo",),
+    "local": ("local:NAME", "local:/path/to/model.gguf"),
     "openai": ("openai:NAME", "openai@https://host/v1:NAME"),
 }
 _FAMILIES = {
@@ -50,11 +53,11 @@ _ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(
 
 
 def resolve(spec: str | Model) -> Model:
-    """Return a model: a service unchanged, or the model named ``"local"`` or ``"provider:name"``.
+    """Return a model: a service unchanged, or the model named ``"demo"`` or ``"provider:name"``.
 
-    ``"local"`` is the embedded model, ``"local:/path/to/model.gguf"`` any other model file. ``"openai:gpt-5-mini"`` is
-    a provider's model, and ``"openai@https://host/v1:name"`` one at your own address with that provider's protocol.
-    ``"auto"`` is the model that `select_model` finds.
+    ``"demo"`` is the demo model, ``"local:coder"`` an installed model, and ``"local:/path/to/model.gguf"`` any other
+    model file. ``"openai:gpt-5-mini"`` is a provider's model, and ``"openai@https://host/v1:name"`` one at your own
+    address with that provider's protocol. ``"auto"`` is the model that `select_model` finds.
 
     Raises:
         ConfigurationError: there is no model with this name; the message lists the known forms.
@@ -76,12 +79,16 @@ def resolve(spec: str | Model) -> Model:
         raise ConfigurationError(f"the model's name is empty; a model is {_wanted()}")
     if provider not in PROVIDERS:
         raise ConfigurationError(_unknown(spec, provider, bool(colon)))
-    if not name and (colon or provider not in _NAMELESS):
+    if provider == _DEMO:
+        if colon:
+            raise ConfigurationError(f"there is one demo model, so {spec!r} must be written {_DEMO!r}")
+        return cast("Model", _factory(provider)())
+    if not name:
+        demo = f"; the demo model, which needs no file, is {_DEMO!r}" if provider == "local" else ""
         raise ConfigurationError(
-            f"the model {spec!r} lacks a name after its provider; write {' or '.join(_forms(provider))}"
+            f"the model {spec!r} lacks a name after its provider; write {' or '.join(_forms(provider))}{demo}"
         )
-    factory = _factory(provider)
-    return cast("Model", factory(name) if name else factory())
+    return cast("Model", _factory(provider)(name))
 
 
 def _selected() -> Model:
@@ -132,7 +139,7 @@ def _elsewhere(spec: str) -> Model:
             f"cannot read {spec!r}: a model at an address of yours is written 'openai@https://host/v1:name', with "
             "http:// or https:// and a name after the last colon"
         )
-    if parts[1] in _NAMELESS:
+    if parts[1] in _HERE:
         raise ConfigurationError(
             f"{parts[1]!r} runs in this process and has no address; write {' or '.join(_forms(parts[1]))}"
         )
@@ -142,8 +149,8 @@ def _elsewhere(spec: str) -> Model:
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the forms of model names: ``local`` first, then sorted by provider."""
-    providers = sorted(PROVIDERS, key=lambda provider: (provider not in _NAMELESS, provider))
+    """Return the forms of model names: those of this process first, then sorted by provider."""
+    providers = sorted(PROVIDERS, key=lambda provider: (provider not in _HERE, provider))
     return tuple(form for provider in providers for form in _forms(provider))
 
 

@@ -75,7 +75,7 @@ def select_model(*, waiting: Wait = _wait_shortly) -> SelectedModel:
 
     In this order: ``$ZIGGURAT_MODEL``; a provider whose key is in its environment variable; a server of Ollama,
     LM Studio, llama.cpp or vLLM that answers ``/v1/models`` with a model; a model that ``ziggurat models install``
-    installed; the embedded demo model. Servers are asked at the same time, for at most 0.3 s together, and only if
+    installed; the demo model. Servers are asked at the same time, for at most 0.3 s together, and only if
     nothing before them was found.
 
     Args:
@@ -109,7 +109,7 @@ def _installed() -> SelectedModel:
 
     for model in installed_models():
         return SelectedModel(f"local:{model.name}", "it is installed")
-    return SelectedModel("local", "there is no key, no local server and no other model; it is a demo")
+    return SelectedModel("demo", "there is no key, no local server and no other model")
 
 
 def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:

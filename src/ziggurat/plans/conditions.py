@@ -91,7 +91,7 @@ def asked(agent: Runnable[Any], question: NonEmptyText) -> Asked:
 
     ::
 
-        judge = Agent("local", output=bool)
+        judge = Agent("demo", output=bool)
         Loop(write, until=asked(judge, "Is this text free of errors? {draft}"), max_rounds=5)
 
     The answer is recorded, as that of every agent. If it is no bool, the node fails.

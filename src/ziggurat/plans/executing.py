@@ -165,7 +165,7 @@ def plan_execute(
 
     ::
 
-        research = plan_execute("local", tools=[web_search], max_plans=3)
+        research = plan_execute("demo", tools=[web_search], max_plans=3)
         run = await research.run("Which databases have vectors?")
         run.output.verification.achieved, run.output.steps, run.text
 

@@ -35,7 +35,7 @@ def workflow(
         review = workflow(
             Task("draft", prompt="Write a text about {input}."),
             Branch("draft:TODO", Task("final", prompt="Complete {draft}"), Task("final", prompt="Shorten {draft}")),
-            agent=Agent("local"),
+            agent=Agent("demo"),
             store="sqlite:///plans.db",
         )
         run = await review.run("ziggurats", run_id="text-1")

@@ -32,7 +32,7 @@ def made(spec: str) -> HttpModel:
 
 
 def test_every_dialect_is_a_provider() -> None:
-    assert set(DIALECTS) == set(PROVIDERS) - {"local"}
+    assert set(DIALECTS) == set(PROVIDERS) - {"demo", "local"}
     assert {dialect.name for dialect in DIALECTS.values()} == set(DIALECTS)
     assert "openai:NAME" in known_models()
     assert repr(provider("openai")) == "provider('openai')"
@@ -100,7 +100,7 @@ def test_addresses_of_your_own(spec: str, base: str, model: str) -> None:
         ("openai@host/v1:name", "http:// or https://"),
         ("openai@ftp://host:name", "http:// or https://"),
         ("opnai@https://host/v1:name", "did you mean"),
-        ("local@https://host/v1:name", "has no address; write local or local:"),
+        ("local@https://host/v1:name", "has no address; write local:NAME or local:"),
         ("openai:", "lacks a name"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tests of the embedded model without its weights: calls, answers, and events."""
+"""Tests of the demo model without its weights: calls, answers, and events."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES, WINDOW
 from ziggurat.models import EmbeddedModel, TemplatedModel
-from ziggurat.providers import local
+from ziggurat.providers import local, resolve
 
 S = {"type": "string"}
 WEATHER = ToolSpec(
@@ -124,9 +124,9 @@ def test_ids_of_calls_differ_within_a_conversation() -> None:
 
 
 def test_the_model_of_a_name() -> None:
-    model = local()
+    model = resolve("demo")
     assert isinstance(model, EmbeddedModel)
-    assert (repr(model), name_of(model), fact(model, WINDOW)) == ("local()", "local", None)
+    assert (repr(model), name_of(model), fact(model, WINDOW)) == ("EmbeddedModel()", "demo", None)
     assert fact(model, OUTPUT_MODES)[0] == "native"
     assert fact(TemplatedModel(Parrot()), WINDOW) == 2048
 
@@ -138,8 +138,6 @@ def test_wrong_arguments_raise_at_once(tmp_path: Any) -> None:
     with pytest.raises(ConfigurationError, match="not a GGUF file"):
         local(tmp_path / "wrong.gguf")
     with pytest.raises(ConfigurationError, match="slots"):
-        local(slots=0)
-    with pytest.raises(ConfigurationError, match="settings of GGUF files"):
-        local(slots=2)
+        local(tmp_path / "wrong.gguf", slots=0)
     with pytest.raises(ConfigurationError, match="empty"):
         local(" ")

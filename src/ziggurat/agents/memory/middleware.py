@@ -37,7 +37,7 @@ class Remembering(Middleware):
 
     ::
 
-        Agent("local", tools=memory_tools(), middleware=[Remembering("sqlite:///agents.db", "ann")])
+        Agent("demo", tools=memory_tools(), middleware=[Remembering("sqlite:///agents.db", "ann")])
 
     Recalled memories are placed before the question as a message of their own, marked as data, with the taint they were
     stored with. They are recorded with the request: a run that is resumed or replayed has the same ones. If a memory

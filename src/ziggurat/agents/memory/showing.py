@@ -112,7 +112,7 @@ class WorkingValues(Middleware):
 
     ::
 
-        Agent("local", middleware=[WorkingValues(memory.working)])
+        Agent("demo", middleware=[WorkingValues(memory.working)])
 
     Args:
         working: The working memory.

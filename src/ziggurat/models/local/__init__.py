@@ -1,6 +1,6 @@
-"""Models that run inside this process: the embedded one, and any GGUF file.
+"""Models that run inside this process: the demo model, and any GGUF file.
 
-- The embedded demo model: `embedded`. It chooses one tool (`choose`), fills its parameters with parts of the request
+- The demo model: `embedded`. It chooses one tool (`choose`), fills its parameters with parts of the request
   (`copying`: `spans`, `schema`, `arithmetic`), and answers with the result (`answers`). Similarity of texts: `minilm`,
   `wordpiece`.
 - Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
@@ -10,7 +10,6 @@
 
 from pathlib import Path
 
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models, pinned
 from ziggurat.models.local.embedded import EmbeddedModel
@@ -48,40 +47,33 @@ __all__ = [
 
 @checked
 def local(
-    path: NonEmptyText | Path | None = None,
+    path: NonEmptyText | Path,
     *,
     slots: PositiveInt = SLOTS,
     context: PositiveInt = CONTEXT,
     stated_only: bool = True,
     only_calls: bool | None = None,
-) -> EmbeddedModel | TemplatedModel:
-    """Return the embedded model, or the model in a GGUF file; the weights load with the first request.
+) -> TemplatedModel:
+    """Return the model in a GGUF file; the weights load with the first request.
 
     Args:
-        path: A GGUF file, or the name of an installed model of the catalogue; without one, the embedded model.
-        slots: Requests that a GGUF file serves at the same time.
-        context: The context size of a GGUF file in tokens, shared by the slots.
-        stated_only: Whether optional arguments that the conversation does not state are left out of the calls of a
-            GGUF file: small models invent them. Pass False for a model that infers them well.
-        only_calls: Whether answers of a GGUF file to requests that have tools are never in its own words, but what the
-            calls returned: small models state what no call has done. By default only those of ``coder``.
+        path: A GGUF file, or the name of an installed model of the catalogue.
+        slots: Requests that are served at the same time.
+        context: The context size in tokens, shared by the slots.
+        stated_only: Whether optional arguments that the conversation does not state are left out of the calls: small
+            models invent them. Pass False for a model that infers them well.
+        only_calls: Whether answers to requests that have tools are never in the model's own words, but what the calls
+            returned: small models state what no call has done. By default only those of ``coder``.
 
     Raises:
-        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, a number is below
-            one, or a setting is passed for the embedded model, which has none.
+        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, or a number is
+            below one.
 
     ::
 
         Agent(local("coder"), tools=[weather])
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
-    if path is None:
-        if (slots, context, stated_only, only_calls) != (SLOTS, CONTEXT, True, None):
-            raise ConfigurationError(
-                "slots, context, stated_only and only_calls are settings of GGUF files, and local() was called without "
-                "one"
-            )
-        return EmbeddedModel()
     model, name = None, None
     if path in CATALOGUE:
         check_installed(str(path))

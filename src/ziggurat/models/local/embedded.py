@@ -1,4 +1,4 @@
-"""The embedded demo model: sentence embeddings choose the tool, and parts of the request fill it."""
+"""The demo model: sentence embeddings choose the tool, and parts of the request fill it."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from ziggurat.models.local.schema import fields_of
 from ziggurat.models.local.speech import offered, show
 from ziggurat.models.local.wordpiece import pieces
 
-_NAME = "local"
+_NAME = "demo"
 _HEAD, _TAIL = 200, 600
 """How many characters of the beginning and the end of a long request are read, to bound the time."""
 _COUNTED = 8192
@@ -59,7 +59,7 @@ class EmbeddedModel:
         }
 
     def __repr__(self) -> str:
-        return "local()"
+        return "EmbeddedModel()"
 
     async def __call__(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Answer a request.
@@ -83,7 +83,7 @@ class EmbeddedModel:
             return await self._say(" ".join(answer(result) for result in turn.results), turn, ctx)
         if not self._warned:
             type(self)._warned = True
-            logger.warning("the embedded model is a demo that only calls tools; without tools it does not answer")
+            logger.warning("the demo model only calls tools; without tools it does not answer")
         return await self._say(declined(tools), turn, ctx)
 
     def _choose(self, tools: Sequence[ToolSpec], turn: "_Turn", request: ModelRequest) -> Choice | None:
