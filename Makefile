@@ -165,7 +165,7 @@ golden: $(TEST_STAMP)
 	$(BIN)/python -m tests.golden.record
 
 coder: $(RUN_STAMP)  # 1.1 GB and, on two processors, an hour
-	@$(BIN)/ziggurat models install coder
+	@$(BIN)/python -m tests.weights coder
 	@$(BIN)/python -P benchmarks/local_models.py coder
 	@$(BIN)/python -P benchmarks/local_models.py coder --requests tests/data/local_optional.jsonl --tools tests/data/local_optional_tools.json
 	@$(BIN)/python -P benchmarks/local_dialogues.py coder --dialogues 10
@@ -206,8 +206,8 @@ $(PYRIGHT_STAMP): $(TEST_STAMP) requirements-pyright.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements-pyright.lock
 	@touch $@
 
-$(MODEL_STAMP): $(RUN_STAMP)
-	@$(BIN)/ziggurat models install smollm
+$(MODEL_STAMP): tests/weights.py | $(RUN_STAMP)
+	@$(BIN)/python -m tests.weights smollm
 	@touch $@
 
 $(BROWSER_STAMP): tests/serve/browser.py | $(TEST_STAMP)  # no stamp without a browser: the next make looks again

@@ -2,9 +2,8 @@
 
 import hashlib
 import threading
-import zipfile
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,12 +16,9 @@ from ziggurat import ConfigurationError
 from ziggurat.errors import ModelError
 from ziggurat.models import install, installed
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models
-from ziggurat.models.local.download import append_from_url
 from ziggurat.models.local.install import check_installed, progress_bar, remove
 
 BYTES = b"GGUF" + bytes(range(256)) * 40
-CHUNK = 3000
-PACKAGES = tuple(f"small-part{number}==1.0" for number in range(1, 5))
 SMALL = PinnedModel(
     name="small",
     title="Small-1B",
@@ -30,39 +26,50 @@ SMALL = PinnedModel(
     size=len(BYTES),
     sha256=hashlib.sha256(BYTES).hexdigest(),
     licence="MIT",
-    packages=PACKAGES,
-    member=".bin",
-    chunk=CHUNK,
-    url=None,
+    url="http://127.0.0.1:9/nothing",
     good_for="tests",
     not_for="anything else",
 )
 
 
-class Index:
-    """Packages with the bytes of a model; records which were fetched, and can fail instead of one of them.
+class Hub:
+    """A server of one file that breaks off its first answers after some bytes each; records the ranges asked for."""
 
-    Args:
-        data: The bytes in the packages together.
-        broken: The numbers of fetches that fail.
-    """
+    def __init__(self, cuts: Sequence[int] = (), *, data: bytes = BYTES, ranges: bool = True) -> None:
+        rest = list(cuts)
+        self.asked: list[str | None] = []
+        hub = self
 
-    def __init__(self, data: bytes = BYTES, broken: set[int] | None = None) -> None:
-        self.data = data
-        self.broken = broken or set()
-        self.fetched: list[str] = []
-        self.count = 0
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path == "/file":
+                    self.send_response(302)
+                    self.send_header("Location", "/stored")
+                    self.end_headers()
+                    return
+                hub.asked.append(self.headers["Range"])
+                start = int(self.headers["Range"][6:-1]) if self.headers["Range"] and ranges else 0
+                body = data[start:]
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[: rest.pop(0)] if rest else body)
 
-    def __call__(self, package: str, target: Path) -> None:
-        self.count += 1
-        if self.count in self.broken:
-            (target / "half").write_bytes(b"half a wheel")
-            raise KeyboardInterrupt
-        self.fetched.append(package)
-        start = PACKAGES.index(package) * CHUNK
-        with zipfile.ZipFile(target / "part.whl", "w") as wheel:
-            wheel.writestr("part/__init__.py", "")
-            wheel.writestr("part/data.bin", self.data[start : start + CHUNK])
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/file"
+
+    def __enter__(self) -> "Hub":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 @pytest.fixture
@@ -90,151 +97,75 @@ def test_the_catalogue_is_consistent() -> None:
     for name, model in CATALOGUE.items():
         assert model.name == name
         assert len(bytes.fromhex(model.sha256)) == 32
-        assert (len(model.packages) - 1) * model.chunk < model.size <= len(model.packages) * model.chunk
+        assert model.url.startswith("https://")
         assert model.licence
         assert model.good_for
         assert model.not_for
 
 
-def test_a_model_in_several_packages(cache: Path) -> None:
-    index = Index()
+def _install(hub: Hub, steps: list[tuple[str, int, int]] | None = None) -> Path:
+    """Install the small model from a server."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(CATALOGUE, "small", msgspec.structs.replace(SMALL, url=hub.url))
+        return install("small", progress=_silent if steps is None else lambda *step: steps.append(step))
+
+
+def test_a_model_is_installed_once(cache: Path) -> None:
     steps: list[tuple[str, int, int]] = []
-    path = install("small", progress=lambda *step: steps.append(step), fetch=index)
-    assert path.read_bytes() == BYTES
-    assert index.fetched == list(PACKAGES)
-    assert [done for what, done, _ in steps if what == "downloading"] == [0, 3000, 6000, 9000, 10244]
-    assert list(cache.iterdir()) == [path]
-    assert installed("small")
-    assert installed_models() == (SMALL,)
-    assert install("small", progress=_silent, fetch=index) == path
-    assert len(index.fetched) == len(PACKAGES)
-
-
-@settings(max_examples=25)
-@given(st.sets(st.integers(1, 8)), st.integers(0, 3))
-def test_an_interrupted_installation_goes_on_where_it_ended(broken: set[int], torn: int) -> None:
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as room:
-        cache = Path(room)
-        patch.setenv("ZIGGURAT_CACHE", str(cache))
-        patch.setitem(CATALOGUE, "small", SMALL)
-        index = Index(broken=broken)
-        for _ in range(len(broken) + 1):
-            try:
-                install("small", progress=_silent, fetch=index)
-            except KeyboardInterrupt:
-                assert not installed("small")
-                assert list(cache.iterdir()) == [SMALL.partial]
-                with SMALL.partial.open("ab") as file:  # a process that was killed while it wrote a package
-                    file.write(bytes(torn))
-        assert SMALL.path.read_bytes() == BYTES
-        assert index.fetched == list(PACKAGES)
-
-
-class Hub:
-    """A server of one file that breaks off its first answers after some bytes each; records the ranges asked for."""
-
-    def __init__(self, cuts: list[int], *, ranges: bool = True) -> None:
-        self.asked: list[str | None] = []
-        hub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path == "/file":
-                    self.send_response(302)
-                    self.send_header("Location", "/stored")
-                    self.end_headers()
-                    return
-                hub.asked.append(self.headers["Range"])
-                start = int(self.headers["Range"][6:-1]) if self.headers["Range"] and ranges else 0
-                body = BYTES[start:]
-                self.send_response(206 if start else 200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body[: cuts.pop(0)] if cuts else body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/file"
-
-    def __enter__(self) -> "Hub":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    with Hub() as hub:
+        path = _install(hub, steps)
+        assert path.read_bytes() == BYTES
+        assert [done for what, done, _ in steps if what == "downloading"] == [0, len(BYTES)]
+        assert list(cache.iterdir()) == [path]
+        assert installed("small")
+        assert installed_models() == (SMALL,)
+        assert _install(hub) == path
+    assert hub.asked == [None]
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_url_is_continued_where_it_broke_off(ranges: bool) -> None:
-    file = BytesIO()
-    there: list[int] = []
-    with Hub([4000, 100], ranges=ranges) as hub:
-        while len(file.getvalue()) < len(BYTES):
-            append_from_url(hub.url, file, len(BYTES), there.append)
-    assert file.getvalue() == BYTES
-    assert hub.asked == [None, "bytes=4000-", "bytes=4100-" if ranges else "bytes=100-"]
-    assert there[-1] == len(BYTES)
+@given(st.lists(st.integers(0, len(BYTES) - 1), max_size=4))
+@settings(max_examples=10)
+def test_an_interrupted_installation_goes_on_where_it_ended(ranges: bool, cuts: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as room, Hub(cuts, ranges=ranges) as hub:
+        patch.setenv("ZIGGURAT_CACHE", room)
+        patch.setitem(CATALOGUE, "small", SMALL)
+        there, asked = 0, []
+        for cut in cuts:
+            asked.append(f"bytes={there}-" if there else None)
+            there = min(len(BYTES), (there if ranges else 0) + cut)
+            if there < len(BYTES):
+                with pytest.raises(ModelError, match="continues from here") as failed:
+                    _install(hub)
+                assert failed.value.transient
+                assert list(Path(room).iterdir()) == [SMALL.partial]
+            else:
+                _install(hub)
+                break
+        assert _install(hub).read_bytes() == BYTES
+        assert hub.asked[: len(asked)] == asked
 
 
-def test_the_makers_file_comes_first_and_then_the_index(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with Hub([4000]) as hub:
-        monkeypatch.setitem(CATALOGUE, "small", msgspec.structs.replace(SMALL, url=hub.url))
-        with pytest.raises(ModelError, match="small-part2") as failed:
-            install("small", progress=_silent)
-        assert failed.value.transient
-        assert install("small", progress=_silent).read_bytes() == BYTES
-    assert hub.asked == [None, "bytes=4000-"]
-    assert remove("small")
-    with pytest.raises(ModelError, match="small-part1"):
-        install("small", progress=_silent)  # the server is gone
-
-
-def test_wrong_bytes_are_refused(cache: Path) -> None:
-    with pytest.raises(ModelError, match="not the expected ones") as failed:
-        install("small", progress=_silent, fetch=Index(BYTES[:-1] + b"!"))
-    assert not failed.value.transient
-    assert list(cache.iterdir()) == []
-    with pytest.raises(ModelError, match="small-part4"):
-        install("small", progress=_silent, fetch=Index(BYTES[:-1]))
-    assert not installed("small")
-
-
-def test_packages_without_the_file_and_damaged_ones_are_refused(cache: Path) -> None:
-    def empty(package: str, target: Path) -> None:
-        with zipfile.ZipFile(target / "part.whl", "w"):
-            pass
-
-    def damaged(package: str, target: Path) -> None:
-        (target / "part.whl").write_bytes(b"half a download")
-
-    with pytest.raises(ModelError, match="holds no file"):
-        install("small", progress=_silent, fetch=empty)
-    with pytest.raises(ModelError, match="damaged") as failed:
-        install("small", progress=_silent, fetch=damaged)
+def test_a_server_that_is_not_there(cache: Path) -> None:
+    with pytest.raises(ModelError, match=SMALL.url) as failed:
+        install("small", progress=_silent)
     assert failed.value.transient
 
 
-def test_unpacked_packages(cache: Path) -> None:
-    def unpacked(package: str, target: Path) -> None:
-        start = PACKAGES.index(package) * CHUNK
-        (target / "part").mkdir()
-        (target / "part" / "data.bin").write_bytes(BYTES[start : start + CHUNK])
-
-    assert install("small", progress=_silent, fetch=unpacked).read_bytes() == BYTES
+def test_wrong_bytes_are_refused(cache: Path) -> None:
+    with Hub(data=BYTES[:-1] + b"!") as hub, pytest.raises(ModelError, match="sha256") as failed:
+        _install(hub)
+    assert not failed.value.transient
+    assert list(cache.iterdir()) == []
 
 
 def test_removing(cache: Path) -> None:
     assert not remove("small")
-    install("small", progress=_silent, fetch=Index())
-    assert remove("small")
-    with pytest.raises(KeyboardInterrupt):
-        install("small", progress=_silent, fetch=Index(broken={2}))
+    with Hub([len(BYTES), 5]) as hub:
+        _install(hub)
+        assert remove("small")
+        with pytest.raises(ModelError):
+            _install(hub)
     assert remove("small")
     assert list(cache.iterdir()) == []
     with pytest.raises(ConfigurationError, match="'smal'"):
@@ -242,19 +173,19 @@ def test_removing(cache: Path) -> None:
 
 
 def test_two_installations_at_once(cache: Path) -> None:
-    def fetch(package: str, target: Path) -> None:
+    def progress(what: str, done: int, total: int) -> None:
         with pytest.raises(ConfigurationError, match="'small'"):
-            install("small", progress=_silent, fetch=Index())
+            install("small", progress=_silent)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        install("small", progress=_silent, fetch=fetch)
+        install("small", progress=progress)
 
 
 def test_too_little_space(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CATALOGUE, "small", msgspec.structs.replace(SMALL, size=1 << 60))
     with pytest.raises(ConfigurationError, match="ZIGGURAT_CACHE"):
-        install("small", progress=_silent, fetch=Index())
+        install("small", progress=_silent)
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,3 +215,10 @@ def test_the_bar_on_a_pipe_is_two_lines(capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert "100%" in lines[1]
+
+
+def test_a_file_that_is_too_long_is_downloaded_again(cache: Path) -> None:
+    cache.mkdir()
+    SMALL.partial.write_bytes(bytes(2 * len(BYTES)))
+    with Hub() as hub:
+        assert _install(hub).read_bytes() == BYTES

@@ -1,4 +1,4 @@
-"""Tests of the real demo model, and of a small GGUF file, which is installed if it is missing."""
+"""Tests of the real demo model, and of a small GGUF file, installed by `make test` or `tests.weights`."""
 
 import asyncio
 import importlib.util
@@ -19,7 +19,7 @@ from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript
-from ziggurat.models import EmbeddedModel, TemplatedModel, install
+from ziggurat.models import EmbeddedModel, TemplatedModel
 from ziggurat.models.local import Embedder, Engine, engine_for
 from ziggurat.models.local.chat_template import ChatTemplate
 from ziggurat.models.local.minilm import cosine
@@ -43,7 +43,6 @@ def demo() -> EmbeddedModel:
 
 @pytest.fixture(scope="module")
 def model() -> TemplatedModel:
-    install("smollm")
     return local("smollm")
 
 
@@ -240,7 +239,6 @@ def test_a_broken_gguf_file_is_an_error_of_ours(tmp_path: Path) -> None:
 
 @nightly
 def test_no_port_is_opened() -> None:
-    install("smollm")
     code = (
         "import os, sys\n"
         "from ziggurat.models.local import local\n"

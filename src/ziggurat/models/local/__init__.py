@@ -5,7 +5,7 @@
   `wordpiece`.
 - Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
   `replies` under a grammar, through `speech`, on the `engine`. Calls get what is `stated` only.
-- The `catalogue` of models that `install` downloads by name (`download`).
+- The `catalogue` of models that `install` downloads by name.
 """
 
 from pathlib import Path

