@@ -1,7 +1,7 @@
 """Plans: work that is planned ahead, and runs as a durable flow.
 
 - `nodes`: the parts of a plan (`Task`, `Sequence`, `Branch`, `Parallel`, `Map`, `Loop`), with `conditions` and
-  `variables`. `trees` makes a flow of them, with `building`; `places` and `scoping` check them, `working` prepares the
+  `variables`. `trees` makes a flow of them, with `building`; `places` are their positions, `working` prepares the
   tasks, and `running` runs them, with a `result`.
 - `executing`: a model plans steps (`plan_text`), which are done and verified. `drawing`: plans as diagrams;
   `statuses`: how far a run has come.

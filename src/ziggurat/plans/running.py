@@ -208,8 +208,8 @@ def _items(node: Map, values: Mapping[str, Any]) -> list[Any]:
     items: Any = values.get(node.over, _ABSENT)
     if items is _ABSENT:
         raise InvalidArguments(
-            f"{node.name} goes over the variable {node.over!r}, which has no value there; there are: "
-            f"{', '.join(values) or 'none'}"
+            f"{node.name} goes over the variable {node.over!r}, a name without braces, which has no value there; there "
+            f"are: {', '.join(values) or 'none'}"
         )
     if isinstance(items, str):
         try:

@@ -14,7 +14,6 @@ from ziggurat.plans.conditions import Asked, condition_text
 from ziggurat.plans.nodes import Branch, Loop, Node, Task
 from ziggurat.plans.places import Place
 from ziggurat.plans.result import PlanResult
-from ziggurat.plans.scoping import check_references, names_of_input
 from ziggurat.plans.variables import Variables
 
 
@@ -61,9 +60,6 @@ def workflow(
     tree = prepared(nodes, agent)
     everything = [each for place in tree.places for each in place]
     initial = dict(variables or {})
-    known = names_of_input(input)
-    if known is not None:
-        check_references(tree.places, known.union(initial))
 
     async def run(ctx: Context, value: Any) -> PlanResult:
         """Run the nodes of a plan."""

@@ -1,7 +1,7 @@
 """The variables of a plan: what its nodes read and write, and how texts and arguments refer to them."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ziggurat.core.codec import canonical
@@ -53,22 +53,13 @@ def escaped(template: Any, known: Collection[str] = ()) -> Any:
     return [escaped(each, known) for each in template] if isinstance(template, (list, tuple)) else template
 
 
-def names_in(template: Any) -> Iterator[str]:
-    """Yield the names of the variables that a text, or data with texts in it, refers to."""
-    if isinstance(template, str):
-        yield from (match[2] for match in _REFERENCE.finditer(template) if match[2])
-    elif isinstance(template, (Mapping, list, tuple)):
-        for each in template.values() if isinstance(template, Mapping) else template:
-            yield from names_in(each)
-
-
 def _value(name: str, variables: Variables, where: str) -> Any:
     try:
         return variables[name]
     except KeyError:
         raise InvalidArguments(
             f"{where} refers to the variable {name!r}, which has no value there; there are: "
-            f"{', '.join(variables) or 'none'}"
+            f"{', '.join(variables) or 'none'}. Write {{{{{name}}}}} for the text {{{name}}}"
         ) from None
 
 

@@ -81,7 +81,7 @@ def _arguments_by_name(task: Task, called: "Step[..., Any]") -> Callable[[Variab
         except KeyError as error:
             raise InvalidArguments(
                 f"{task.name} takes the variable {error}, which has no value there; there are: "
-                f"{', '.join(variables) or 'none'}"
+                f"{', '.join(variables) or 'none'}. Pass it in arguments= of the task or variables= of the plan"
             ) from None
         return {name: variables[name] for name in names if name in variables}
 
