@@ -6,8 +6,8 @@ from tests.growth.measure import Case
 from tests.growth.room_messages import CONVERSATIONS, given, over
 from tests.growth.shapes import JSON, TEXT
 from ziggurat.errors import InvalidArguments
-from ziggurat.teams.chatting import name_in
 from ziggurat.teams.planning import progress_in
+from ziggurat.teams.replies import name_in
 from ziggurat.teams.swarming import converge, listed_in, split_task
 from ziggurat.teams.visibility import speakers_of
 

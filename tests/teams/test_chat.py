@@ -12,7 +12,7 @@ from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable
 from ziggurat.messages import stops
 from ziggurat.stores import LocalLogs
 from ziggurat.teams import TeamResult, group_chat
-from ziggurat.teams.chatting import name_in
+from ziggurat.teams.replies import name_in
 
 
 def member(name: str, reply: Any = None) -> Agent:

@@ -18,9 +18,9 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
 from ziggurat.stores import LocalLogs
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
-from ziggurat.teams.chatting import DONE, name_in
+from ziggurat.teams.chatting import DONE
 from ziggurat.teams.debating import parse_score
-from ziggurat.teams.replies import value_in
+from ziggurat.teams.replies import name_in, value_in
 from ziggurat.teams.swarming import listed_in
 
 

@@ -6,7 +6,7 @@
 - Members that work at the same time: `voting` (`parallel`, `majority`) and `networks` (`star`, `mesh`, `ring`), with
   the code that they share, `rounds`; `debating`, `swarming`. What each has answered: `result`.
 - `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
-- `replies`: what models reply, as values. `drawing`: who speaks to whom, for pictures.
+- `replies`: values in the replies of models. `drawing`: who speaks to whom, for pictures.
 """
 
 from ziggurat.core.lazy import lazy

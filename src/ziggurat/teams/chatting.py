@@ -1,10 +1,9 @@
 """group_chat: members that speak one after the other, in an order that a rule, a function or an agent chooses."""
 
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Literal, Unpack
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
@@ -15,9 +14,10 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
+from ziggurat.teams.conversation import TeamConversation, Turn, full_name
 from ziggurat.teams.drawing import circle
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
+from ziggurat.teams.replies import name_in
 from ziggurat.teams.visibility import Choice, View, Visibility
 
 Chooser = Callable[[Sequence[Message]], str | Awaitable[str | None] | None]
@@ -66,69 +66,66 @@ def group_chat(
         ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("group_chat", members, least=2)
-    everyone = members_by_name("group_chat", (*members, speaker)) if isinstance(speaker, Runnable) else named
+    moderator = speaker if isinstance(speaker, Runnable) else None
+    everyone = named if moderator is None else members_by_name("group_chat", (*members, moderator))
     speaker_name = speaker if isinstance(speaker, str) else getattr(speaker, "name", getattr(speaker, "__name__", ""))
-    control = _Chat(named, speaker, turns, until, visibility)
-    return as_runnable("group_chat", control, everyone, {"speaker": speaker_name, "turns": turns}, **arguments)
+    chooser = "speaker" if moderator is None else moderator.name
+    edges = [DiagramEdge(chooser, each, both=True) for each in named]
+    return as_runnable(
+        "group_chat",
+        _Chat(named, speaker, turns, until, visibility),
+        everyone,
+        {"speaker": speaker_name, "turns": turns},
+        circle(list(named)) if isinstance(speaker, str) else edges,
+        **arguments,
+    )
 
 
-class _Chat:
-    def __init__(
-        self,
-        members: Mapping[str, Runnable],
-        speaker: Literal["round_robin"] | Runnable | Chooser,
-        turns: int,
-        until: Callable[[Sequence[Message]], bool] | None,
-        visibility: Choice | View,
-    ) -> None:
-        self.members = members
-        self.speaker = speaker
-        self.turns = turns
-        self.until = until
-        self.visibility = visibility
+class _Chat(Struct, frozen=True, eq=False):
+    members: Mapping[str, Runnable]
+    speaker: Literal["round_robin"] | Runnable | Chooser
+    turns: int
+    until: Callable[[Sequence[Message]], bool] | None
+    visibility: Choice | View
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, self.visibility)
         order = list(self.members)
-        last: tuple[str, AgentRun] | None = None
-        failing: list[tuple[Turn, AgentRun | Exception | None]] = []
+        answered: tuple[str, AgentRun] | None = None
+        failed: list[tuple[Turn, Exception | None]] = []  # since the last answer
         following = 0
         for number in range(1, self.turns + 1):
-            name = await self._next(conversation, order[following], number, ctx)
+            name = await self._next(conversation, order[following], ctx.at(f"choice-{number}"))
             if name is None:
                 break
             following = (order.index(name) + 1) % len(order)
-            member = self.members[name]
-            turn = Turn(member, await conversation.for_member(member, TURN if number > 1 else ""))
+            turn = Turn(self.members[name], await conversation.for_member(self.members[name], TURN * (number > 1)))
             (outcome,) = await conversation.round([turn], ctx.at(f"turn-{number}"))
             if isinstance(outcome, AgentRun):
-                last, failing = (name, outcome), []
+                answered, failed = (name, outcome), []
             else:
-                failing.append((turn, outcome))
-                if len(failing) >= len(order):
-                    conversation.require_an_answer(*zip(*failing, strict=True))
+                failed.append((turn, outcome))
+            if len(failed) >= len(order):
+                break
             if self.until is not None and call_given(self.until, ctx, tuple(conversation.messages)):
                 break
-        if last is None:
-            if failing:
-                conversation.require_an_answer(*zip(*failing, strict=True))
+        if failed and (answered is None or len(failed) >= len(order)):
+            conversation.require_an_answer(*zip(*failed, strict=True))
+        if answered is None:
             return conversation.end(stops.Completed(), "", "")
-        name, run = last
-        if failing:  # the last turns have failed: the answer is the last message all the same
-            conversation.close(run.text, name)
+        name, run = answered
+        if failed:  # the answer is the last message all the same
+            return conversation.repeat(name, run)
         return conversation.end(stops.Completed(), full_name(name, run), run.output)
 
-    async def _next(self, conversation: TeamConversation, in_turn: str, number: int, ctx: Context) -> str | None:
-        """Return the name of who speaks next, None to end."""
+    async def _next(self, conversation: TeamConversation, in_turn: str, at: Context) -> str | None:
+        """Return the name of the member that speaks next, None to end."""
         if isinstance(self.speaker, str):
             return in_turn
         if isinstance(self.speaker, Runnable):
             prompt = CHOICE.replace("{members}", described(self.members))
-            messages = await conversation.for_member(self.speaker, prompt, "replies")
-            (outcome,) = await speak([Turn(self.speaker, messages)], ctx.at(f"choice-{number}"))
-            if isinstance(outcome, Exception):
-                raise outcome
-            name = name_in("" if outcome is None else outcome.text, {**self.members, DONE: None})
+            reply = await conversation.ask(self.speaker, prompt, at)
+            name = name_in(reply, {**self.members, DONE: None})
             return in_turn if name is None else None if name == DONE and DONE not in self.members else name
         answer = self.speaker(tuple(conversation.messages))
         chosen = await answer if isinstance(answer, Awaitable) else answer
@@ -138,34 +135,3 @@ class _Chat:
                 f"{', '.join(self.members)}"
             )
         return chosen
-
-    def edges(self) -> list[DiagramEdge]:
-        if isinstance(self.speaker, str):
-            return circle(list(self.members))
-        chooser = self.speaker.name if isinstance(self.speaker, Runnable) else "speaker"
-        return [DiagramEdge(chooser, each, both=True) for each in self.members]
-
-    def __repr__(self) -> str:
-        return f"group_chat({', '.join(self.members)})"
-
-
-def name_in(text: str, names: Collection[str]) -> str | None:
-    """Return the name that stands first in a model's reply, as a word of its own; None if there is none.
-
-    A reply that is nothing but a name may have other capitals.
-
-    >>> name_in("I think **ann** should, then ben.", ["ben", "ann", "an"])
-    'ann'
-    """
-    stripped = text.strip().strip("\"'`*. ")
-    if stripped in names:
-        return stripped
-    alike = [name for name in names if name.casefold() == stripped.casefold()]
-    if len(alike) == 1:
-        return alike[0]
-    matches: list[tuple[int, int, str]] = []
-    for name in names:
-        match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text[:10_000])
-        if match is not None:
-            matches.append((match.start(), -len(name), name))
-    return min(matches)[2] if matches else None

@@ -83,6 +83,22 @@ class TeamConversation:
                 self.tell(f"{turn.member.name} {FAILED}: {described(outcome)}", turn.member.name)
         return judged
 
+    async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
+        """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
+        (outcome,) = await speak([Turn(member, await self.for_member(member, prompt, "replies"))], at)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return "" if outcome is None else outcome.text
+
+    async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
+        """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""
+        turn = Turn(member, await self.for_member(member, prompt, "replies"))
+        return self.finish(member, await self.turn(turn, ctx.under(member.name)))
+
+    def finish(self, member: Runnable, run: AgentRun) -> AgentRun:
+        """Return the run of the team, which ends as that of a member."""
+        return self.end(run.stop, full_name(member.name, run), run.output)
+
     def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
         """Raise if turns were taken and nobody has answered."""
         failures = [(turn, each) for turn, each in zip(turns, outcomes, strict=True) if isinstance(each, Exception)]
@@ -97,9 +113,15 @@ class TeamConversation:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
         self.messages.append(Message("user", (Text(mended(text)),), source, "runtime"))
 
-    def close(self, text: str, source: str) -> None:
-        """Add the answer of the team, in the name of the member or team that it comes from."""
-        self.messages.append(signed(assistant(text), source))
+    def repeat(self, member: str, run: AgentRun) -> AgentRun:
+        """Return the run of the team, whose answer is one that a member has given before."""
+        self.messages.append(signed(assistant(run.text), member))
+        return self.end(stops.Completed(), full_name(member, run), run.output)
+
+    def close(self, text: str) -> AgentRun:
+        """Return the run of the team, whose answer is its own."""
+        self.messages.append(signed(assistant(text), self.team))
+        return self.end(stops.Completed(), self.team, text)
 
     def end(self, stop: stops.Stop, agent: str, output: Any = None) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""

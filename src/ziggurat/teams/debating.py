@@ -12,11 +12,10 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
+from ziggurat.teams.conversation import TeamConversation, Turn, speak
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
@@ -75,7 +74,9 @@ def debate(
     settings = {"rounds": rounds, "moderator": "" if moderator is None else moderator.name}
     control = _Debate(named, moderator, rounds, scoring, max_argument_chars, visibility, concurrency)
     everyone = named if moderator is None else {**named, moderator.name: moderator}
-    return as_runnable("debate", control, everyone, settings, **arguments)
+    end = "highest score" if moderator is None else moderator.name
+    edges = [*each_other(named), *(DiagramEdge(each, end) for each in named)]
+    return as_runnable("debate", control, everyone, settings, edges, **arguments)
 
 
 class _Debate(Struct, frozen=True, eq=False):
@@ -113,18 +114,11 @@ class _Debate(Struct, frozen=True, eq=False):
         self, conversation: TeamConversation, latest: Mapping[str, AgentRun], scores: Mapping[str, float], ctx: Context
     ) -> AgentRun:
         if self.moderator is not None:
-            messages = await conversation.for_member(self.moderator, MODERATION, "replies")
-            run = await conversation.turn(Turn(self.moderator, messages), ctx.under(self.moderator.name))
-            return conversation.end(run.stop, full_name(self.moderator.name, run), run.output)
+            return await conversation.conclude(self.moderator, MODERATION, ctx)
         winner = only_highest(scores.items())
         if winner is not None and winner in latest:
-            run = latest[winner]
-            conversation.close(run.text, winner)
-            return conversation.end(stops.Completed(), full_name(winner, run), run.output)
-        name = conversation.team
-        text = "\n".join(f"{each}: {latest[each].text}" for each in self.members if each in latest)
-        conversation.close(text, name)
-        return conversation.end(stops.Completed(), name, text)
+            return conversation.repeat(winner, latest[winner])
+        return conversation.close("\n".join(f"{each}: {latest[each].text}" for each in self.members if each in latest))
 
     async def _scores(self, request: AgentRequest, runs: Mapping[str, AgentRun], at: Context) -> dict[str, float]:
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
@@ -150,13 +144,6 @@ class _Debate(Struct, frozen=True, eq=False):
             else message
             for message in messages
         )
-
-    def edges(self) -> list[DiagramEdge]:
-        end = "highest score" if self.moderator is None else self.moderator.name
-        return [*each_other(self.members), *(DiagramEdge(each, end) for each in self.members)]
-
-    def __repr__(self) -> str:
-        return f"debate({', '.join(self.members)})"
 
 
 def _prompt(text: str) -> Message:

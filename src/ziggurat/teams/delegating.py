@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal, Unpack
 
+from msgspec import Struct
+
 from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
@@ -18,7 +20,7 @@ from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.teams.assignments import Assignment, Assignments, Report
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.conversation import TeamConversation, Turn
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
@@ -62,28 +64,26 @@ def background(
             name of one of these.
     """
     everyone = members_by_name("background", (leader, *members), least=2)
-    control = _Background(leader, members_by_name("background", members), unfinished, concurrency)
+    named = members_by_name("background", members)
+    box = Toolbox([*map(_starter, named.values()), _poll_members, _join_members, _cancel_member])
+    own = fact(leader, TOOLS)
+    if own is None:
+        raise ConfigurationError(
+            f"background(leader, ...) takes an Agent as its leader, which can call tools; {leader.name} is none"
+        )
+    own.joined(box)  # raises if two have the same name
+    control = _Background(leader, named, box, unfinished, concurrency)
     settings = {"leader": leader.name, "unfinished": unfinished}
-    return as_runnable("background", control, everyone, settings, {leader.name: control.box}, **arguments)
+    edges = [DiagramEdge(leader.name, each, arrow="dotted") for each in named]
+    return as_runnable("background", control, everyone, settings, edges, {leader.name: box}, **arguments)
 
 
-class _Background:
-    """The code of the team."""
-
-    def __init__(
-        self, leader: Runnable, members: Mapping[str, Runnable], unfinished: Unfinished, concurrency: int
-    ) -> None:
-        self.leader = leader
-        self.members = members
-        self.unfinished = unfinished
-        self.concurrency = concurrency
-        own = fact(leader, TOOLS)
-        if own is None:
-            raise ConfigurationError(
-                f"background(leader, ...) takes an Agent as its leader, which can call tools; {leader.name} is none"
-            )
-        self.box = Toolbox([*map(_starter, members.values()), _poll_members, _join_members, _cancel_member])
-        own.joined(self.box)  # raises if two have the same name
+class _Background(Struct, frozen=True, eq=False):
+    leader: Runnable
+    members: Mapping[str, Runnable]
+    box: Toolbox
+    unfinished: Unfinished
+    concurrency: int
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         conversation = TeamConversation(request, ctx, "everything")
@@ -104,13 +104,7 @@ class _Background:
             assignments.raise_errors()
         finally:
             await assignments.settle()
-        return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
-
-    def edges(self) -> list[DiagramEdge]:
-        return [DiagramEdge(self.leader.name, each, arrow="dotted") for each in self.members]
-
-    def __repr__(self) -> str:
-        return f"background({', '.join((self.leader.name, *self.members))})"
+        return conversation.finish(self.leader, run)
 
 
 def _starter(member: Runnable) -> FunctionTool:
@@ -147,10 +141,10 @@ async def _join_members(ctx: Context, handles: list[str] | None = None) -> list[
     """
     assignments = ctx.scope[_ASSIGNMENTS]
     known = list(assignments)
-    for handle in handles or ():
+    chosen = known if handles is None else handles
+    for handle in chosen:
         _require(handle, known)
-    chosen = known if handles is None else list(dict.fromkeys(handles))
-    pending = await assignments.waiting((), chosen)
+    pending = await assignments.waiting(handles=chosen)
     if pending:
         raise Suspend(pending)
     return [each for each in assignments.reports() if each.handle in chosen]

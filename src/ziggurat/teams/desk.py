@@ -91,7 +91,7 @@ def handoffs(
     named = members_by_name("handoffs", members)
     desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
     settings = {"handoffs": desk.policy, "next turn": next_turn}
-    return as_runnable("handoffs", desk, named, settings, desk.lent, **arguments)
+    return as_runnable("handoffs", desk, named, settings, desk.edges(), desk.lent, **arguments)
 
 
 class _HandedOver(BasePolicy):
@@ -178,9 +178,6 @@ class _Desk:
             ),
             *(DiagramEdge(*pair, arrow="dotted") for pair in automatic_handoffs(self.policy, list(self.members))),
         ]
-
-    def __repr__(self) -> str:
-        return f"handoffs({', '.join(self.members)})"
 
     @property
     def lent(self) -> dict[str, Toolbox]:

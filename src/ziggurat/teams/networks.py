@@ -1,6 +1,6 @@
 """star, mesh and ring: members that answer in several rounds, and differ in whose answers reach whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Unpack
 
 from ziggurat.agents.runnable import Runnable
@@ -44,11 +44,9 @@ def star(
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
-    links = tuple(DiagramEdge(leader.name, each.name, both=True) for each in members)
-    control = Rounds(
-        "star", members, leader, prompt, visibility, concurrency, links, rounds, until, sources, comments=True
-    )
-    return as_runnable("star", control, named, {"leader": leader.name, "rounds": rounds}, **arguments)
+    control = Rounds(members, leader, prompt, visibility, concurrency, rounds, until, sources, comments=True)
+    edges = [DiagramEdge(leader.name, each.name, both=True) for each in members]
+    return as_runnable("star", control, named, {"leader": leader.name, "rounds": rounds}, edges, **arguments)
 
 
 @checked
@@ -82,11 +80,8 @@ def mesh(
         ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("mesh", members, least=2)
-    links = each_other(named)
-    control = Rounds(
-        "mesh", members, leader, prompt, visibility, concurrency, _ending(links, named, leader), rounds, until
-    )
-    return _made(control, arguments)
+    control = Rounds(members, leader, prompt, visibility, concurrency, rounds, until)
+    return _made("mesh", control, each_other(named), arguments)
 
 
 @checked
@@ -123,21 +118,14 @@ def ring(
     sources = {each.target: frozenset((each.source,)) for each in links}
     if leader is not None:
         sources[leader.name] = frozenset(named)
-    ending = _ending(links, named, leader)
-    control = Rounds("ring", members, leader, prompt, visibility, concurrency, ending, rounds, until, sources)
-    return _made(control, arguments)
+    control = Rounds(members, leader, prompt, visibility, concurrency, rounds, until, sources)
+    return _made("ring", control, links, arguments)
 
 
-def _ending(
-    links: Sequence[DiagramEdge], members: Mapping[str, Runnable], leader: Runnable | None
-) -> tuple[DiagramEdge, ...]:
-    """Return the edges between the members, and those to where their answers become one."""
-    end = COUNT if leader is None else leader.name
-    return (*links, *(DiagramEdge(each, end) for each in members))
-
-
-def _made(control: Rounds, arguments: TeamArguments) -> Runnable:
+def _made(pattern: str, control: Rounds, links: Sequence[DiagramEdge], arguments: TeamArguments) -> Runnable:
     leader = () if control.leader is None else (control.leader,)
-    everyone = members_by_name(control.pattern, (*control.members, *leader))
+    everyone = members_by_name(pattern, (*control.members, *leader))
     settings = {"leader": "".join(each.name for each in leader), "rounds": control.rounds}
-    return as_runnable(control.pattern, control, everyone, settings, **arguments)
+    end = COUNT if control.leader is None else control.leader.name
+    edges = [*links, *(DiagramEdge(each.name, end) for each in control.members)]
+    return as_runnable(pattern, control, everyone, settings, edges, **arguments)

@@ -12,7 +12,7 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name, speak
+from ziggurat.teams.conversation import TeamConversation, Turn
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import value_in
 from ziggurat.teams.visibility import Choice, View, Visibility
@@ -77,8 +77,10 @@ def ledger_team(
         ConfigurationError: there is no member, or two have the same name.
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
-    control = _Ledger(manager, members_by_name("ledger_team", members), turns, max_stalls, max_plans, visibility)
-    return as_runnable("ledger_team", control, everyone, {"manager": manager.name}, **arguments)
+    named = members_by_name("ledger_team", members)
+    control = _Ledger(manager, named, turns, max_stalls, max_plans, visibility)
+    edges = [DiagramEdge(manager.name, each, both=True) for each in named]
+    return as_runnable("ledger_team", control, everyone, {"manager": manager.name}, edges, **arguments)
 
 
 class _Ledger(Struct, frozen=True, eq=False):
@@ -91,19 +93,18 @@ class _Ledger(Struct, frozen=True, eq=False):
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, self.visibility)
-        await self._manage(conversation, PLAN, ctx)
+        await self._plan(conversation, PLAN, ctx)
         plans, stalls, number = 1, 0, 0
         while True:
             ledger = await self._progress(conversation, ctx.under("progress"))
             if ledger.done:
-                run = await self._manage(conversation, ANSWER, ctx)
-                return conversation.end(run.stop, full_name(self.manager.name, run), run.output)
+                return await conversation.conclude(self.manager, ANSWER, ctx)
             stalls = max(0, stalls - 1) if ledger.progress else stalls + 1
             if stalls > self.max_stalls:
                 if plans >= self.max_plans:
                     return conversation.end(stops.LoopDetected("plan", plans), self.manager.name)
                 plans, stalls = plans + 1, 0
-                await self._manage(conversation, PLAN_AGAIN, ctx)
+                await self._plan(conversation, PLAN_AGAIN, ctx)
                 continue
             if number >= self.turns:
                 stop = stops.BudgetExceeded("turns", float(self.turns), float(number))
@@ -114,33 +115,21 @@ class _Ledger(Struct, frozen=True, eq=False):
             turn = Turn(member, await conversation.for_member(member))
             await conversation.round([turn], ctx.at(f"turn-{number}"))
 
-    async def _manage(self, conversation: TeamConversation, prompt: str, ctx: Context) -> AgentRun:
-        """Let the manager write a plan, or the answer."""
+    async def _plan(self, conversation: TeamConversation, prompt: str, ctx: Context) -> None:
         text = prompt.replace("{members}", described(self.members))
         messages = await conversation.for_member(self.manager, text, "replies")
-        return await conversation.turn(Turn(self.manager, messages), ctx.under(self.manager.name))
+        await conversation.turn(Turn(self.manager, messages), ctx.under(self.manager.name))
 
     async def _progress(self, conversation: TeamConversation, at: Context) -> Progress:
         """Return the manager's progress ledger; one without progress if it writes none that can be read."""
-        prompt = PROGRESS.replace("{names}", ", ".join(self.members))
+        prompt = question = PROGRESS.replace("{names}", ", ".join(self.members))
         for number in range(1, TRIES + 1):
-            messages = await conversation.for_member(self.manager, prompt, "replies")
-            (outcome,) = await speak([Turn(self.manager, messages)], at.at(f"try-{number}"))
-            if isinstance(outcome, Exception):
-                raise outcome
+            reply = await conversation.ask(self.manager, prompt, at.at(f"try-{number}"))
             try:
-                return progress_in("" if outcome is None else outcome.text, self.members)
+                return progress_in(reply, self.members)
             except InvalidArguments as error:
-                prompt = "\n\n".join(
-                    (PROGRESS.replace("{names}", ", ".join(self.members)), AGAIN.replace("{fault}", str(error)))
-                )
+                prompt = f"{question}\n\n{AGAIN.replace('{fault}', str(error))}"
         return Progress(False, False, next(iter(self.members)), "Go on with the plan.")
-
-    def edges(self) -> list[DiagramEdge]:
-        return [DiagramEdge(self.manager.name, each, both=True) for each in self.members]
-
-    def __repr__(self) -> str:
-        return f"ledger_team({', '.join((self.manager.name, *self.members))})"
 
 
 def progress_in(text: str, members: Mapping[str, object]) -> Progress:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -10,7 +10,7 @@ from ziggurat.agents.inherited import agent_parts
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
-from ziggurat.calls.enter import AGENT, AgentParts, parts_of
+from ziggurat.calls.enter import AGENT, AgentParts, AgentService, parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -24,18 +24,6 @@ from ziggurat.teams.drawing import team_diagram
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.toolbox import Toolbox
-
-
-class Control(Protocol):
-    """The code of a team: calls its members, each at a place below the context, and returns the team's run."""
-
-    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run it."""
-        ...
-
-    def edges(self) -> Sequence[DiagramEdge]:
-        """Return who speaks to whom, for pictures."""
-        ...
 
 
 class TeamArguments(TypedDict, total=False):
@@ -68,18 +56,10 @@ _NOTHING: Mapping[str, Toolbox] = {}
 class _TeamProgram:
     """The code of a team: a service from AgentRequest to AgentRun."""
 
-    def __init__(
-        self, control: Control, parts: AgentParts, members: Mapping[str, Runnable], lent: Mapping[str, Toolbox]
-    ) -> None:
+    def __init__(self, title: str, control: AgentService, parts: AgentParts, facts: Mapping[Fact[Any], Any]) -> None:
+        self.title = title
         self.control = control
-        self.facts: dict[Fact[Any], Any] = {
-            AGENT: parts,
-            NAME: parts.name,
-            EFFECT: strongest(members.values()),
-            MEMBERS: members,
-            LENT_TOOLS: lent,
-            DIAGRAM: lambda: team_diagram(members, control.edges()),
-        }
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, **facts}
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
@@ -87,18 +67,19 @@ class _TeamProgram:
             return await run_program(partial(self.control, request, ctx), ctx)
 
     def __repr__(self) -> str:
-        return repr(self.control)
+        return self.title
 
 
 def as_runnable(
     pattern: str,
-    control: Control,
+    control: AgentService,
     members: Mapping[str, Runnable],
     settings: Mapping[str, object],
+    edges: Sequence[DiagramEdge],
     lent: Mapping[str, Toolbox] = _NOTHING,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
-    """Make a Runnable of the code of a team."""
+    """Make a Runnable of the code of a team, which calls its members at places below its context."""
     name = arguments.get("name", pattern)
     check_new_name(name, "the name of a team")
     parts = agent_parts(
@@ -113,7 +94,14 @@ def as_runnable(
         permissions=frozenset(permission for member in members.values() for permission in parts_of(member).permissions),
         read=partial(_read, members),
     )
-    return Runnable(_TeamProgram(control, parts, members, lent), name=name, store=arguments.get("store"))
+    facts: dict[Fact[Any], Any] = {
+        EFFECT: strongest(members.values()),
+        MEMBERS: members,
+        LENT_TOOLS: lent,
+        DIAGRAM: partial(team_diagram, members, edges),
+    }
+    program = _TeamProgram(f"{pattern}({', '.join(members)})", control, parts, facts)
+    return Runnable(program, name=name, store=arguments.get("store"))
 
 
 def _read(members: Mapping[str, Runnable], run: AgentRun) -> AgentRun:

@@ -1,5 +1,7 @@
-"""Values in the replies of models that were asked for JSON: moderators, planners, managers."""
+"""Values in the replies of models that were asked for a name or for JSON: moderators, planners, managers."""
 
+import re
+from collections.abc import Collection
 from json import JSONDecoder
 from typing import TypeVar
 
@@ -10,8 +12,27 @@ from ziggurat.messages.limits import check_depth, check_size
 
 T = TypeVar("T")
 
-PLACES = 20
+_PLACES = 20
 """How many places of a reply are tried, so that one of brackets only takes no long time."""
+
+_DECODER = JSONDecoder()
+
+
+def name_in(text: str, names: Collection[str]) -> str | None:
+    """Return the name that stands first in a reply, as a word of its own; None if there is none.
+
+    A reply that is nothing but a name may have other capitals.
+
+    >>> name_in("I think **ann** should, then ben.", ["ben", "ann", "an"])
+    'ann'
+    """
+    stripped = text.strip().strip("\"'`*. ")
+    alike = [stripped] if stripped in names else [each for each in names if each.casefold() == stripped.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    words = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    found = re.search(rf"(?<!\w)(?:{words})(?!\w)", text[:10_000])
+    return found and found[0]
 
 
 def value_in(reply: str, opening: str, kind: type[T]) -> T:
@@ -33,7 +54,7 @@ def value_in(reply: str, opening: str, kind: type[T]) -> T:
         check_size(reply, "such replies")
         check_depth(reply)
         start = reply.find(opening)
-        for _ in range(PLACES):
+        for _ in range(_PLACES):
             if start < 0:
                 break
             try:
@@ -45,6 +66,3 @@ def value_in(reply: str, opening: str, kind: type[T]) -> T:
         fault = error
     what = "object" if opening == "{" else "list"
     raise InvalidArguments(f"there is no JSON {what} in it" if fault is None else str(fault)) from fault
-
-
-_DECODER = JSONDecoder()

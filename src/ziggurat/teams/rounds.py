@@ -8,12 +8,10 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.failures import call_given
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.conversation import TeamConversation, Turn
 from ziggurat.teams.visibility import Choice, View, seen_by, speakers_of
 
 REVISION = """\
@@ -38,13 +36,11 @@ Until = Callable[[Sequence[Message]], bool]
 class Rounds(Struct, frozen=True, eq=False):
     """The code of a team whose members answer in rounds."""
 
-    pattern: str
     members: tuple[Runnable, ...]
     leader: Runnable | None
     prompt: str
     visibility: Choice | View
     concurrency: int | None
-    links: tuple[DiagramEdge, ...]
     rounds: int = 1
     until: Until | None = None
     sources: Mapping[str, frozenset[str]] | None = None
@@ -65,13 +61,13 @@ class Rounds(Struct, frozen=True, eq=False):
             last = number == self.rounds
             if self.until is not None and not last:
                 last = call_given(self.until, ctx, tuple(conversation.messages))
-            if self.leader is not None and (last or self.comments):
-                messages = await conversation.for_member(self.leader, self.prompt if last else REVIEW, "replies")
-                run = await conversation.turn(Turn(self.leader, messages), ctx.under(self.leader.name))
-                if last:
-                    return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
             if last:
                 break
+            if self.leader is not None and self.comments:
+                messages = await conversation.for_member(self.leader, REVIEW, "replies")
+                await conversation.turn(Turn(self.leader, messages), ctx.under(self.leader.name))
+        if self.leader is not None:
+            return await conversation.conclude(self.leader, self.prompt, ctx)
         return self._elect(conversation, runs)
 
     def _elect(self, conversation: TeamConversation, runs: Mapping[str, AgentRun]) -> AgentRun:
@@ -80,8 +76,7 @@ class Rounds(Struct, frozen=True, eq=False):
         votes = Counter(encode(run.output) for _, run in latest)  # counted in the order of the members
         chosen = votes.most_common(1)[0][0]
         name, winner = next(pair for pair in latest if encode(pair[1].output) == chosen)
-        conversation.close(winner.text, name)
-        return conversation.end(stops.Completed(), full_name(name, winner), winner.output)
+        return conversation.repeat(name, winner)
 
     def _view(self, request: AgentRequest) -> Choice | View:
         """Return what members see: of what reaches each, what the setting says."""
@@ -96,11 +91,3 @@ class Rounds(Struct, frozen=True, eq=False):
             return await seen_by(member, seen, self.visibility, sum(reaches[: len(request.messages)]))
 
         return view
-
-    def edges(self) -> Sequence[DiagramEdge]:
-        """Return who speaks to whom."""
-        return self.links
-
-    def __repr__(self) -> str:
-        leader = () if self.leader is None else (self.leader,)
-        return f"{self.pattern}({', '.join(each.name for each in (*leader, *self.members))})"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal, Unpack
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
@@ -13,11 +13,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Text
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.conversation import TeamConversation, Turn
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.replies import value_in
 from ziggurat.teams.result import SUBTASK
@@ -90,25 +89,19 @@ def swarm(
     workers = tuple(named.values())[:max_members]
     control = _Swarm(workers, split, leader, threshold, concurrency, max_subtasks)
     split_name = split if isinstance(split, str) else getattr(split, "name", getattr(split, "__name__", ""))
-    return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, **arguments)
+    start = split.name if isinstance(split, Runnable) else "split"
+    end = "results" if leader is None else leader.name
+    edges = [DiagramEdge(start, each.name) for each in workers] + [DiagramEdge(each.name, end) for each in workers]
+    return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, edges, **arguments)
 
 
-class _Swarm:
-    def __init__(
-        self,
-        members: Sequence[Runnable],
-        split: Literal["breadth", "depth"] | Runnable | Split,
-        leader: Runnable | None,
-        threshold: float,
-        concurrency: int | None,
-        max_subtasks: int,
-    ) -> None:
-        self.members = members
-        self.split = split
-        self.leader = leader
-        self.threshold = threshold
-        self.concurrency = concurrency
-        self.max_subtasks = max_subtasks
+class _Swarm(Struct, frozen=True, eq=False):
+    members: Sequence[Runnable]
+    split: Literal["breadth", "depth"] | Runnable | Split
+    leader: Runnable | None
+    threshold: float
+    concurrency: int | None
+    max_subtasks: int
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, "question")
@@ -175,19 +168,8 @@ class _Swarm:
         if self.leader is not None and results:
             notes = (_note(_listed(results)), _note(MERGING))
             run = await conversation.turn(Turn(self.leader, (*request.messages, *notes)), ctx.under(self.leader.name))
-            return conversation.end(run.stop, full_name(self.leader.name, run), run.output)
-        team, text = conversation.team, converge(results)
-        conversation.close(text, team)
-        return conversation.end(stops.Completed(), team, text)
-
-    def edges(self) -> list[DiagramEdge]:
-        names = [each.name for each in self.members]
-        start = self.split.name if isinstance(self.split, Runnable) else "split"
-        end = "results" if self.leader is None else self.leader.name
-        return [DiagramEdge(start, each) for each in names] + [DiagramEdge(each, end) for each in names]
-
-    def __repr__(self) -> str:
-        return f"swarm({', '.join(each.name for each in self.members)})"
+            return conversation.finish(self.leader, run)
+        return conversation.close(converge(results))
 
 
 def _note(text: str) -> Message:

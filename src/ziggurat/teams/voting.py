@@ -35,9 +35,9 @@ def parallel(
         ConfigurationError: there is no member, or two have the same name.
     """
     named = members_by_name("parallel", (leader, *members), least=2)
-    links = tuple(DiagramEdge(each.name, leader.name) for each in members)
-    control = Rounds("parallel", members, leader, prompt, visibility, concurrency, links)
-    return as_runnable("parallel", control, named, {"leader": leader.name}, **arguments)
+    control = Rounds(members, leader, prompt, visibility, concurrency)
+    edges = [DiagramEdge(each.name, leader.name) for each in members]
+    return as_runnable("parallel", control, named, {"leader": leader.name}, edges, **arguments)
 
 
 @checked
@@ -62,6 +62,6 @@ def majority(
         ConfigurationError: there is no member, or two have the same name.
     """
     named = members_by_name("majority", members)
-    links = tuple(DiagramEdge(each, COUNT) for each in named)
-    control = Rounds("majority", members, None, "", visibility, concurrency, links)
-    return as_runnable("majority", control, named, {}, **arguments)
+    control = Rounds(members, None, "", visibility, concurrency)
+    edges = [DiagramEdge(each, COUNT) for each in named]
+    return as_runnable("majority", control, named, {}, edges, **arguments)
