@@ -30,7 +30,7 @@ from ziggurat.models.anthropic.stream import Reader as AnthropicReader
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.failures import failure, failure_of, readable, redacted
 from ziggurat.models.http.headers import duration, retry_after
-from ziggurat.models.local.answers import answer, rendered
+from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ziggurat.models.local.chat_template import ChatTemplate
-from ziggurat.models.local.engine import Chunk, Engine
+from ziggurat.models.local.engine import ChatTemplate, Chunk, Engine
 from ziggurat.models.local.minilm import Embedder, Vector
 
 DIMENSIONS = 384

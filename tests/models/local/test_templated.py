@@ -28,7 +28,7 @@ from ziggurat.errors import ToolErrorKind
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, Thinking, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.models import TemplatedModel
-from ziggurat.models.local.chat_template import ChatTemplate
+from ziggurat.models.local.engine import ChatTemplate
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**CITY, "additionalProperties": False}

@@ -21,7 +21,7 @@ from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript
 from ziggurat.models import EmbeddedModel, TemplatedModel
 from ziggurat.models.local import Embedder, Engine, engine_for
-from ziggurat.models.local.chat_template import ChatTemplate
+from ziggurat.models.local.engine import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 from ziggurat.models.local.speech import text_of
 from ziggurat.providers import local

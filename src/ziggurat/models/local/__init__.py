@@ -1,10 +1,8 @@
 """Models that run inside this process: the demo model, and any GGUF file.
 
-- The demo model: `embedded`. It chooses one tool (`choose`), fills its parameters with parts of the request
-  (`copying`: `spans`, `schema`, `arithmetic`), and answers with the result (`answers`). Similarity of texts: `minilm`,
-  `wordpiece`.
-- Any GGUF file: `templated`. It shows the conversation (`transcript`) as the file's `chat_template` can, and reads
-  `replies` under a grammar, through `speech`, on the `engine`. Calls get what is `stated` only.
+- The `demo` model chooses one tool, and fills its parameters with parts of the request (`copying`).
+- Any GGUF file: `templated` shows it the conversation (`transcript`), and reads `replies` under a grammar, on the
+  `engine`. Calls get what is `stated` only.
 - The `catalogue` of models that `install` downloads by name.
 """
 
@@ -12,7 +10,7 @@ from pathlib import Path
 
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models, pinned
-from ziggurat.models.local.embedded import EmbeddedModel
+from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.install import (
     Progress,

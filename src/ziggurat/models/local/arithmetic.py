@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _SMALL = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
@@ -15,44 +15,19 @@ _WORD = "|".join((*_VALUES, *_SCALES))
 _AND = r"(?:(?<=hundred)|(?<=thousand)|(?<=million)) and "
 _IN_WORDS = re.compile(rf"\b(?:{_WORD})\b(?:(?:{_AND}|[ -])(?:{_WORD})\b)*", re.IGNORECASE)
 
-_A = r"(\((?:[^()]|\([^()]*\))*\)|-?\d+(?:\.\d+)?)"
-"""A number, or a bracketed expression."""
-
-_ROW = rf"{_A}(?:(?:,? and |, ?|,? plus ){_A})+"
-"""Two or more numbers in a row."""
-
-_FORMS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"[$€£](?=\d)", ""),
-    (r"(?<![\d.])\.(?=\d)", "0."),
-    (r"\bnegative (?=\d)", "-"),
-    (rf"\b(?:the )?(?:sum|total) of {_ROW}", lambda match: _row(match, "+")),
-    (rf"\b(?:the )?product of {_ROW}", lambda match: _row(match, "*")),
-    (rf"\b(?:the )?difference (?:between|of) {_A} and {_A}", r"(\1 - \2)"),
-    (rf"(?:\b(?:the )?square root of |\bsqrt ?(?:of )?|√ ?){_A}", r"(\1 ** 0.5)"),
-    (rf"{_A} ?(?:%|percent|per cent) off {_A}", r"(\2 - \2 * \1 / 100)"),
-    (rf"{_A} ?(?:%|percent|per cent) of {_A}", r"(\1 / 100 * \2)"),
-    (rf"{_A} squared\b", r"\1 ** 2"),
-    (rf"{_A} cubed\b", r"\1 ** 3"),
-    (rf"\bhalf (?:of )?{_A}", r"\1 / 2"),
-    (rf"\b(?:double|twice) {_A}", r"2 * \1"),
-    (rf"\b(?:subtract|take) {_A} (?:away )?from {_A}", r"\2 - \1"),
-    (rf"\badd {_ROW}", lambda match: _row(match, "+")),
-    (rf"\badd {_A} (?:to|with) {_A}", r"\1 + \2"),
-    (rf"\bmultiply {_A} (?:by|with|and) {_A}", r"\1 * \2"),
-    (rf"\bdivide {_A} by {_A}", r"\1 / \2"),
-    (r"\b(?:(?:raised )?to the power(?: of)?)\b|\^", "**"),
-    (r"\b(?:multiplied (?:by|with)|times)\b|[\u00d7·]", "*"),
-    (rf"(?<=[\d)]) ?x ?(?={_A})", " * "),
-    (r"\b(?:divided by|over)\b|÷", "/"),
-    (r"\bplus\b", "+"),
-    (r"\bminus\b|[\u2212\u2013]", "-"),
-    (r"\b(?:modulo|mod)\b", "%"),
-    (r"\[", "("),
-    (r"\]", ")"),
+_SIGNS_OF_WORDS = tuple(
+    (re.compile(pattern, re.IGNORECASE), sign)
+    for pattern, sign in (
+        (r"[$€£](?=\d)", ""),
+        (r"(?:%|\bpercent|\bper cent) of\b", "/ 100 *"),
+        (r"\bsquared\b", "** 2"),
+        (r"\bto the power(?: of)?\b|\^", "**"),
+        (r"\b(?:multiplied by|times)\b|[\u00d7·]|(?<=[\d)]) ?x ?(?=[\d(-])", "*"),
+        (r"\b(?:divided by|over)\b|÷", "/"),
+        (r"\bplus\b", "+"),
+        (r"\bminus\b|[\u2212\u2013]", "-"),
+    )
 )
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), into) for pattern, into in _FORMS)
-_PASSES = 4
-"""How deep forms may be nested in forms."""
 
 _LONGEST_EDGE = 5
 """Up to how many signs on each side of an expression may be punctuation."""
@@ -82,9 +57,8 @@ def _value(words: str) -> int:
 def expression_in(text: str) -> str | None:
     """Return the arithmetic expression in a text, in Python notation, or None if it would leave out a number."""
     text = in_digits(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
-    for _ in range(_PASSES):
-        for pattern, into in _COMPILED:
-            text = pattern.sub(into, text)
+    for pattern, sign in _SIGNS_OF_WORDS:
+        text = pattern.sub(sign, text)
     runs: list[list[str]] = [[]]
     for token in _TOKEN.findall(text):
         if token[0].isdigit() or token in _SIGNS:
@@ -93,11 +67,6 @@ def expression_in(text: str) -> str | None:
             runs.append([])
     with_numbers = [run for run in runs if any(token[0].isdigit() for token in run)]
     return _expression(with_numbers[0]) if len(with_numbers) == 1 else None
-
-
-def _row(match: re.Match[str], sign: str) -> str:
-    """Join the numbers in a row by a sign."""
-    return f"({f' {sign} '.join(number.group() for number in re.finditer(_A, match.group()))})"
 
 
 def _expression(run: Sequence[str]) -> str | None:

@@ -1,19 +1,23 @@
 """llama.cpp in this process: loads a GGUF file, generates in threads, serves several requests at once."""
 
 import asyncio
+import http.client
+import json
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
-from ziggurat.models.local.chat_template import ChatTemplate, read_template
 
 SLOTS = 4
 """How many requests one engine serves at the same time; more are queued."""
@@ -27,6 +31,21 @@ _BATCH = 128
 Chunk = dict[str, Any]
 
 _END = object()
+
+
+Thinking = Literal["never", "optional", "begun"]
+"""Whether a model thinks before it replies; `begun` if its chat template opens the thought."""
+
+_SILENCE = 60.0
+
+
+class ChatTemplate(msgspec.Struct, frozen=True):
+    """What a chat template can express; everything else has to be put into text."""
+
+    system: bool = True
+    tools: bool = False
+    calls: bool = False
+    thinking: Thinking = "never"
 
 
 class Engine:
@@ -135,7 +154,7 @@ class Engine:
         room = tempfile.mkdtemp(prefix="ziggurat-")
         try:
             server = xllamacpp.Server(self._parameters(xllamacpp.CommonParams(), Path(room)))
-            self._template = read_template(server.listening_address, self._key)
+            self._template = _read_template(server.listening_address, self._key)
             return server
         except RuntimeError as error:
             raise ModelError(
@@ -212,3 +231,42 @@ def engine_for(path: Path, *, slots: int = SLOTS, context: int = CONTEXT) -> Eng
         if key not in _engines:
             _engines[key] = Engine(path, slots=slots, context=context)
         return _engines[key]
+
+
+def _read_template(address: str, key: str) -> ChatTemplate:
+    """Ask a llama.cpp server for its chat template."""
+    try:
+        properties = _ask(address, key, "GET", "/props")
+        hello = {"messages": [{"role": "user", "content": "Hello"}]}
+        prompt = str(_ask(address, key, "POST", "/apply-template", hello)["prompt"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        raise ModelError(f"llama.cpp does not tell the model's chat template: {error!r}", transient=False) from error
+    can = properties.get("chat_template_caps", {})
+    thinks = "<think>" in str(properties.get("chat_template", ""))
+    begun = prompt.rstrip().endswith("<think>")
+    return ChatTemplate(
+        system=bool(can.get("supports_system_role", True)),
+        tools=bool(can.get("supports_tools")),
+        calls=bool(can.get("supports_tool_calls")),
+        thinking="begun" if begun else "optional" if thinks else "never",
+    )
+
+
+def _ask(address: str, key: str, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    if address.startswith("unix://"):
+        connection = http.client.HTTPConnection("localhost", timeout=_SILENCE)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(_SILENCE)
+        connection.sock.connect(address.removeprefix("unix://"))
+    else:
+        connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=_SILENCE)
+    try:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        if answer.status != http.HTTPStatus.OK:
+            raise ValueError(f"{path} answered {answer.status}")
+        read: dict[str, Any] = json.loads(answer.read())
+        return read
+    finally:
+        connection.close()

@@ -16,7 +16,7 @@ import msgspec
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
-from ziggurat.models.local.chat_template import Thinking
+from ziggurat.models.local.engine import Thinking
 from ziggurat.models.local.speech import json_rule
 
 _MOST_CALLS = 16

@@ -18,8 +18,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.chat_template import ChatTemplate, Thinking
-from ziggurat.models.local.engine import Engine
+from ziggurat.models.local.engine import ChatTemplate, Engine, Thinking
 from ziggurat.models.local.replies import (
     ReplyReader,
     answer_grammar,

@@ -7,7 +7,7 @@ from typing import Any
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.models.local.chat_template import ChatTemplate
+from ziggurat.models.local.engine import ChatTemplate
 from ziggurat.models.local.replies import calls_prompt, reply_tool, schema_prompt
 
 ChatMessage = dict[str, Any]

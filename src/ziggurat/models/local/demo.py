@@ -1,7 +1,9 @@
 """The demo model: sentence embeddings choose the tool, and parts of the request fill it."""
 
 import asyncio
+import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,11 +19,9 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.answers import answer, declined, rendered, unfound
-from ziggurat.models.local.choose import Choice, choose, describe
-from ziggurat.models.local.copying import Copier
-from ziggurat.models.local.minilm import Embedder, shared_embedder
-from ziggurat.models.local.schema import fields_of
+from ziggurat.models.local.copying import Copied, Copier, Embed
+from ziggurat.models.local.minilm import Embedder, cosine, shared_embedder
+from ziggurat.models.local.schema import Field, fields_of, words_of
 from ziggurat.models.local.speech import offered, show
 from ziggurat.models.local.wordpiece import pieces
 
@@ -33,7 +33,62 @@ _COUNTED = 8192
 _DOCUMENT = 4000
 """How many characters are read for structured output."""
 
+_LONGEST_SENTENCE = 160
+_LISTED = 5
+_OTHERS = "choose another model, such as ollama:NAME or openai:NAME."
+_THRESHOLD = 0.25
+"""The lowest score of a tool that is called."""
+_STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
+"""Added per required number or address that is found or missing, per number left over, and for the name of the tool."""
+
 logger: logging.Logger = logging.getLogger("ziggurat")
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A tool, prepared for comparison with requests."""
+
+    name: str
+    purpose: str
+    fields: tuple[Field, ...]
+    views: tuple[Sequence[float], ...]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A tool with the arguments found for it."""
+
+    tool: str
+    copied: Copied
+
+
+def describe(tool: ToolSpec, embed: Embed) -> Described:
+    """Prepare a tool for comparison; takes a few milliseconds per tool the first time."""
+    plain = words_of(tool.name)
+    fields = fields_of(tool.parameters)
+    purpose = f"{plain}. {tool.description.strip()}".strip()
+    inputs = "; ".join(field.label for field in fields)
+    views = embed([plain, purpose.split(". ", 2)[1] if ". " in purpose else plain, f"{purpose} {inputs}"])
+    return Described(tool.name, purpose, fields, tuple(views))
+
+
+def choose(request: str, tools: Sequence[Described], embed: Embed, *, must: bool = False) -> Choice | None:
+    """Return the best tool for a request with its arguments, or None if no tool fits."""
+    vector = embed([request])[0]
+    scored = []
+    for tool in tools:
+        copier = Copier(request, tool.fields, embed, tool.purpose)
+        scored.append((_score(tool, copier, vector), tool.name, copier))
+    score, name, copier = max(scored, key=lambda each: each[0])
+    if score < _THRESHOLD and not must:
+        return None
+    return Choice(name, copier.copy())
+
+
+def _score(tool: Described, copier: Copier, vector: Sequence[float]) -> float:
+    meaning = sum(cosine(vector, view) for view in tool.views) / len(tool.views)
+    filled = sum(field.name in copier.values for field in copier.strict)
+    lacking = len(copier.strict) - filled
+    named = set(words_of(tool.name).split()) <= set(copier.words.text.lower().split())
+    return meaning + _NAMED * named + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
 
 
 class EmbeddedModel:
@@ -135,3 +190,59 @@ class _Turn(msgspec.Struct, frozen=True):
             results += message.tool_results
             calls += len(message.tool_calls)
         return cls(prompt, tuple(results), calls)
+
+
+def rendered(result: ToolResult) -> str:
+    """Return a tool's result as text for a sentence; lists and objects become ``name: value`` pairs."""
+    value = result.value()
+    try:
+        return re.sub(r"\s+", " ", _as_text(value)).strip() if not isinstance(value, str) else value.strip()
+    except RecursionError:  # nested hundreds of levels deep
+        return result.text.strip()
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
+    if isinstance(value, Sequence):
+        return ", ".join(_as_text(part) for part in value) if value else "nothing"
+    return json.dumps(value)
+
+
+def answer(result: ToolResult) -> str:
+    """Return a sentence with a tool's result."""
+    text = rendered(result)
+    tool = words_of(result.name)
+    if result.error is not None:
+        return f"I could not get an answer: {tool} failed with: {text or result.error}"
+    if not text:
+        return "Done."
+    value = result.value()
+    end = "" if text.endswith((".", "!", "?")) else "."
+    if isinstance(value, Mapping | list):
+        return f"Here is what {tool} says: {text}{end}"
+    if len(text) > _LONGEST_SENTENCE or "\n" in text:
+        return text
+    return f"{text}{end}" if text[0].isupper() else f"The answer is {text}{end}"
+
+
+def declined(tools: Sequence[ToolSpec]) -> str:
+    """Return the answer if no tool fits a request, or if there are no tools."""
+    names = ", ".join(tool.name for tool in tools[:_LISTED]) + (", ..." if len(tools) > _LISTED else "")
+    why = f"none of them ({names}) fits this request" if tools else "here are none"
+    return f"I am a demo model that only calls tools, and {why}. For more, {_OTHERS}"
+
+
+def unfound(what: str, missing: Sequence[str]) -> str:
+    """Return the answer if a request lacks values; `what` is the tool or form that needs them."""
+    names = ", ".join(repr(name) for name in missing)
+    return (
+        f"I am a demo model that copies values from the request, and found none for {names} of {what}. "
+        f"State them in the request, or {_OTHERS}"
+    )

@@ -23,6 +23,7 @@ from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES, WINDOW
 from ziggurat.models import EmbeddedModel, TemplatedModel
+from ziggurat.models.local.demo import answer, choose, declined, describe, rendered, unfound
 from ziggurat.providers import local, resolve
 
 S = {"type": "string"}
@@ -141,3 +142,94 @@ def test_wrong_arguments_raise_at_once(tmp_path: Any) -> None:
         local(tmp_path / "wrong.gguf", slots=0)
     with pytest.raises(ConfigurationError, match="empty"):
         local(" ")
+
+
+def _result(content: str, error: str | None = None) -> ToolResult:
+    return ToolResult("1", "find_order", content, error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("144", "144"), ('"sunny"', "sunny"), ("plain text", "plain text"), ("true", "yes"), ("null", "nothing"),
+        ("[]", "nothing"), ('{"orderId": 7, "state": {"sent": true}}', "order id: 7, state: sent: yes"),
+        ("[1, 2.5]", "1, 2.5"),
+    ],
+)  # fmt: skip
+def test_values_in_words(content: str, said: str) -> None:
+    assert rendered(_result(content)) == said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("144", "The answer is 144."), ("true", "The answer is yes."), ('"sunny"', "The answer is sunny."),
+        ('"Rain until the evening."', "Rain until the evening."),
+        ("Oslo 9:04, Bergen 15:57", "Oslo 9:04, Bergen 15:57."), ("x" * 500, "x" * 500),
+        ('{"a": 1}', "Here is what find order says: a: 1."), ("", "Done."),
+    ],
+)  # fmt: skip
+def test_the_result_is_in_the_answer(content: str, said: str) -> None:
+    assert answer(_result(content)) == said
+
+
+def test_errors_are_told() -> None:
+    assert answer(_result("no such order", "not_found")) == (
+        "I could not get an answer: find order failed with: no such order"
+    )
+
+
+def test_what_a_demo_says_for_itself() -> None:
+    tools = [ToolSpec(name, "", {}) for name in "abcdefg"]
+    assert "demo model that only calls tools, and none of them (a, b, c, d, e, ...)" in declined(tools)
+    assert "(a)" in declined(tools[:1])
+    assert "none for 'city', 'days' of weather" in unfound("weather", ["city", "days"])
+
+
+EMBED = WordCounter().embed_now
+
+
+def _tool(name: str, description: str, **properties: Any) -> ToolSpec:
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": list(properties)})
+
+
+TOOLS = [
+    describe(tool, EMBED)
+    for tool in (
+        _tool("weather", "The weather in a city.", city=S),
+        _tool("set_timer", "Set a timer.", minutes={"type": "integer"}),
+        _tool("calculator", "Compute a sum.", expression=S),
+        _tool("now", ""),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "tool", "values"),
+    [
+        ("What is the weather in Paris?", "weather", {"city": "Paris"}),
+        ("Set a timer of 5 minutes", "set_timer", {"minutes": 5}),
+        ("Compute 3 + 4", "calculator", {"expression": "3 + 4"}),
+        ("now!", "now", {}),
+        ("Paint me a picture", None, {}),
+    ],
+)
+def test_the_tool_that_is_meant_and_can_be_called(request_text: str, tool: str | None, values: dict[str, Any]) -> None:
+    choice = choose(request_text, TOOLS, EMBED)
+    if tool is None:
+        assert choice is None
+    else:
+        assert choice is not None
+        assert (choice.tool, choice.copied.values, choice.copied.missing) == (tool, values, ())
+
+
+def test_the_best_tool_may_lack_values() -> None:
+    choice = choose("Set a timer", TOOLS, EMBED)
+    assert choice is not None
+    assert (choice.tool, choice.copied.missing) == ("set_timer", ("minutes",))
+
+
+def test_one_must_be_chosen() -> None:
+    choice = choose("Paint me a picture", TOOLS[1:2], EMBED, must=True)
+    assert choice is not None
+    assert choice.copied.missing == ("minutes",)
