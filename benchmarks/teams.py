@@ -29,7 +29,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.teams.debating import debate
-from ziggurat.teams.voting import majority, parallel
+from ziggurat.teams.rounds import majority, parallel
 
 ROUNDS = 5
 MEMBERS, DELEGATES = 1_000, 20

@@ -25,23 +25,22 @@ from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
 from ziggurat.models import ReactParser
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
-from ziggurat.models.anthropic.messages import encode_message as to_anthropic
 from ziggurat.models.anthropic.stream import Reader as AnthropicReader
+from ziggurat.models.anthropic.to_wire import encode_message as to_anthropic
 from ziggurat.models.brackets import Brackets
-from ziggurat.models.http.failures import failure, failure_of, readable, redacted
-from ziggurat.models.http.headers import duration, retry_after
+from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
-from ziggurat.models.openai.message import encode_message as to_chat
-from ziggurat.models.openai.message import encode_pictures
 from ziggurat.models.openai.stream import Reader as ChatReader
-from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
-from ziggurat.models.openai_responses.messages import encode_message as to_responses
+from ziggurat.models.openai.to_wire import encode_message as to_chat
+from ziggurat.models.openai.to_wire import encode_pictures
+from ziggurat.models.openai_responses.reply import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
+from ziggurat.models.openai_responses.to_wire import encode_message as to_responses
 from ziggurat.models.react_protocol.prompt import observation, prompt_of
 from ziggurat.providers import DIALECTS
 

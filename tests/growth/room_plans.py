@@ -3,7 +3,7 @@
 from tests.growth.measure import Case
 from tests.growth.room_messages import over
 from tests.growth.shapes import JSON, TEXT
-from ziggurat.plans.plan_text import read_plan, read_verdict
+from ziggurat.plans.executing import read_plan, read_verdict
 from ziggurat.plans.variables import escaped, fill
 
 CASES: list[Case] = [

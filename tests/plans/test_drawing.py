@@ -12,7 +12,7 @@ from ziggurat.agents.drawing import drawn
 from ziggurat.events import NodeChanged
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Loop, Task, draw_plan, workflow
-from ziggurat.plans.places import place_nodes
+from ziggurat.plans.nodes import place_nodes
 
 
 async def test_a_branch_a_loop_and_what_they_say() -> None:

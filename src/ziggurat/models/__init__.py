@@ -2,7 +2,7 @@
 
 - For tests and your own: `scripted`, `function`, `replay`, with `reply`; `real` forbids calls to all others.
 - Hosted: `http`, with the wire formats `anthropic`, `openai` and `openai_responses`; `resolving` finds a model by its
-  name, `selection` one where none is named, `windows` knows the sizes of context windows.
+  name, `selection` one where none is named.
 - In this process: `local`. For models that only write text: `react_protocol`. Embedders: `embed`. Streams
   of JSON: `brackets`.
 """
@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = lazy(
         "models.embed.minilm": ("MiniLm",),
         "models.embed.resolve": ("resolve_embedder",),
         "models.function": ("FunctionModel",),
+        "models.http.dialect": ("window_of",),
         "models.local": ("EmbeddedModel", "TemplatedModel", "install", "installed"),
         "models.react_protocol": ("FINAL_ANSWER", "ReactParser", "react"),
         "models.real": ("allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"),
@@ -26,6 +27,5 @@ __getattr__, __dir__, __all__ = lazy(
         "models.reply": ("model_facts",),
         "models.resolving": ("PROVIDERS", "known_models", "resolve"),
         "models.scripted": ("PAUSE", "Pause", "ScriptedModel", "ScriptedReply"),
-        "models.windows": ("window_of",),
     },
 )

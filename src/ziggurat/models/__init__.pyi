@@ -11,6 +11,7 @@ from ziggurat.models.embed.endpoint import http_embedder as http_embedder
 from ziggurat.models.embed.minilm import MiniLm as MiniLm
 from ziggurat.models.embed.resolve import resolve_embedder as resolve_embedder
 from ziggurat.models.function import FunctionModel as FunctionModel
+from ziggurat.models.http.dialect import window_of as window_of
 from ziggurat.models.local import EmbeddedModel as EmbeddedModel
 from ziggurat.models.local import TemplatedModel as TemplatedModel
 from ziggurat.models.local import install as install
@@ -30,6 +31,5 @@ from ziggurat.models.scripted import PAUSE as PAUSE
 from ziggurat.models.scripted import Pause as Pause
 from ziggurat.models.scripted import ScriptedModel as ScriptedModel
 from ziggurat.models.scripted import ScriptedReply as ScriptedReply
-from ziggurat.models.windows import window_of as window_of
 
 __all__: list[str]

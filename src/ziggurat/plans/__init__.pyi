@@ -6,11 +6,13 @@ from ziggurat.plans.conditions import when as when
 from ziggurat.plans.drawing import draw_plan as draw_plan
 from ziggurat.plans.executing import ExecutedPlan as ExecutedPlan
 from ziggurat.plans.executing import ExecutedStep as ExecutedStep
+from ziggurat.plans.executing import PlannedStep as PlannedStep
+from ziggurat.plans.executing import Verification as Verification
 from ziggurat.plans.executing import plan_execute as plan_execute
 from ziggurat.plans.graph import Graph as Graph
-from ziggurat.plans.graph_history import GraphPoint as GraphPoint
 from ziggurat.plans.graph_parts import END as END
 from ziggurat.plans.graph_parts import START as START
+from ziggurat.plans.graph_parts import GraphPoint as GraphPoint
 from ziggurat.plans.htn import Planner as Planner
 from ziggurat.plans.htn import htn_flow as htn_flow
 from ziggurat.plans.htn_parts import Compound as Compound
@@ -32,8 +34,6 @@ from ziggurat.plans.nodes import Node as Node
 from ziggurat.plans.nodes import Parallel as Parallel
 from ziggurat.plans.nodes import Sequence as Sequence
 from ziggurat.plans.nodes import Task as Task
-from ziggurat.plans.plan_text import PlannedStep as PlannedStep
-from ziggurat.plans.plan_text import Verification as Verification
 from ziggurat.plans.reducers import append as append
 from ziggurat.plans.reducers import merge as merge
 from ziggurat.plans.result import NodeResult as NodeResult

@@ -14,8 +14,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.facts import EFFECT, Effect, strongest
 from ziggurat.core.store import Store
 from ziggurat.plans.drawing import names_of_plan
-from ziggurat.plans.nodes import Node, Task
-from ziggurat.plans.places import Place, place_nodes
+from ziggurat.plans.nodes import Node, Place, Task, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult
 from ziggurat.plans.running import Execution
 from ziggurat.plans.statuses import facts_of_nodes

@@ -12,8 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Fact, fact
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import condition_text
-from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Task
-from ziggurat.plans.places import Place
+from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Task
 from ziggurat.plans.result import NodeResult
 
 MARKS: dict[NodeStatus, Mark] = {

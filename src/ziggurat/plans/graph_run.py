@@ -19,8 +19,7 @@ from ziggurat.core.similar import similar
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import Cause, Token, Update, joined
-from ziggurat.plans.graph_history import HISTORY, GraphPoint
-from ziggurat.plans.graph_parts import END, Edge, Node, Route
+from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphPoint, Node, Route
 from ziggurat.plans.graph_shape import Member, Region, nodes_of
 from ziggurat.plans.state import StateType, Values
 from ziggurat.tools.guarded_call import settle

@@ -28,7 +28,7 @@ There are several ways to do it:
 <methods>
 Answer with the numbers of those that you would try, the best one first, such as 2, 1."""
 
-MAX_QUESTIONS = 20
+_MAX_QUESTIONS = 20
 """How often an agent is asked for the order of methods in one run."""
 
 
@@ -177,7 +177,7 @@ async def _find(asking: Asking, order: Runnable[Any] | None, ctx: Context) -> Ht
     while not isinstance(outcome, HtnPlan):
         task, methods, world = outcome
         key = tuple(map(id, methods))
-        if order is not None and key not in known and len(known) < MAX_QUESTIONS:
+        if order is not None and key not in known and len(known) < _MAX_QUESTIONS:
             known[key] = await _ordered(task, methods, world, order)
         outcome = call_given(_search_on, ctx, asking, known.get(key, methods))
     return outcome

@@ -13,8 +13,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExce
 from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import holds
-from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Sequence
-from ziggurat.plans.places import Place
+from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Place, Sequence
 from ziggurat.plans.result import NodeResult
 from ziggurat.plans.working import Work
 from ziggurat.tools.arguments import read

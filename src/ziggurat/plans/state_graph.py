@@ -15,8 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.store import Store
 from ziggurat.plans.drawing import NodeNames
 from ziggurat.plans.graph_drawing import diagram_of
-from ziggurat.plans.graph_history import HISTORY, GraphPoint
-from ziggurat.plans.graph_parts import Route
+from ziggurat.plans.graph_parts import HISTORY, GraphPoint, Route
 from ziggurat.plans.graph_run import GraphRun, tolerant_in
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.state import StateType

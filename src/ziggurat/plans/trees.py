@@ -11,8 +11,7 @@ from ziggurat.core.settings import checked
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.conditions import Asked, condition_text
-from ziggurat.plans.nodes import Branch, Loop, Node, Task
-from ziggurat.plans.places import Place
+from ziggurat.plans.nodes import Branch, Loop, Node, Place, Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import Variables
 

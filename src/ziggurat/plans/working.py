@@ -14,8 +14,7 @@ from ziggurat.core.layer import stack
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall
-from ziggurat.plans.nodes import Task
-from ziggurat.plans.places import Place
+from ziggurat.plans.nodes import Place, Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import Variables, fill
 from ziggurat.tools.permissions import GRANTS

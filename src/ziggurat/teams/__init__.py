@@ -1,12 +1,8 @@
 """Teams: several agents that work together, each team an agent again.
 
-- `desk`: agents that hand a conversation over to each other, with the policies in `handoff`.
-- Members that a leader starts in the background: `delegating`, with `assignments`.
-- Members that speak in turn: `chatting`. A manager that plans and delegates: `planning`.
-- Members that work at the same time: `voting` (`parallel`, `majority`) and `networks` (`star`, `mesh`, `ring`), with
-  the code that they share, `rounds`; `debating`, `swarming`. What each has answered: `result`.
-- `visibility`: what each member sees. `conversation`: the conversation of a team. `program`: its code as a Runnable.
-- `replies`: values in the replies of models. `drawing`: who speaks to whom, for pictures.
+- Patterns: `desk` (handoffs, with the policies in `handoff`), `delegating` (members in the background), `chatting`,
+  `planning`, `rounds`, `debating`, `swarming`.
+- What they share: the `conversation` of a team and its `visibility`, and `program`, its code as a Runnable.
 """
 
 from ziggurat.core.lazy import lazy
@@ -29,12 +25,11 @@ __getattr__, __dir__, __all__ = lazy(
             "sequential_handoff",
         ),
         "teams.desk": ("handoffs",),
-        "teams.networks": ("mesh", "ring", "star"),
         "teams.planning": ("ledger_team",),
         "teams.program": ("TeamArguments",),
         "teams.result": ("TeamResult",),
         "teams.swarming": ("Subtask", "swarm"),
         "teams.visibility": ("Visibility",),
-        "teams.voting": ("majority", "parallel"),
+        "teams.rounds": ("majority", "mesh", "parallel", "ring", "star"),
     },
 )

@@ -12,16 +12,16 @@ from ziggurat.teams.handoff import composite_handoff as composite_handoff
 from ziggurat.teams.handoff import explicit_handoff as explicit_handoff
 from ziggurat.teams.handoff import multi_handoff as multi_handoff
 from ziggurat.teams.handoff import sequential_handoff as sequential_handoff
-from ziggurat.teams.networks import mesh as mesh
-from ziggurat.teams.networks import ring as ring
-from ziggurat.teams.networks import star as star
 from ziggurat.teams.planning import ledger_team as ledger_team
 from ziggurat.teams.program import TeamArguments as TeamArguments
 from ziggurat.teams.result import TeamResult as TeamResult
+from ziggurat.teams.rounds import majority as majority
+from ziggurat.teams.rounds import mesh as mesh
+from ziggurat.teams.rounds import parallel as parallel
+from ziggurat.teams.rounds import ring as ring
+from ziggurat.teams.rounds import star as star
 from ziggurat.teams.swarming import Subtask as Subtask
 from ziggurat.teams.swarming import swarm as swarm
 from ziggurat.teams.visibility import Visibility as Visibility
-from ziggurat.teams.voting import majority as majority
-from ziggurat.teams.voting import parallel as parallel
 
 __all__: list[str]

@@ -140,7 +140,7 @@ class TeamConversation:
 
     def _add(self, run: AgentRun, turn: Turn) -> None:
         self.steps += run.steps
-        new = [signed(message, turn.member.name) for message in new_messages(run, turn.messages)]
+        new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
         self.messages = without_repeats([*self.messages, *new])
 
 
@@ -161,7 +161,7 @@ async def speak(
         AMBIENT.reset(token)
 
 
-def new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message]:
+def _new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message]:
     """Return what was said in a run, without what it was asked."""
     history, start = run.history, run.start
     if start == 0 and history[: len(question)] == list(question):  # of a service that does not set `start`

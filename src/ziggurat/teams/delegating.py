@@ -25,7 +25,7 @@ from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 
-Unfinished = Literal["cancel", "wait"]
+_Unfinished = Literal["cancel", "wait"]
 
 _ASSIGNMENTS: Key[Assignments] = Key("background assignments")
 
@@ -34,7 +34,7 @@ _ASSIGNMENTS: Key[Assignments] = Key("background assignments")
 def background(
     leader: Runnable,
     *members: Runnable,
-    unfinished: Unfinished = "cancel",
+    unfinished: _Unfinished = "cancel",
     concurrency: PositiveInt = 10,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
@@ -82,7 +82,7 @@ class _Background(Struct, frozen=True, eq=False):
     leader: Runnable
     members: Mapping[str, Runnable]
     box: Toolbox
-    unfinished: Unfinished
+    unfinished: _Unfinished
     concurrency: int
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:

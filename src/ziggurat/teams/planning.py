@@ -21,10 +21,10 @@ PLAN = """\
 You manage a team that works on the task above. Its members are:
 {members}
 Write down, briefly: what is known, what must be found out, and a plan that says which member does what."""
-PLAN_AGAIN = """\
+_PLAN_AGAIN = """\
 There was no progress. Write down, briefly: what went wrong, what is known by now, and a new plan for these members:
 {members}"""
-PROGRESS = """\
+_PROGRESS = """\
 Look at the task, the plan and what the members have done. Answer with a JSON object and nothing else. Its fields:
 "done": true if the task is complete;
 "progress": true if the last turns have brought it forward, or if nothing has been done yet;
@@ -104,7 +104,7 @@ class _Ledger(Struct, frozen=True, eq=False):
                 if plans >= self.max_plans:
                     return conversation.end(stops.LoopDetected("plan", plans), self.manager.name)
                 plans, stalls = plans + 1, 0
-                await self._plan(conversation, PLAN_AGAIN, ctx)
+                await self._plan(conversation, _PLAN_AGAIN, ctx)
                 continue
             if number >= self.turns:
                 stop = stops.BudgetExceeded("turns", float(self.turns), float(number))
@@ -122,7 +122,7 @@ class _Ledger(Struct, frozen=True, eq=False):
 
     async def _progress(self, conversation: TeamConversation, at: Context) -> Progress:
         """Return the manager's progress ledger; one without progress if it writes none that can be read."""
-        prompt = question = PROGRESS.replace("{names}", ", ".join(self.members))
+        prompt = question = _PROGRESS.replace("{names}", ", ".join(self.members))
         for number in range(1, TRIES + 1):
             reply = await conversation.ask(self.manager, prompt, at.at(f"try-{number}"))
             try:

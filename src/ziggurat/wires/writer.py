@@ -48,7 +48,7 @@ class Writer(Protocol):
         ...
 
 
-class ItemWriter(Protocol):
+class _ItemWriter(Protocol):
     """Writes replies in a format that has a place for what the server does, besides the parts."""
 
     def item(self, item: ServerItem, /) -> list[ResponseChunk]:
@@ -92,12 +92,12 @@ class LiveReply:
 
     def _push_item(self, item: ServerItem) -> list[ResponseChunk]:
         """Return the events for what the server does, after those that end the part before it; none in some formats."""
-        if not implements(self._writer, ItemWriter):
+        if not implements(self._writer, _ItemWriter):
             return []
         events = [*self.begin(), *self._close()]
         self._part = -1
         self._places.interrupt()
-        return [*events, *cast("ItemWriter", self._writer).item(item)]
+        return [*events, *cast("_ItemWriter", self._writer).item(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """Return the events at the end."""

@@ -1,15 +1,19 @@
 """Write a request of the Messages API."""
 
+import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.models.anthropic.blocks import CALLER, OPAQUE
 from ziggurat.models.anthropic.capabilities import ModelCapabilities, capabilities
-from ziggurat.models.anthropic.messages import encode_message
-from ziggurat.models.anthropic.schema import strict_schema
 from ziggurat.models.http.dialect import Dialect
 
 CACHE = "prompt_cache"
@@ -229,3 +233,198 @@ def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:
             body[name] = {**body.get(name, {}), **value}
         elif name not in (CACHE, "tools"):
             body[name] = value
+
+
+_KEPT = frozenset({"type", "title", "description", "enum", "const", "default", "required", "$ref"})
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
+_MAPS = ("properties", "$defs", "definitions")
+_LISTS = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
+_DROPPED = frozenset({"$schema", "$id", "$comment", "additionalProperties", "discriminator", "examples"})
+
+
+class _Inexpressible(Exception):
+    """Raised for a schema that the subset cannot express."""
+
+
+def strict_schema(schema: dict[str, Any]) -> bytes | None:
+    """Return a schema in the API's subset, as JSON; None if the subset cannot express it (open objects, recursion)."""
+    return _strict(msgspec.json.encode(schema))
+
+
+@lru_cache(maxsize=128)
+def _strict(written: bytes) -> bytes | None:
+    schema = msgspec.json.decode(written)
+    try:
+        _refuse_circles(schema)
+        return msgspec.json.encode(_node(schema))
+    except (_Inexpressible, RecursionError):
+        return None
+
+
+def _node(node: Any) -> dict[str, Any]:
+    if not isinstance(node, dict) or not node:
+        raise _Inexpressible  # true or {}, which accept anything
+    closed: dict[str, Any] = {}
+    constraints: list[str] = []
+    for name, value in node.items():
+        if name in _MAPS:
+            closed[name] = {key: _node(each) for key, each in value.items()}
+        elif name in _LISTS:
+            closed[_LISTS[name]] = [_node(each) for each in value]
+        elif name == "items":
+            closed[name] = _node(value)
+        elif name in _KEPT or (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
+            closed[name] = value
+        elif name not in _DROPPED:
+            constraints.append(f"{name}: {msgspec.json.encode(value).decode()}")
+    if "properties" in node or node.get("type") == "object":
+        _close(node, closed)
+    if constraints:
+        closed["description"] = " ".join(filter(None, (node.get("description"), f"({', '.join(constraints)})")))
+    return closed
+
+
+def _close(node: dict[str, Any], closed: dict[str, Any]) -> None:
+    """Set `additionalProperties` of an object to false, or raise if the object must allow others."""
+    others = node.get("additionalProperties")
+    if isinstance(others, dict) or (others is not False and not node.get("properties")):
+        raise _Inexpressible
+    closed.setdefault("type", "object")
+    closed["additionalProperties"] = False
+
+
+def _refuse_circles(schema: dict[str, Any]) -> None:
+    definitions = {**schema.get("$defs", {}), **schema.get("definitions", {})}
+
+    def walk(node: Any, within: tuple[str, ...]) -> None:
+        if isinstance(node, list):
+            for each in node:
+                walk(each, within)
+        elif isinstance(node, dict):
+            for name, value in node.items():
+                if name == "$ref":
+                    target = str(value).rpartition("/")[2]
+                    if target in within or target not in definitions:
+                        raise _Inexpressible
+                    walk(definitions[target], (*within, target))
+                elif name not in ("$defs", "definitions", "enum", "const", "default"):
+                    walk(value, within)
+
+    walk(schema, ())
+
+
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+_NOT_ID = re.compile(r"[^A-Za-z0-9_-]")
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+def encode_message(message: Message) -> bytes:
+    """Write a message as content blocks separated by commas; empty if none of it can be sent."""
+    return b",".join(map(_encode, _blocks_of(message)))
+
+
+def _blocks_of(message: Message) -> list[Any]:
+    """Return a message's content blocks, in order."""
+    # Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API
+    # accepts none of them.
+    blocks: list[Any] = []
+    caller: Raw | None = None
+    for part in message.parts:
+        block = _block(part)
+        if isinstance(part, Thinking) and part.id == CALLER:
+            caller = block
+            continue
+        if caller is not None and isinstance(part, ToolCall):
+            block["caller"] = caller
+        caller = None
+        if block is not None:
+            blocks.append(block)
+    if message.role == "assistant":
+        while blocks and isinstance(blocks[-1], dict) and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+            blocks.pop()
+    return blocks
+
+
+def _block(part: Part) -> Any:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text} if part.text.strip() else None
+    if isinstance(part, ToolCall):
+        return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": _input(part.arguments)}
+    if isinstance(part, ToolResult):
+        return _result(part)
+    if isinstance(part, Thinking):
+        return _thought(part)
+    return _media(part)
+
+
+def _thought(part: Thinking) -> Any:
+    if part.id is not None:
+        return Raw((part.redacted or "").encode()) if part.id.startswith(OPAQUE) else None
+    if part.redacted is not None:
+        return {"type": "redacted_thinking", "data": part.redacted}
+    if part.signature is not None:
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+    return None
+
+
+def _id(call_id: str) -> str:
+    """Return an id with only the characters that the API allows; other providers' ids may have more."""
+    return call_id if _ID.fullmatch(call_id) else _NOT_ID.sub("_", call_id) or "call"
+
+
+def _input(arguments: str) -> Any:
+    """Return arguments unchanged if they are an object; otherwise wrapped in one, as the API requires."""
+    written = arguments or "{}"
+    try:
+        check_depth(written)
+        _object.decode(written)
+    except (msgspec.DecodeError, RecursionError):
+        return {"invalid_arguments": arguments}
+    return Raw(written.encode())
+
+
+def _result(part: ToolResult) -> dict[str, Any]:
+    content: Any = part.content
+    if not isinstance(content, str):
+        content = [block for each in content if (block := _block(each)) is not None]
+    block = {"type": "tool_result", "tool_use_id": _id(part.id), "content": content}
+    if part.error is not None:
+        block["is_error"] = True
+    return block
+
+
+def _media(part: Image | Audio | File) -> dict[str, Any]:
+    if isinstance(part, Audio):
+        raise ModelError("Anthropic's models take no audio; send its transcript as text", kind="invalid_request")
+    picture = isinstance(part, Image) or part.media_type.startswith("image/")
+    block = {"type": "image" if picture else "document", "source": _source(part, picture)}
+    if isinstance(part, File) and part.name and not picture:
+        block["title"] = part.name
+    return block
+
+
+def _source(part: Image | File, picture: bool) -> dict[str, Any]:
+    if isinstance(part, File) and part.id is not None:
+        return {"type": "file", "file_id": part.id}
+    if part.data is not None:
+        media = part.media_type
+        if picture or media == "application/pdf":
+            return {"type": "base64", "media_type": media, "data": part.data}
+        return {"type": "text", "media_type": "text/plain", "data": _plain(part.data, media)}
+    if not part.url:
+        raise ModelError("a picture or document needs its data, a url or a file id", kind="invalid_request")
+    if part.url.startswith("data:"):
+        head, _, data = part.url[5:].partition(",")
+        return {"type": "base64", "media_type": head.partition(";")[0] or part.media_type, "data": data}
+    return {"type": "url", "url": part.url}
+
+
+def _plain(data: bytes, media_type: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ModelError(
+            f"Anthropic's models read PDF, text and pictures, not {media_type!r}; convert the document, or upload it "
+            "and send its file id",
+            kind="invalid_request",
+        ) from None

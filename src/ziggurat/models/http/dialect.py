@@ -1,11 +1,13 @@
 """Dialect: the differences between providers that share a wire format, as data."""
 
+import re
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 
 Wire = Literal["openai", "openai_responses", "anthropic"]
 
@@ -233,3 +235,31 @@ def dialect_of(provider: str) -> Dialect:
             f"{provider!r} names no address: write {name}@https://host/v1:model, with http:// or https://"
         )
     return msgspec.structs.replace(known, base_url=address.rstrip("/"), base_variables=(), key_needed=False)
+
+
+_WINDOWS = (
+    (r"gpt-5(\.\d)?-chat", 128_000),
+    (r"gpt-5", 400_000),
+    (r"gpt-4\.1", 1_000_000),
+    (r"gpt-4o|chatgpt-4o|gpt-4-turbo", 128_000),
+    (r"gpt-4-32k", 32_000),
+    (r"gpt-4(-\d+)?$", 8_192),
+    (r"gpt-3\.5-turbo", 16_385),
+    (r"o1-(mini|preview)", 128_000),
+    (r"o[134](-|$)", 200_000),
+    (r"claude-", 200_000),  # some accept more, none less
+    (r"gemini-", 1_000_000),
+    (r"deepseek-", 128_000),
+)
+"""Windows by the beginning of the name, the first match counts; too low is safe, too high causes errors."""
+
+
+@checked
+def window_of(model: str) -> int | None:
+    """Return how many tokens a model can read and write in one call, by its name; None if unknown.
+
+    >>> window_of("gpt-4o-mini")
+    128000
+    """
+    name = model.rpartition("/")[2]
+    return next((tokens for pattern, tokens in _WINDOWS if re.match(pattern, name)), None)

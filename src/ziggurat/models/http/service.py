@@ -17,17 +17,16 @@ from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.dialect import Dialect, window_of
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
-from ziggurat.models.windows import window_of
 
 Key = str | Callable[[], str | Awaitable[str]]
 """An API key, or a function that is called for one before each call, for keys that change."""
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed", "error"})
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-RETRY_COUNT = "x-retry-count"
+_RETRY_COUNT = "x-retry-count"
 """The header with the number of earlier tries; absent in a first try."""
 
 _SECRET = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
@@ -97,7 +96,7 @@ class HttpModel:
         self._headers = tuple((headers or {}).items())
         self._secrets = secrets_in((*dialect.headers.items(), *self._headers), dialect.query)
         self._made: dict[bool, Headers] = {}
-        self._counts = RETRY_COUNT not in {name.lower() for name, _ in self._headers}
+        self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         """Ask the model."""
@@ -116,7 +115,7 @@ class HttpModel:
             key = self._key
             headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
         if ctx.tries and self._counts:
-            headers = (*headers, (RETRY_COUNT, str(ctx.tries)))
+            headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
             return await self._answer(reply, ctx, stream)

@@ -134,7 +134,7 @@ class Copier:
             named = [(match.start(), choice, match) for choice in field.choices for match in _named(choice, text)]
             for _, choice, match in sorted(named, key=lambda each: -each[0]):
                 yield _Option(choice, 1.0, (Span(match.start(), match.end()),))
-        elif is_expression(field):
+        elif _is_expression(field):
             expression = expression_in(text)
             if expression is not None:
                 yield _Option(expression, 1.0, (Span(0, len(text)),))
@@ -205,10 +205,10 @@ def _named(choice: Any, text: str) -> Iterator[re.Match[str]]:
     return re.finditer(rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)", text, re.IGNORECASE)
 
 
-def is_expression(field: Field) -> bool:
+def _is_expression(field: Field) -> bool:
     """Return whether a field takes an arithmetic expression."""
     return field.kind == "text" and _EXPRESSION.search(field.label) is not None
 
 
 def _is_formal(field: Field) -> bool:
-    return field.kind == "text" and (field.schema.get("format") in _FORMATS or is_expression(field))
+    return field.kind == "text" and (field.schema.get("format") in _FORMATS or _is_expression(field))

@@ -44,7 +44,7 @@ _STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 
-class Described(msgspec.Struct, frozen=True):
+class _Described(msgspec.Struct, frozen=True):
     """A tool, prepared for comparison with requests."""
 
     name: str
@@ -60,17 +60,17 @@ class Choice(msgspec.Struct, frozen=True):
     copied: Copied
 
 
-def describe(tool: ToolSpec, embed: Embed) -> Described:
+def describe(tool: ToolSpec, embed: Embed) -> _Described:
     """Prepare a tool for comparison; takes a few milliseconds per tool the first time."""
     plain = words_of(tool.name)
     fields = fields_of(tool.parameters)
     purpose = f"{plain}. {tool.description.strip()}".strip()
     inputs = "; ".join(field.label for field in fields)
     views = embed([plain, purpose.split(". ", 2)[1] if ". " in purpose else plain, f"{purpose} {inputs}"])
-    return Described(tool.name, purpose, fields, tuple(views))
+    return _Described(tool.name, purpose, fields, tuple(views))
 
 
-def choose(request: str, tools: Sequence[Described], embed: Embed, *, must: bool = False) -> Choice | None:
+def choose(request: str, tools: Sequence[_Described], embed: Embed, *, must: bool = False) -> Choice | None:
     """Return the best tool for a request with its arguments, or None if no tool fits."""
     vector = embed([request])[0]
     scored = []
@@ -83,7 +83,7 @@ def choose(request: str, tools: Sequence[Described], embed: Embed, *, must: bool
     return Choice(name, copier.copy())
 
 
-def _score(tool: Described, copier: Copier, vector: Sequence[float]) -> float:
+def _score(tool: _Described, copier: Copier, vector: Sequence[float]) -> float:
     meaning = sum(cosine(vector, view) for view in tool.views) / len(tool.views)
     filled = sum(field.name in copier.values for field in copier.strict)
     lacking = len(copier.strict) - filled

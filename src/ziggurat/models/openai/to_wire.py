@@ -1,12 +1,18 @@
 """Write a request of Chat Completions."""
 
+import base64
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
+from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.strict_schema import is_strict
-from ziggurat.models.openai.message import encode_message, encode_pictures, to_json
+from ziggurat.models.openai.reasoning import GOOGLE, details_of
 
 _CHOICES = ("auto", "none", "required")
 
@@ -118,3 +124,247 @@ def _format(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
     if dialect.strict_tools:
         described["strict"] = is_strict(output.schema)
     return {"type": "json_schema", "json_schema": described}
+
+
+_THOUGHT_FIELDS: dict[str, str] = {"mistral": "content"}
+"""Where providers accept thoughts, if not in a field of their own in the message."""
+
+_DOCUMENT_FIELDS: dict[str, str] = {"mistral": "document_url"}
+"""The type of part for a document's URL, if the provider has one; otherwise it is a ``file``."""
+
+_SIGNING = frozenset({"gemini"})
+"""The providers that sign tool calls, and need the signature back in the call."""
+
+
+Wire = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON; lone surrogates, which UTF-8 cannot encode, become question marks."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def encode_message(message: Message, dialect: Dialect) -> bytes:
+    """Return a message as one or more JSON objects separated by commas, without brackets; empty if there are none."""
+    role = message.role
+    if role == "assistant":
+        wires = [_assistant(message, dialect)]
+    elif role == "tool" or any(isinstance(part, ToolResult) for part in message.parts):
+        wires = _results(message, dialect)
+    else:
+        wires = [_encode_plain(message, dialect)]
+    return b",".join([to_json(wire) for wire in wires])
+
+
+def _encode_plain(message: Message, dialect: Dialect) -> Wire:
+    wire: Wire = {"role": dialect.system_role if message.role == "system" else message.role}
+    wire["content"] = _content(message.parts, dialect)
+    if message.name:
+        wire["name"] = _name(message.name)
+    return wire
+
+
+def _name(name: str) -> str:
+    """Return a name with only the characters that names may have."""
+    return "".join([letter if letter.isalnum() or letter in "_-" else "_" for letter in name])[:64]
+
+
+def _content(parts: tuple[Any, ...], dialect: Dialect) -> str | list[Wire]:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    content: list[Wire] = []
+    for part in parts:
+        if isinstance(part, Text):
+            content.append({"type": "text", "text": part.text})
+        elif isinstance(part, (Image, Audio, File)):
+            content.append(_media_part(part, dialect))
+    return content or ""
+
+
+def _results(message: Message, dialect: Dialect) -> list[Wire]:
+    wires: list[Wire] = []
+    for part in message.parts:
+        if not isinstance(part, ToolResult):
+            continue
+        wire: Wire = {"role": "tool", "tool_call_id": part.id}
+        if dialect.tool_names:
+            wire["name"] = part.name
+        wire["content"] = _result(part, dialect)
+        wires.append(wire)
+    rest = tuple([part for part in message.parts if not isinstance(part, (ToolResult, ToolCall, Thinking))])
+    if rest:
+        wires.append(_encode_plain(Message("user", rest, message.name), dialect))
+    return wires
+
+
+def _result(part: ToolResult, dialect: Dialect) -> str | list[Wire]:
+    content = part.content
+    if isinstance(content, str):
+        return content
+    if dialect.tool_images or all(isinstance(each, Text) for each in content):
+        return _content(content, dialect)
+    return part.text or "(what it gave follows)"
+
+
+def encode_pictures(message: Message, dialect: Dialect) -> bytes:
+    """Return the user message with the media of tool results, for providers whose tool messages are text only."""
+    if message.role != "tool" or dialect.tool_images:
+        return b""
+    content: list[Wire] = []
+    for result in message.tool_results:
+        if isinstance(result.content, str):
+            continue
+        media = [_media_part(part, dialect) for part in result.content if not isinstance(part, Text)]
+        if media:
+            content.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {result.id}:"})
+            content.extend(media)
+    return to_json({"role": "user", "content": content}) if content else b""
+
+
+def _assistant(message: Message, dialect: Dialect) -> Wire:
+    wire: Wire = {"role": "assistant"}
+    texts: list[str] = []
+    thoughts: list[Thinking] = []
+    calls: list[Wire] = []
+    signature: str | None = None
+    for part in message.parts:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, Thinking):
+            if part.id == GOOGLE:
+                signature = part.signature
+            else:
+                thoughts.append(part)
+        elif isinstance(part, ToolCall):
+            calls.append(_call(part, signature if dialect.name in _SIGNING else None))
+            signature = None
+        elif isinstance(part, Audio) and part.url:
+            wire["audio"] = {"id": part.url}
+    _set_content(wire, "".join(texts), calls, dialect)
+    if thoughts:
+        _set_thoughts(wire, thoughts, dialect)
+    if signature and dialect.name in _SIGNING:
+        wire["extra_content"] = {"google": {"thought_signature": signature}}
+    if calls:
+        wire["tool_calls"] = calls
+    if message.name:
+        wire["name"] = _name(message.name)
+    return wire
+
+
+def _call(part: ToolCall, signature: str | None) -> Wire:
+    function = {"name": part.name, "arguments": part.arguments or "{}"}
+    call: Wire = {"id": part.id, "type": "function", "function": function}
+    if signature:
+        call["extra_content"] = {"google": {"thought_signature": signature}}
+    return call
+
+
+def _set_content(wire: Wire, text: str, calls: list[Wire], dialect: Dialect) -> None:
+    if text or not calls:
+        if text or "audio" not in wire:
+            wire["content"] = text
+    elif dialect.empty_content != "absent":
+        wire["content"] = None if dialect.empty_content == "null" else ""
+
+
+def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
+    """Send thoughts back in the provider's field for them; providers without one refuse them."""
+    field = _THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
+    if field == "reasoning_details":
+        details = details_of(thoughts)
+        if details:
+            wire[field] = details
+            return
+        field = "reasoning"
+    if field == "content":
+        spoken = wire.get("content")
+        texts = [thought.text for thought in thoughts if thought.text]
+        blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]} for text in texts]
+        if blocks:
+            wire["content"] = [*blocks, {"type": "text", "text": spoken}] if spoken else blocks
+    elif field:
+        text = "".join([thought.text for thought in thoughts])
+        if text:
+            wire[field] = text
+
+
+_FORMATS = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/flac": "flac",
+    "audio/ogg": "ogg",
+    "audio/opus": "opus",
+    "audio/aac": "aac",
+    "audio/mp4": "m4a",
+    "audio/webm": "webm",
+    "audio/pcm": "pcm16",
+}
+
+
+def _media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
+    """Return a part as JSON for the content of a user message."""
+    if isinstance(part, Image):
+        return _image(part)
+    if isinstance(part, Audio):
+        return _audio(part)
+    return _file(part, dialect)
+
+
+def _data_url(data: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+def _image(part: Image) -> dict[str, Any]:
+    if part.data is None and part.url is None:
+        raise ConfigurationError("an Image holds neither data nor url; pass Image(data=...) or Image(url=...)")
+    url = part.url if part.data is None else _data_url(part.data, part.media_type)
+    detail = {"detail": part.detail} if part.detail else {}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _audio(part: Audio) -> dict[str, Any]:
+    if part.data is None:
+        raise ConfigurationError("sound is sent as bytes on this wire; fetch it and pass Audio(data=...)")
+    data = base64.b64encode(part.data).decode()
+    kind = _FORMATS.get(part.media_type, part.media_type.rpartition("/")[2])
+    return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+
+
+def _file(part: File, dialect: Dialect) -> dict[str, Any]:
+    if part.data is not None and part.media_type.startswith("text/"):
+        title = f"{part.name}:\n" if part.name else ""
+        return {"type": "text", "text": title + part.data.decode("utf-8", "replace")}
+    if not dialect.files:
+        raise ConfigurationError(
+            f"{dialect.name} takes no documents; pass their text, or File(data=..., media_type='text/plain')"
+        )
+    if part.id is not None:
+        return {"type": "file", "file": {"file_id": part.id}}
+    if part.data is None and part.url is None:
+        raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
+    data = part.url if part.data is None else _data_url(part.data, part.media_type)
+    field = _DOCUMENT_FIELDS.get(dialect.name)
+    if field:
+        return {"type": field, field: data}
+    name = part.name or "document" + _SUFFIXES.get(part.media_type, "")
+    return {"type": "file", "file": {"filename": name, "file_data": data}}
+
+
+_SUFFIXES = {"application/pdf": ".pdf", "application/json": ".json"}

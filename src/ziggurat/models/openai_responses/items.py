@@ -167,7 +167,7 @@ def pieces_of(item: Item) -> list[tuple[int, str]]:
     return []
 
 
-def thought_id(item: str | None, place: int) -> str:
+def _thought_id(item: str | None, place: int) -> str:
     """Return the id of one text of a reasoning item; for an item without an id, a mark of this wire."""
     name = item or OPAQUE
     if place == 0:
@@ -179,7 +179,7 @@ def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
     """Return a text of an item, or a piece of it, as a delta."""
     if isinstance(item, FunctionCall):
         return ToolCallDelta(call, text)
-    return ThinkingDelta(text, id=thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
+    return ThinkingDelta(text, id=_thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)
 
 
 def last_deltas(item: Item) -> list[PartDelta]:
@@ -191,7 +191,7 @@ def last_deltas(item: Item) -> list[PartDelta]:
     places = [place for place, text in pieces_of(item) if text]
     if places and not item.encrypted_content:
         return []
-    return [ThinkingDelta(signature=item.encrypted_content, id=thought_id(item.id, places[-1] if places else 0))]
+    return [ThinkingDelta(signature=item.encrypted_content, id=_thought_id(item.id, places[-1] if places else 0))]
 
 
 def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:

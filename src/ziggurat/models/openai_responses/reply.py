@@ -19,6 +19,7 @@ from ziggurat.models.openai_responses.items import (
     OutputMessage,
     deltas_of_items,
     item_of,
+    read,
 )
 
 
@@ -60,7 +61,7 @@ class ResponseObject(Struct):
 
 
 _INCOMPLETE: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-ANSWERED = ("completed", "complete", "incomplete")
+_ANSWERED = ("completed", "complete", "incomplete")
 """The statuses of replies that contain an answer."""
 
 _CUT = "your last reply was cut short within a tool call, which was not made; make it again, and briefly"
@@ -74,7 +75,7 @@ def unreadable(dialect: Dialect, why: object) -> ModelError:
 
 def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
     """Raise the error that a reply reports instead of an answer, if any."""
-    if reply.error is not None and reply.status not in ANSWERED:
+    if reply.error is not None and reply.status not in _ANSWERED:
         raise failure_of(reply.error, dialect)
     if reply.status in ("failed", "cancelled"):
         raise ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
@@ -162,3 +163,20 @@ def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, An
     if annotations:
         raw["annotations"] = annotations
     return raw
+
+
+_reply = msgspec.json.Decoder(ResponseObject)
+
+
+def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
+    """Read a plain reply of the Responses API."""
+    # A reply that was cut off within a call, such as by its length limit, finishes ``malformed``, because the call's
+    # arguments are incomplete. ``raw["malformed"]`` is the text that tells the model.
+    try:
+        reply = read(_reply, body)
+        raise_failure(reply, dialect)
+        if reply.output is None and reply.status in _ANSWERED:
+            raise unreadable(dialect, "it has no output")
+        return response_of(reply, reply.items())
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise unreadable(dialect, error) from error

@@ -2,26 +2,93 @@
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.limits import check_depth
 from ziggurat.models.brackets import Brackets
-from ziggurat.models.react_protocol.labels import (
-    ANSWER_LENGTH,
-    COLONS,
-    LONGEST_DRESS,
-    Label,
-    answer_at,
-    label_at,
-    open_marks,
-)
+
+_Label = Literal["thought", "action", "input", "answer", "observation"]
+
+_COLONS = ":\uff1a"
+_SPACE = " \t\ufeff"
+_BEFORE_COLON = " \t*0123456789"
+
+_WORDS: dict[str, _Label] = {
+    "thought": "thought",
+    "action input": "input",
+    "action": "action",
+    "observation": "observation",
+    "final answer": "answer",
+}
+_ANSWER = "final_answer"
+_ANSWER_LENGTH = len(_ANSWER)
+
+_LONGEST_DRESS = 64
+"""The most characters of one kind (spaces, emphasis marks, digits) around a label; a line with more has no label."""
+
+
+def _answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
+    """Return whether ``FINAL_ANSWER`` is at a position in the text; None while more text is needed to know."""
+    # Case is ignored, and with `spaced` a space may replace the underscore; it must not be part of a longer word.
+    seen = text[at : at + _ANSWER_LENGTH].lower()
+    if spaced:
+        seen = seen.replace(" ", "_")
+    if len(seen) < _ANSWER_LENGTH:
+        return None if _ANSWER.startswith(seen) and not final else False
+    if seen != _ANSWER:
+        return False
+    after = text[at + _ANSWER_LENGTH : at + _ANSWER_LENGTH + 1]
+    if not after:
+        return True if final else None
+    return not (after.isalpha() or after == "_")
+
+
+def _label_at(text: str, at: int, final: bool) -> tuple[_Label | None, int] | None:
+    """Return the label of the line that begins at a position in the text."""
+    end = len(text)
+    for dress in (_SPACE, "#", _SPACE, "*"):
+        at = _after(dress, text, at)
+    if at == end:
+        return (None, at) if final else None
+    answer = _answer_at(text, at, final)
+    if answer:
+        return "answer", at + _ANSWER_LENGTH
+    open_end = answer is None
+    for word, label in _WORDS.items():
+        seen = text[at : at + len(word)].lower()
+        if seen == word:
+            after = _after(_BEFORE_COLON, text, at + len(word))
+            if after == end:
+                open_end = True
+            elif text[after] in _COLONS:
+                return label, after + 1
+        elif len(seen) < len(word) and word.startswith(seen):
+            open_end = True
+    return (None, at) if final or not open_end else None
+
+
+def _open_marks(written: str) -> int:
+    """Return how many emphasis marks a label opens but does not close, as in ``**Thought: ** so``."""
+    bare = written.strip(_SPACE + "#" + _COLONS)
+    opened = len(bare) - len(bare.lstrip("*"))
+    return max(0, opened - (len(bare) - len(bare.rstrip("*"))))
+
+
+def _after(signs: str, text: str, at: int) -> int:
+    """Return the position after these characters, of which there are at most `LONGEST_DRESS`."""
+    end = min(len(text), at + _LONGEST_DRESS)
+    while at < end and text[at] in signs:
+        at += 1
+    return at
+
 
 _MARKS = "*`\"'[("
 """Characters that models put around names of tools."""
-_DRESS = _MARKS + "])," + COLONS
-_GAP = re.compile(rf"[\s*(){COLONS}]{{0,400}}(?:`{{1,20}}(?:json)?\s{{0,400}})?", re.IGNORECASE)
+_DRESS = _MARKS + "])," + _COLONS
+_GAP = re.compile(rf"[\s*(){_COLONS}]{{0,400}}(?:`{{1,20}}(?:json)?\s{{0,400}})?", re.IGNORECASE)
 """Text between the name of a tool and its arguments; bounded, because it is read again with each piece."""
 _LONGEST_NAME = 300
 """The most characters that are read as the name of a tool."""
@@ -61,7 +128,7 @@ class _Trimmed:
     def _undressed(self, text: str) -> str:
         """Remove the colon after a label and the emphasis marks that the label opened."""
         while text:
-            if self._colon and text[0] in COLONS:
+            if self._colon and text[0] in _COLONS:
                 self._colon = False
             elif self._marks and text[0] in _DRESS:
                 self._marks -= 1
@@ -160,7 +227,7 @@ class ReactParser:
             out.append(ThinkingDelta(piece))
         return self._go(label)
 
-    def _go(self, label: Label | None) -> bool:
+    def _go(self, label: _Label | None) -> bool:
         if label is None:
             return False
         if label == "thought":
@@ -180,14 +247,14 @@ class ReactParser:
     def _naming(self, out: list[PartDelta]) -> bool:
         text, end = self._text, len(self._text)
         start = self._at
-        furthest = self._at + LONGEST_DRESS
+        furthest = self._at + _LONGEST_DRESS
         while start < min(end, furthest) and (text[start] in " \t" or text[start] in _MARKS):
             start += 1
-        answer = answer_at(text, start, self._final, spaced=True) if start < end else None
+        answer = _answer_at(text, start, self._final, spaced=True) if start < end else None
         if answer:
             marks = len(text[self._at : start].replace(" ", "").replace("\t", ""))
             self._answer.begin(max(0, marks - self._marks))
-            self._at = start + ANSWER_LENGTH
+            self._at = start + _ANSWER_LENGTH
             self._state = self._answering
             return True
         stop = start
@@ -216,7 +283,7 @@ class ReactParser:
             self._pass(at)
             self._state = self._scanning
             return True
-        label = label_at(text, at, self._final)
+        label = _label_at(text, at, self._final)
         if label is None:
             return False
         if label[0] == "input":
@@ -272,18 +339,18 @@ class ReactParser:
         self._at = len(self._text)
         return False
 
-    def _take(self, labels: tuple[Label, ...]) -> tuple[str, Label | None]:
+    def _take(self, labels: tuple[_Label, ...]) -> tuple[str, _Label | None]:
         """Consume text up to the next of `labels`, or up to where more text is needed to know."""
         text, start = self._text, self._at
         while self._at < len(text):
             if self._line_start:
-                read = label_at(text, self._at, self._final)
+                read = _label_at(text, self._at, self._final)
                 if read is None:
                     break
                 label, after = read
                 if label in labels:
                     piece = text[start : self._at]
-                    self._marks = open_marks(text[self._at : after])
+                    self._marks = _open_marks(text[self._at : after])
                     self._at, self._line_start = after, False
                     return piece, label
                 self._line_start = False

@@ -15,7 +15,7 @@ from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, To
 FINAL_ANSWER = "FINAL_ANSWER"
 """The name in the action that ends a run, in place of a tool's name."""
 
-STOP = "\nObservation:"
+_STOP = "\nObservation:"
 
 _FORM = """\
 Reply in exactly this form:
@@ -39,7 +39,7 @@ def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) 
         Transcript.of(Message("user", pieces)),
         _instructions(request),
         settings=replace(
-            settings, stop=tuple(dict.fromkeys((*settings.stop, STOP, *stop))), tool_choice=None, parallel_tools=None
+            settings, stop=tuple(dict.fromkeys((*settings.stop, _STOP, *stop))), tool_choice=None, parallel_tools=None
         ),
     )
 
