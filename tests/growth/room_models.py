@@ -33,8 +33,8 @@ from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
-from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
+from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai.to_wire import encode_message as to_chat
 from ziggurat.models.openai.to_wire import encode_pictures

@@ -27,8 +27,8 @@ from ziggurat.messages.limits import (
 )
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
 from ziggurat.models.http.failures import failure
-from ziggurat.models.openai.calls import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
+from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai_responses.reply import from_wire as from_responses
 from ziggurat.providers import DIALECTS
 from ziggurat.testing import ScriptedModel

@@ -9,8 +9,7 @@ import typer
 from ziggurat.cli.doctor import example, key_state
 from ziggurat.cli.terminal import note, write
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, pinned
-from ziggurat.models.local.install import install, remove
+from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, install, pinned, remove
 from ziggurat.models.resolving import PROVIDERS
 
 models = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -8,14 +8,13 @@ from ziggurat.messages.model import ModelSettings as ModelSettings
 from ziggurat.models.embed.cached import cached as cached
 from ziggurat.models.embed.endpoint import HttpEmbedder as HttpEmbedder
 from ziggurat.models.embed.endpoint import http_embedder as http_embedder
-from ziggurat.models.embed.minilm import MiniLm as MiniLm
-from ziggurat.models.embed.resolve import resolve_embedder as resolve_embedder
 from ziggurat.models.function import FunctionModel as FunctionModel
 from ziggurat.models.http.dialect import window_of as window_of
 from ziggurat.models.local import EmbeddedModel as EmbeddedModel
 from ziggurat.models.local import TemplatedModel as TemplatedModel
 from ziggurat.models.local import install as install
 from ziggurat.models.local import installed as installed
+from ziggurat.models.local.minilm import MiniLm as MiniLm
 from ziggurat.models.react_protocol import FINAL_ANSWER as FINAL_ANSWER
 from ziggurat.models.react_protocol import ReactParser as ReactParser
 from ziggurat.models.react_protocol import react as react
@@ -27,6 +26,7 @@ from ziggurat.models.reply import model_facts as model_facts
 from ziggurat.models.resolving import PROVIDERS as PROVIDERS
 from ziggurat.models.resolving import known_models as known_models
 from ziggurat.models.resolving import resolve as resolve
+from ziggurat.models.resolving import resolve_embedder as resolve_embedder
 from ziggurat.models.scripted import PAUSE as PAUSE
 from ziggurat.models.scripted import Pause as Pause
 from ziggurat.models.scripted import ScriptedModel as ScriptedModel

@@ -12,7 +12,6 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "plans.conditions": ("Condition", "asked", "contains", "when"),
-        "plans.drawing": ("draw_plan",),
         "plans.executing": ("ExecutedPlan", "ExecutedStep", "PlannedStep", "Verification", "plan_execute"),
         "plans.htn": ("Planner", "htn_flow"),
         "plans.htn_parts": (
@@ -31,7 +30,7 @@ __getattr__, __dir__, __all__ = lazy(
         ),
         "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
         "plans.result": ("NodeResult", "PlanResult"),
-        "plans.statuses": ("node_statuses",),
+        "plans.statuses": ("draw_plan", "node_statuses"),
         "plans.trees": ("workflow",),
         "plans.graph": ("Graph",),
         "plans.graph_parts": ("END", "START", "GraphPoint"),

@@ -3,7 +3,6 @@ from ziggurat.plans.conditions import Condition as Condition
 from ziggurat.plans.conditions import asked as asked
 from ziggurat.plans.conditions import contains as contains
 from ziggurat.plans.conditions import when as when
-from ziggurat.plans.drawing import draw_plan as draw_plan
 from ziggurat.plans.executing import ExecutedPlan as ExecutedPlan
 from ziggurat.plans.executing import ExecutedStep as ExecutedStep
 from ziggurat.plans.executing import PlannedStep as PlannedStep
@@ -39,6 +38,7 @@ from ziggurat.plans.reducers import merge as merge
 from ziggurat.plans.result import NodeResult as NodeResult
 from ziggurat.plans.result import PlanResult as PlanResult
 from ziggurat.plans.state_graph import StateGraph as StateGraph
+from ziggurat.plans.statuses import draw_plan as draw_plan
 from ziggurat.plans.statuses import node_statuses as node_statuses
 from ziggurat.plans.trees import workflow as workflow
 

@@ -13,11 +13,10 @@ from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
 from ziggurat.core.facts import EFFECT, Effect, strongest
 from ziggurat.core.store import Store
-from ziggurat.plans.drawing import names_of_plan
 from ziggurat.plans.nodes import Node, Place, Task, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult
 from ziggurat.plans.running import Execution
-from ziggurat.plans.statuses import facts_of_nodes
+from ziggurat.plans.statuses import facts_of_nodes, names_of_plan
 from ziggurat.plans.variables import text_of_value
 from ziggurat.plans.working import Work, work_of
 from ziggurat.tools.toolbox import Tool, Toolbox

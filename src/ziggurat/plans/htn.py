@@ -13,8 +13,18 @@ from ziggurat.core.failures import call_given
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.store import Store
 from ziggurat.plans.building import plan_flow, prepared
-from ziggurat.plans.htn_parts import HtnPlan, HtnStep, HtnTask, Method, Primitive, World, comparable
-from ziggurat.plans.htn_search import Asking, Question, Search
+from ziggurat.plans.htn_parts import (
+    Asking,
+    HtnPlan,
+    HtnStep,
+    HtnTask,
+    Method,
+    Primitive,
+    Question,
+    Search,
+    World,
+    comparable,
+)
 from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import escaped, fill

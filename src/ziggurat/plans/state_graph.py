@@ -13,13 +13,12 @@ from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.store import Store
-from ziggurat.plans.drawing import NodeNames
-from ziggurat.plans.graph_drawing import diagram_of
+from ziggurat.plans.drawing import diagram_of_graph
 from ziggurat.plans.graph_parts import HISTORY, GraphPoint, Route
 from ziggurat.plans.graph_run import GraphRun, tolerant_in
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.state import StateType
-from ziggurat.plans.statuses import facts_of_nodes, follow_nodes
+from ziggurat.plans.statuses import NodeNames, facts_of_nodes, follow_nodes
 from ziggurat.runs.fork import calls_of
 
 S = TypeVar("S")
@@ -36,7 +35,7 @@ class StateGraph(Flow[S, S]):
     ) -> None:
         super().__init__(service, takes, name=name, store=store)
         self.shape = shape
-        self._node_names = NodeNames({node.name: False for node in shape.nodes}, partial(diagram_of, shape))
+        self._node_names = NodeNames({node.name: False for node in shape.nodes}, partial(diagram_of_graph, shape))
         self.facts.update(facts_of_nodes(self._node_names))
 
     def with_store(self, store: str | Store) -> "StateGraph[S]":

@@ -1,18 +1,74 @@
 """How far the nodes of a plan or a graph have come in a run: the `NodeChanged` events of its record."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from ziggurat.agents.drawing import STANDING
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.diagram import DIAGRAM, Diagram
+from ziggurat.core.diagram import DIAGRAM, Diagram, Mark
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.facts import Fact
+from ziggurat.core.facts import Fact, fact
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
 from ziggurat.messages.events import NodeChanged, NodeStatus
-from ziggurat.plans.drawing import MARKS, NODES, NodeNames, nodes_of
+from ziggurat.plans.drawing import diagram_of_plan
+from ziggurat.plans.nodes import Place, Task
+from ziggurat.plans.result import NodeResult
+
+MARKS: dict[NodeStatus, Mark] = {
+    "running": "running",
+    "completed": "done",
+    "failed": "failed",
+    "skipped": "skipped",
+}
+"""How each status is drawn; a node that is pending has no mark."""
+
+
+class NodeNames(Struct, frozen=True, eq=False):
+    """The nodes of a plan or a graph."""
+
+    holds: Mapping[str, bool]
+    draw: Callable[[Mapping[str, Mark]], Diagram]
+
+
+NODES: Fact[NodeNames | None] = Fact("nodes", None)
+"""The nodes of a plan or a graph."""
+
+
+def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
+    """Return the nodes of a plan or a graph."""
+    nodes = fact(plan, NODES)
+    if nodes is None:
+        raise ConfigurationError(
+            f"{function}() takes a plan that was made by workflow(), or a graph, got {plan!r:.200}"
+        )
+    return nodes
+
+
+@checked
+def draw_plan(plan: Runnable[Any], nodes: Iterable[NodeResult | NodeChanged] = ()) -> Diagram:
+    """Return a plan as a diagram, which has its Mermaid text: ``draw_plan(plan, run.output.nodes).mermaid()``.
+
+    Args:
+        plan: A flow made by `workflow`, or a graph.
+        nodes: How far a run has come: ``run.output.nodes``, or the `NodeChanged` events of a run that is not over. Of a
+            node that ran several times, the last counts.
+
+    Raises:
+        ConfigurationError: it is no such flow.
+    """
+    statuses = {each.node: each.status for each in nodes}
+    return nodes_of(plan, "draw_plan").draw({name: MARKS[each] for name, each in statuses.items() if each in MARKS})
+
+
+def names_of_plan(places: tuple[Place, ...]) -> NodeNames:
+    """Return the nodes of a tree, those at its outermost places and all in them."""
+    holds = {each.position: not isinstance(each.node, Task) for place in places for each in place}
+    return NodeNames(holds, partial(diagram_of_plan, places))
 
 
 async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatus]:

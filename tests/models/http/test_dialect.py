@@ -1,5 +1,7 @@
 """The known context windows of models."""
 
+from typing import Any
+
 import pytest
 
 from ziggurat import stack
@@ -7,6 +9,7 @@ from ziggurat.core import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
 from ziggurat.models import resolve, window_of
+from ziggurat.models.http.dialect import is_strict
 
 
 @pytest.mark.parametrize(
@@ -24,3 +27,38 @@ def test_a_window_is_known_by_the_name(model: str, tokens: int | None) -> None:
 def test_the_fact_is_reachable_through_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     assert fact(stack(resolve("openai:gpt-4o"), retry(attempts=2)), WINDOW) == 128_000
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        closed(),
+        closed(a=TEXT, b={"type": ["integer", "null"]}),
+        closed(a={"type": "array", "items": closed(b={"enum": [1, 2]})}),
+        closed(a={"anyOf": [TEXT, {"type": "null"}]}),
+        {**closed(a={"$ref": "#/$defs/B"}), "$defs": {"B": closed()}},
+    ],
+)
+def test_strict(schema: dict[str, Any]) -> None:
+    assert is_strict(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {}, TEXT, {"type": "object"}, {"properties": {"a": TEXT}, "additionalProperties": False, "required": ["a"]},
+        {**closed(a=TEXT), "required": []}, {**closed(a=TEXT), "additionalProperties": True}, closed(a={}),
+        closed(a={"type": "object", "additionalProperties": TEXT}), closed(a={**TEXT, "default": "x"}),
+        closed(a={"oneOf": [TEXT]}), closed(a={"type": "array", "items": {"type": "object"}}),
+        {**closed(a={"$ref": "#/$defs/B"}), "$defs": {"B": {"type": "object"}}},
+    ],
+)  # fmt: skip
+def test_not_strict(schema: dict[str, Any]) -> None:
+    assert not is_strict(schema)

@@ -9,17 +9,21 @@
 from pathlib import Path
 
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models, pinned
-from ziggurat.models.local.demo import EmbeddedModel
-from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
-from ziggurat.models.local.install import (
+from ziggurat.models.local.catalogue import (
+    CATALOGUE,
+    PinnedModel,
     Progress,
+    cache_directory,
     check_installed,
     install,
     installed,
+    installed_models,
+    pinned,
     progress_bar,
     remove,
 )
+from ziggurat.models.local.demo import EmbeddedModel
+from ziggurat.models.local.engine import CONTEXT, SLOTS, Engine, engine_for
 from ziggurat.models.local.minilm import Embedder, shared_embedder
 from ziggurat.models.local.templated import TemplatedModel
 

@@ -1,11 +1,23 @@
 """The catalogue: models that can be installed by name, each pinned to the bytes of one file."""
 
+import hashlib
+import http.client
 import os
+import shutil
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, ModelError
+from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.databases.lock_file import SUPPORTED, LockFile
+from ziggurat.databases.owner import new_owner
 
 
 def cache_directory() -> Path:
@@ -91,3 +103,181 @@ def pinned(name: str) -> PinnedModel:
 def installed_models() -> tuple[PinnedModel, ...]:
     """Return the models of the catalogue that are installed and good for work; the best first."""
     return tuple(model for model in CATALOGUE.values() if model is not _SMALL and model.damage() is None)
+
+
+_BLOCK = 1 << 20
+_TICK = 0.1
+_SILENCE = 10.0
+"""Seconds without a byte after which a download has failed."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the current step, the bytes done, and the total of bytes."""
+
+
+@checked
+def installed(name: NonEmptyText) -> bool:
+    """Return whether a model of the catalogue is completely installed; its digest was verified then.
+
+    Raises:
+        ConfigurationError: the catalogue has no model of this name.
+    """
+    return pinned(name).damage() is None
+
+
+def check_installed(name: str) -> None:
+    """Raise an error if a model of the catalogue cannot be loaded; reads only the first bytes of its file."""
+    damage = pinned(name).damage()
+    if damage is not None:
+        raise ConfigurationError(f"the model {name!r} {damage}; run: ziggurat models install {name}")
+
+
+@checked
+def install(name: NonEmptyText, *, progress: Progress | None = None) -> Path:
+    """Download a model of the catalogue, verify it and put it into the cache; does nothing if it is there.
+
+    After an interruption the next call continues the download. The file appears in the cache completely or not at all.
+
+    Args:
+        name: Its name in the catalogue.
+        progress: Called with the progress; by default a bar is drawn on standard error.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ConfigurationError: the catalogue has no such model, another process is installing it, or the cache has too
+            little space or cannot be written.
+        ModelError: the download failed (transient), or the bytes are not the expected ones (not transient).
+    """
+    model = pinned(name)
+    if model.damage() is None:
+        return model.path
+    report = progress or progress_bar
+    try:
+        model.path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(model):
+            if model.damage() is not None:
+                _check_space(model)
+                _download(model, report)
+                _verify(model, report)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write the model to {model.path.parent}: {error}; set ZIGGURAT_CACHE to a directory that can be "
+            f"written and has {model.size / 1e6:.0f} MB free"
+        ) from error
+    return model.path
+
+
+@checked
+def remove(name: NonEmptyText) -> bool:
+    """Delete a model of the catalogue from the cache, with what an interrupted installation left."""
+    model = pinned(name)
+    if not model.path.parent.is_dir():
+        return False
+    try:
+        with _alone(model):
+            there = [path for path in (model.path, model.partial) if path.exists()]
+            for path in there:
+                path.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"cannot delete the model {name!r}: {error}") from error
+    return bool(there)
+
+
+def progress_bar(what: str, done: int, total: int) -> None:
+    """Draw a bar on standard error; on a pipe or file, write only one line at the start and the end of each step."""
+    share = min(1.0, done / total) if total else 1.0
+    line = f"{what:<12} [{'#' * int(30 * share):<30}] {share:>4.0%} of {total / 1e6:.0f} MB"
+    if sys.stderr.isatty():
+        print(f"\r{line}", end="\n" if done >= total else "", file=sys.stderr, flush=True)  # noqa: T201 - the bar
+    elif done == 0 or done >= total:
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the bar
+
+
+@contextmanager
+def _alone(model: PinnedModel) -> Iterator[None]:
+    """Keep other processes from installing the same model."""
+    path = model.path.with_name(f"{model.file}.lock")
+    lock = LockFile(path, new_owner()) if SUPPORTED else None
+    if lock is not None and not lock.take():
+        raise ConfigurationError(f"another process is installing the model {model.name!r}; wait for it to end")
+    try:
+        yield
+    finally:
+        if lock is not None:
+            path.unlink(missing_ok=True)
+            lock.close()
+
+
+def _check_space(model: PinnedModel) -> None:
+    there = model.partial.stat().st_size if model.partial.exists() else 0
+    need, free = model.size - there, shutil.disk_usage(model.path.parent).free
+    if free < need:
+        raise ConfigurationError(
+            f"the model {model.name!r} needs {need / 1e6:.0f} MB in {model.path.parent}, where {free / 1e6:.0f} MB are "
+            "free; free some, or set ZIGGURAT_CACHE to another directory"
+        )
+
+
+def _download(model: PinnedModel, report: Progress) -> None:
+    """Complete the partial file."""
+    with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
+        at = file.seek(0, os.SEEK_END)
+        if at > model.size:
+            at = file.truncate(file.seek(0))
+        report("downloading", at, model.size)
+        if at < model.size:
+            _append(model, file, at, report)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _append(model: PinnedModel, file: IO[bytes], at: int, report: Progress) -> None:
+    """Append the bytes that a file lacks."""
+    request = urllib.request.Request(model.url, headers={"Range": f"bytes={at}-"} if at else {})  # noqa: S310 - pinned
+    with _network(model):
+        answer = urllib.request.urlopen(request, timeout=_SILENCE)  # noqa: S310
+    with answer:
+        if answer.status != http.HTTPStatus.PARTIAL_CONTENT:  # the whole file, from its first byte
+            at = file.truncate(file.seek(0))
+        while at < model.size:
+            with _network(model):
+                block = answer.read(min(_BLOCK, model.size - at))
+                if not block:
+                    raise ConnectionError(f"the connection ended after {at:,} of {model.size:,} bytes")
+            at += file.write(block)
+            report("downloading", at, model.size)
+
+
+@contextmanager
+def _network(model: PinnedModel) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, http.client.HTTPException) as error:
+        raise ModelError(
+            f"the model {model.name!r} could not be downloaded from {model.url}: {error}; check the network and "
+            "install again, which continues from here",
+            transient=True,
+        ) from error
+
+
+def _verify(model: PinnedModel, report: Progress) -> None:
+    digest = hashlib.sha256()
+    done, last_report = 0, 0.0
+    report("checking", 0, model.size)
+    with model.partial.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            if time.monotonic() - last_report > _TICK and done < model.size:
+                last_report = time.monotonic()
+                report("checking", done, model.size)
+    if digest.hexdigest() != model.sha256:
+        model.partial.unlink()
+        raise ModelError(
+            f"the bytes that came are not the expected ones of the model {model.name!r} (sha256 {digest.hexdigest()}, "
+            f"expected {model.sha256}); nothing was installed",
+            transient=False,
+        )
+    os.replace(model.partial, model.path)
+    report("checking", model.size, model.size)

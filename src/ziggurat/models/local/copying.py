@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.models.local.arithmetic import expression_in
 from ziggurat.models.local.minilm import Vector, cosine
 from ziggurat.models.local.schema import Field, words_of
-from ziggurat.models.local.spans import Span, Words, rarity
+from ziggurat.models.local.spans import Span, Words, expression_in, rarity
 
 Embed = Callable[[Sequence[str]], list[Vector]]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ziggurat.messages.model import ToolSpec
-from ziggurat.models.local.arithmetic import in_digits
 from ziggurat.models.local.schema import Field, fields_of, words_of
-from ziggurat.models.local.spans import rarity
+from ziggurat.models.local.spans import in_digits, rarity
 
 _STEM = 4
 """Two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited."""

@@ -24,12 +24,13 @@ from ziggurat.models.local.replies import (
     answer_grammar,
     answer_prompt,
     calls_grammar,
+    chat_messages,
     choice_of,
     reply_tool,
+    tool_functions,
 )
 from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
 from ziggurat.models.local.stated import Statements
-from ziggurat.models.local.transcript import chat_messages, tool_functions
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
 

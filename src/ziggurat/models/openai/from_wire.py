@@ -16,10 +16,10 @@ from ziggurat.models.openai.reading import (
     mark_cut_calls,
     media_deltas,
     part_of_audio,
+    usage_of,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import ChatCompletion, Choice, Chunk, ReplyMessage, ToolPiece, name_of, read
-from ziggurat.models.openai.usage import usage_of
 
 _DECODER = msgspec.json.Decoder(ChatCompletion)
 

@@ -2,15 +2,21 @@
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ziggurat.core.errors import ModelError
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, WholePart
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
+from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Audio, Image, ToolCall
+from ziggurat.messages.usage import Usage
+from ziggurat.models.brackets import Brackets
+from ziggurat.models.openai.reasoning import signature_delta
+from ziggurat.models.openai.shapes import Count, Details, FunctionPiece, ToolPiece, UsageShape, name_of
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -134,3 +140,191 @@ def mark_cut_calls(message: Message, finish: FinishReason) -> Message:
         for part in message.parts
     ]
     return msgspec.structs.replace(message, parts=tuple(parts))
+
+
+_NONE = Details()
+
+
+def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
+    """Return the usage of one call, and the provider's own figures if they had to be changed."""
+    if shape is None:
+        return Usage(requests=1), None
+    read = shape.prompt_tokens_details or _NONE
+    written = shape.completion_tokens_details or _NONE
+    count, output = _count(shape.prompt_tokens), _count(shape.completion_tokens)
+    cached, reasoning = _count(read.cached_tokens), _count(written.reasoning_tokens)
+    usage = Usage(
+        count,
+        output,
+        cached if cached is not None else _cached_elsewhere(shape),
+        _count(read.cache_write_tokens if read.cache_write_tokens is not None else shape.cache_creation_input_tokens),
+        reasoning if reasoning is not None else _count(shape.reasoning_tokens),
+        1,
+    )
+    missing = _missing(shape)
+    if missing:
+        usage = _completed(usage, missing, read.audio_tokens)
+    if not missing and usage.cache_read == cached and usage.reasoning == reasoning:
+        return usage, None
+    own = {"input": count, "output": output, "cached": cached, "reasoning": reasoning}
+    return usage, {name: value for name, value in own.items() if value is not None}
+
+
+def _count(number: Count) -> int | None:
+    return None if number is None or number < 0 else int(number)
+
+
+def _cached_elsewhere(shape: UsageShape) -> int | None:
+    for number in (
+        shape.prompt_cache_hit_tokens,
+        shape.num_cached_tokens,
+        shape.cached_tokens,
+        shape.cache_read_input_tokens,
+    ):
+        if number is not None:
+            return _count(number)
+    return None
+
+
+def _missing(shape: UsageShape) -> int:
+    """Return how many tokens of the total are in neither the prompt nor the completion count."""
+    read, written, total = _count(shape.prompt_tokens), _count(shape.completion_tokens), _count(shape.total_tokens)
+    return 0 if read is None or written is None or total is None else max(0, total - read - written)
+
+
+def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
+    """Add tokens that only the total includes: to the input if they are audio, otherwise to the output as reasoning."""
+    if missing == audio:
+        return msgspec.structs.replace(usage, input=(usage.input or 0) + missing)
+    return msgspec.structs.replace(usage, output=(usage.output or 0) + missing)
+
+
+def merge_usage(known: UsageShape | None, latest: UsageShape) -> UsageShape:
+    """Return the latest usage in a stream: newer figures replace older ones, and are not added up."""
+    if known is None or (latest.prompt_tokens is not None and latest.completion_tokens is not None):
+        return latest
+    names = UsageShape.__struct_fields__
+    return UsageShape(*[b if (b := getattr(latest, name)) is not None else getattr(known, name) for name in names])
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LEGACY = -1
+
+
+def is_object(arguments: str) -> bool:
+    """Return whether arguments are a complete JSON object."""
+    try:
+        check_depth(arguments)
+        _OBJECT.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+class _Call:
+    """A call in progress."""
+
+    __slots__ = ("_brackets", "_whole", "begun", "id", "index", "name", "pieces")
+
+    def __init__(self, index: int, identity: str, name: str) -> None:
+        self.index = index
+        self.id = identity
+        self.name = name
+        self.pieces: list[str] = []
+        self.begun = False  # whether any of its arguments have arrived
+        self._brackets: Brackets | None = Brackets()  # until the end of the arguments is found
+        self._whole = False
+
+    def add(self, arguments: str) -> None:
+        """Add the next piece of the arguments."""
+        self.pieces.append(arguments)
+        self.begun = self.begun or arguments != ""
+        if self._brackets is None:
+            self._whole = self._whole and not arguments.strip()
+        elif self._brackets.end_in(arguments) is not None:
+            self._brackets = None
+            self._whole = is_object("".join(self.pieces))
+
+    @property
+    def whole(self) -> bool:
+        """Whether its arguments are complete."""
+        return self._whole
+
+
+class CallReader:
+    """Numbers the calls of one reply, whatever indices the server uses."""
+
+    __slots__ = ("_by_id", "_by_index", "_calls", "custom")
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self.custom: list[str] = []
+
+    def read(self, pieces: Sequence[ToolPiece], legacy: FunctionPiece | None) -> list[PartDelta]:
+        """Return the deltas of one chunk's tool calls."""
+        deltas: list[PartDelta] = []
+        for piece in pieces:
+            function = piece.function
+            custom = piece.custom
+            if custom is not None and (custom.name or custom.input) and not (function and function.name):
+                function = FunctionPiece(custom.name, custom.input)
+                if piece.id:
+                    self.custom.append(name_of(piece.id))
+            signature = signature_delta(piece.extra_content) if piece.extra_content else None
+            if signature is not None:
+                deltas.append(signature)
+            deltas.append(self._delta(piece.index, name_of(piece.id), function or FunctionPiece()))
+        if legacy is not None and (legacy.name or legacy.arguments):
+            deltas.append(self._delta(_LEGACY, "", legacy))
+        return deltas
+
+    def _delta(self, index: int | None, identity: str, function: FunctionPiece) -> ToolCallDelta:
+        name, arguments = function.name or "", arguments_of(function.arguments)
+        call = self._known(index, identity, name, arguments)
+        if call is None:
+            call = self._begun(index, identity, name)
+            call.add(arguments)
+            return ToolCallDelta(call.index, arguments, identity, name)
+        fresh_id = identity if not call.id else ""
+        fresh_name = name if not call.name else ""
+        call.id = call.id or identity
+        call.name = call.name or name
+        if fresh_id:
+            self._by_id[fresh_id] = call
+        call.add(arguments)
+        return ToolCallDelta(call.index, arguments, fresh_id, fresh_name)
+
+    def _begun(self, index: int | None, identity: str, name: str) -> _Call:
+        call = _Call(len(self._calls), identity, name)
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        if identity:
+            self._by_id[identity] = call
+        return call
+
+    def _known(self, index: int | None, identity: str, name: str, arguments: str) -> _Call | None:
+        """Return the call that a piece continues, or None if it begins another."""
+        call = self._by_index.get(index) if index is not None else None
+        if identity and (index is None or call is not None):
+            same = self._by_id.get(identity)
+            if same is not None:
+                return same
+        if index is None:
+            call = self._calls[-1] if self._calls else None
+            if call is None or (identity and call.id):
+                return None
+        if call is None or not name:
+            return call
+        if identity and call.id and identity != call.id:
+            return call if name == call.name and call.pieces and not _begins(call) else None
+        if name != call.name and call.name:
+            return None
+        return None if call.name and arguments and call.whole else call
+
+
+def _begins(call: _Call) -> bool:
+    """Return whether another call may begin now: none of this one's arguments have arrived, or all."""
+    return not call.begun or call.whole

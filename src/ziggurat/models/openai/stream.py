@@ -17,12 +17,20 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
-from ziggurat.models.openai.calls import CallReader, is_object
 from ziggurat.models.openai.from_wire import raw_of
-from ziggurat.models.openai.reading import content_deltas, finish_of, mark_cut_calls, media_deltas, part_of_audio
+from ziggurat.models.openai.reading import (
+    CallReader,
+    content_deltas,
+    finish_of,
+    is_object,
+    mark_cut_calls,
+    media_deltas,
+    merge_usage,
+    part_of_audio,
+    usage_of,
+)
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of, read
-from ziggurat.models.openai.usage import merge_usage, usage_of
 
 _DECODER = msgspec.json.Decoder(Chunk)
 _decode = _DECODER.decode

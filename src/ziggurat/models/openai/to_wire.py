@@ -10,8 +10,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.strict_schema import is_strict
+from ziggurat.models.http.dialect import Dialect, is_strict
 from ziggurat.models.openai.reasoning import GOOGLE, details_of
 
 _CHOICES = ("auto", "none", "required")

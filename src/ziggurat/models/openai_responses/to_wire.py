@@ -13,8 +13,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.strict_schema import is_strict
+from ziggurat.models.http.dialect import Dialect, is_strict
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _encode = msgspec.json.Encoder().encode

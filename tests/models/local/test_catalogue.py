@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 from ziggurat import ConfigurationError
 from ziggurat.errors import ModelError
 from ziggurat.models import install, installed
-from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, cache_directory, installed_models
-from ziggurat.models.local.install import check_installed, progress_bar, remove
+from ziggurat.models.local.catalogue import (
+    CATALOGUE,
+    PinnedModel,
+    cache_directory,
+    check_installed,
+    installed_models,
+    progress_bar,
+    remove,
+)
 
 BYTES = b"GGUF" + bytes(range(256)) * 40
 SMALL = PinnedModel(
