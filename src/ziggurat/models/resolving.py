@@ -134,7 +134,6 @@ def _check_answer(model: Model) -> None:
 
 
 def _elsewhere(spec: str) -> Model:
-    """Return the model of ``provider@https://host/v1:name``, at the user's address."""
     parts = _ELSEWHERE.fullmatch(spec)
     if parts is None:
         raise ConfigurationError(

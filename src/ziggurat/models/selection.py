@@ -135,7 +135,6 @@ def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
 
 
 def _first_model(base: str, key: str) -> str:
-    """Return the first model that a server lists and that is not for embeddings."""
     parts = urlsplit(base)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=10 * PROBE_SECONDS)

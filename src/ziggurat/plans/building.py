@@ -70,7 +70,6 @@ def _text_of(result: Any) -> str:
 
 
 def _strongest_effect(places: Iterable[Place], agents: Iterable[Runnable[Any]], tools: Toolbox) -> Effect:
-    """Return the strongest side effect of anything in a plan."""
     everything = [each.node for place in places for each in place]
     effects = [node.effect for node in everything if isinstance(node, Task) and node.function is not None]
     known: tuple[Effect, ...] = get_args(Effect)

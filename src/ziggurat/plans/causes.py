@@ -43,7 +43,6 @@ class Cause(Struct, eq=False):
         return self._digest
 
     def _make_digest(self) -> None:
-        """Make the digest from those of the parents."""
         update = self.update
         content = [self.name, update.changes, update.to] if isinstance(update, Update) else [self.name, update]
         digest = blake2b(canonical(content), digest_size=16)

@@ -343,8 +343,6 @@ class _Team(Struct, frozen=True, eq=False):
 
 
 class _Attempts:
-    """The plans that are made for one goal."""
-
     def __init__(self, goal: str, team: _Team, limits: _Limits) -> None:
         self.goal = goal
         self.team = team
@@ -368,7 +366,6 @@ class _Attempts:
         raise AssertionError("there is a last plan")
 
     async def _plan(self, verdict: Verification | None) -> tuple[PlannedStep, ...]:
-        """Return the steps of a new plan."""
         question = _filled(PLAN, steps=str(self.limits.max_steps), tools=self._described(), goal=self.goal)
         if verdict is not None:
             issues = "\n".join(verdict.issues) or "the goal was not reached"
@@ -392,7 +389,6 @@ class _Attempts:
         return "\n".join(lines) or "none"
 
     async def _execute(self, planned: Sequence[PlannedStep], ctx: Context) -> tuple[ExecutedStep, ...]:
-        """Return the steps of a plan after their execution."""
         used = planned[: self.limits.max_steps]
         tasks = [self._task(number, used) for number in range(1, len(used) + 1)]
         whole = nodes.Sequence(tasks, on_failure="continue")
@@ -414,7 +410,6 @@ class _Attempts:
         return Task(name, agent=caller, prompt=escaped(question, earlier), on_failure=policy)
 
     async def _verify(self, steps: Sequence[ExecutedStep]) -> Verification:
-        """Return the verdict on all plans so far."""
         question = _filled(_VERIFY, goal=self.goal, done=self._done(steps))
         answer = output_of(await self.team.verifier.run(question))
         if isinstance(answer, str):
@@ -433,7 +428,6 @@ def _filled(template: str, **texts: str) -> str:
 
 
 def _listed(steps: Sequence[PlannedStep | ExecutedStep], results: Sequence[str]) -> str:
-    """Return steps as a list for a model, each with its result."""
     return (
         "\n".join(
             f"{number}. {step.description} (expected: {step.expected})\n   {result}"

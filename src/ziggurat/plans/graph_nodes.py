@@ -23,7 +23,6 @@ Changes = Mapping[str, Any]
 
 
 def _changes(returned: object, field: str | None, name: str) -> Changes:
-    """Return what a node has returned as a mapping."""
     if field is not None:
         return {field: returned}
     if returned is None:

@@ -237,15 +237,12 @@ class _Links:
 
 
 def _regions(links: _Links, loops: dict[int, int], back: frozenset[Edge]) -> Region:
-    """Return the whole graph as regions within each other."""
     builder = _Regions(links, loops)
     builder.connect(back)
     return builder.whole
 
 
 class _Regions:
-    """Builds the regions of a graph."""
-
     def __init__(self, links: _Links, loops: dict[int, int]) -> None:
         self.links = links
         self.whole = Region([], [], (1 << len(links.nodes)) - 1)
@@ -326,8 +323,6 @@ def check_graph(shape: Shape, routes: Mapping[str, Route], state_type: StateType
 
 
 class _Facts(Struct, eq=False):
-    """What is known of a node."""
-
     before: int
     ways: list[_Choices]
 
@@ -488,7 +483,6 @@ def _few(ways: list[_Choices]) -> list[_Choices]:
 
 
 def _disjoint(ways: list[_Choices], others: list[_Choices]) -> bool:
-    """Return whether no round has both."""
     return not any(all(_both(way, other).values()) for way in ways for other in others)
 
 

@@ -172,7 +172,6 @@ def _require_tools(planner: Planner, goal: HtnTask, tools: Iterable[str]) -> Non
 
 
 def _task_of(step: HtnStep, tools: "dict[str, Tool]") -> Task:
-    """Return a step as a task, whose variable has the name of the tool."""
     name = re.sub(r"\W", "_", step.tool)
     name = name if name.isidentifier() else f"_{name}"
     if step.tool in tools:

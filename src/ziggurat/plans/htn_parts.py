@@ -197,8 +197,6 @@ Asking = Generator[Question, Sequence[Method], HtnPlan]
 
 
 class _State(Struct):
-    """How far a plan has come."""
-
     agenda: Any
     steps: Any
     count: int
@@ -257,7 +255,6 @@ class Search:
         return HtnPlan(_in_order(state.steps), tuple(self._refused), self._world)
 
     def _count(self, name: str) -> None:
-        """Count a task that is looked at."""
         self._tasks += 1
         for what, number, limit in (
             ("tasks", self._tasks, self._max_tasks),
@@ -268,7 +265,6 @@ class Search:
                 raise self._explained(SearchLimitExceeded(what, limit, number, text).at(name))
 
     def _do(self, task: Primitive, depth: int, source: str, rest: Any, state: _State) -> _State:
-        """Return the state after a step."""
         if state.count >= self._max_steps:
             text = f"{task.tool} would make a plan of more than {self._max_steps} steps"
             raise StepLimitExceeded("steps", self._max_steps, state.count + 1, text).at(task.tool)
@@ -283,7 +279,6 @@ class Search:
         return _State(rest, (step, state.steps), state.count + 1, len(self._changed))
 
     def _applicable(self, task: Compound) -> Sequence[Method]:
-        """Return the methods of a task whose preconditions hold."""
         methods = self._methods.get(task.name)
         if methods is None:
             names = ", ".join(self._methods) or "nothing"
@@ -327,7 +322,6 @@ class Search:
         raise self._explained(error)
 
     def _undo(self, changes: int) -> None:
-        """Restore the world as it was after the first changes."""
         while len(self._changed) > changes:
             name, value = self._changed.pop()
             if value is _ABSENT:

@@ -193,7 +193,6 @@ _ABSENT = object()
 
 
 def _plain_output(output: Any, place: Place) -> Any:
-    """Return an output as plain data."""
     if output is None or type(output) in (str, int, bool):
         return output
     try:
@@ -203,7 +202,6 @@ def _plain_output(output: Any, place: Place) -> Any:
 
 
 def _items(node: Map, values: Mapping[str, Any]) -> list[Any]:
-    """Return the items of a Map."""
     items: Any = values.get(node.over, _ABSENT)
     if items is _ABSENT:
         raise InvalidArguments(

@@ -101,7 +101,6 @@ def facts_of_nodes(nodes: NodeNames) -> dict[Fact[Any], Any]:
 
 
 async def _standing(nodes: NodeNames, plan: Runnable[Any], run_id: str) -> Diagram:
-    """Return the nodes as a diagram, in which it is marked how far a run has come."""
     seen = await follow_nodes(nodes, plan, run_id)
     marks = {name: MARKS[status] for name, status in seen.by_name.items() if status in MARKS}
     for call in (await plan.tree(run_id)).nodes:

@@ -86,7 +86,6 @@ def workflow(
 
 
 def _variables_of(value: Any) -> dict[str, Any]:
-    """Return the variables that the input of a plan is."""
     fields = plain(value)
     return fields if isinstance(fields, dict) else {"input": fields}
 

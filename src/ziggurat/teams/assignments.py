@@ -167,7 +167,6 @@ async def _unchanged(assignment: Assignment, ctx: Context) -> Assignment:
 
 
 async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
-    """Run a member at a place of its own."""
     with at.branch() as branch:
         AMBIENT.set(own_places(branch))  # for this task alone
         try:

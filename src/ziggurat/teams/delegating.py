@@ -108,7 +108,6 @@ class _Background(Struct, frozen=True, eq=False):
 
 
 def _starter(member: Runnable) -> FunctionTool:
-    """Make the tool that starts a member."""
 
     async def start(ctx: Context, task: str) -> Report:
         """Start it.

@@ -108,16 +108,12 @@ class _HandedOver(BasePolicy):
 
 
 class _Offer(Struct, frozen=True):
-    """The tools of handing over that one member is offered."""
-
     targets: dict[str, str]  # by the name of the tool
     box: Toolbox
     stop: _HandedOver
 
 
 class _Desk:
-    """The code of a team that hands over."""
-
     def __init__(
         self,
         members: Mapping[str, Runnable],
@@ -185,7 +181,6 @@ class _Desk:
         return {name: offer.box for name, offer in self._offers.items()}
 
     async def _first(self, messages: Sequence[Message]) -> str:
-        """Return the agent that begins."""
         if self.stay:
             last = next((message.name for message in reversed(messages) if message.role == "assistant"), None)
             spoke = (last or "").partition("/")[0]
@@ -224,7 +219,6 @@ class _Desk:
         return handoff
 
     def _limit(self, offer: _Offer, target: str, visited: Sequence[str]) -> stops.Stop | None:
-        """Return the stop for one handoff too many."""
         count = len(visited) - 1
         if count >= self.max_handoffs:
             return stops.BudgetExceeded("handoffs", float(self.max_handoffs), float(count))
@@ -238,8 +232,6 @@ class _Desk:
 
 
 class _Acknowledged(Struct, frozen=True, omit_defaults=True):
-    """The result of a tool that hands over."""
-
     handoff: str
     ack: bool = True
     reason: str | None = None
@@ -247,7 +239,6 @@ class _Acknowledged(Struct, frozen=True, omit_defaults=True):
 
 
 def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
-    """Make the tool that hands over to one agent; `names` are all such tools of its agent."""
 
     async def hand_over(ctx: Context, reason: str | None = None, context: dict[str, Any] | None = None) -> ToolResult:
         """Hand over.
@@ -281,7 +272,6 @@ def _asked(run: AgentRun, name: str, target: str) -> Handoff:
 
 
 def _note(source: str, handoff: Handoff) -> str:
-    """Return the note of a handoff, for the target and all others."""
     lines = [f"{source} has handed this conversation over to {handoff.target}, who goes on with it now."]
     if handoff.reason:
         lines.append(f"Reason: {handoff.reason}")

@@ -99,7 +99,6 @@ class _Targets(Struct, frozen=True):
 
 
 def _tool_name(target: str) -> str:
-    """Return the name of the tool that hands over to an agent, unless another one is chosen."""
     return f"handoff_to_{target}"
 
 

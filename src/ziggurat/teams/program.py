@@ -54,8 +54,6 @@ _NOTHING: Mapping[str, Toolbox] = {}
 
 
 class _TeamProgram:
-    """The code of a team: a service from AgentRequest to AgentRun."""
-
     def __init__(self, title: str, control: AgentService, parts: AgentParts, facts: Mapping[Fact[Any], Any]) -> None:
         self.title = title
         self.control = control

@@ -39,8 +39,6 @@ Until = Callable[[Sequence[Message]], bool]
 
 
 class _Rounds(Struct, frozen=True, eq=False):
-    """The code of a team whose members answer in rounds."""
-
     members: tuple[Runnable, ...]
     leader: Runnable | None
     prompt: str
@@ -76,7 +74,6 @@ class _Rounds(Struct, frozen=True, eq=False):
         return self._elect(conversation, runs)
 
     def _elect(self, conversation: TeamConversation, runs: Mapping[str, AgentRun]) -> AgentRun:
-        """Return the run of a team whose answer is the most frequent one."""
         latest = [(each.name, runs[each.name]) for each in self.members if each.name in runs]
         votes = Counter(encode(run.output) for _, run in latest)  # counted in the order of the members
         chosen = votes.most_common(1)[0][0]

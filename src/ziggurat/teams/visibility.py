@@ -92,7 +92,6 @@ def _question(speakers: Sequence[str | None], question_length: int) -> int:
 
 
 def _own(message: Message, member: str) -> Message:
-    """Return a message of the member itself; the names in those of a team are as it has given them."""
     within = message.name or ""
     return replace(message, name=within[len(member) + 1 :]) if within.startswith(member + "/") else message
 

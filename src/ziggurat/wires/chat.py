@@ -122,7 +122,6 @@ class ChatWriter:
 
 
 def _reasoning(part: ReplyPart) -> str:
-    """Return what a part says of what the agent thinks and does."""
     if isinstance(part, ServerCall):
         return f"\n{part.name} {part.arguments}\n"
     return part.text if isinstance(part, Thinking) else ""

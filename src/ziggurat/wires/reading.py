@@ -79,7 +79,6 @@ def _items(value: object) -> Iterator[Json]:
 
 
 def _text(value: object) -> str:
-    """Return the text of a content, which is a string or a list of parts."""
     if isinstance(value, str):
         return value
     return "".join(str(item["text"]) for item in _items(value) if "text" in item)

@@ -112,14 +112,12 @@ class ResponsesWriter:
         return [self._event(f"response.{name}", {"response": created}, "start") for name in ("created", "in_progress")]
 
     def _add(self, piece: Fold | ServerItem, item: Json) -> ResponseChunk:
-        """Begin an item of the output."""
         at = len(self._output)
         self._output.append(piece)
         self._where.append(place_of(item, at))
         return self._event("response.output_item.added", {"output_index": at, "item": item})
 
     def _done(self, at: int) -> ResponseChunk:
-        """End an item of the output."""
         item = self._item(self._whole(at), at)
         return self._event("response.output_item.done", {"output_index": at, "item": item})
 
@@ -221,7 +219,6 @@ class ResponsesWriter:
 
 
 def _content_item(text: str, refused: bool) -> Json:
-    """Return the content of a message."""
     if refused:
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}

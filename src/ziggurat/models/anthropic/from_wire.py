@@ -57,7 +57,6 @@ def _unreadable(dialect: Dialect, why: str) -> ModelError:
 
 
 def _parts(content: list[Raw] | str | None) -> tuple[list[Part], list[Raw]]:
-    """Return the parts of a reply's content, and the citations of its texts."""
     parts: list[Part] = []
     citations: list[Raw] = []
     if not isinstance(content, list):

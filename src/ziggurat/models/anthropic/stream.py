@@ -65,8 +65,6 @@ class _Loose(Struct, gc=False):
 
 
 class _Call:
-    """A tool call whose arguments are arriving."""
-
     __slots__ = ("begun", "index", "input")
 
     def __init__(self, index: int, begun_with: str) -> None:

@@ -124,7 +124,6 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
-    """Return the ``tool_choice``, None for the default."""
     setting = settings.tool_choice
     if not tools:
         return None
@@ -207,7 +206,6 @@ def _put_limits(
 
 
 def _thinking(settings: ModelSettings, can: ModelCapabilities, longest: int) -> dict[str, Any] | None:
-    """Return the field ``thinking``, None to leave it out."""
     effort = settings.reasoning
     if effort in (None, "none") or not can.thinking:
         return None
@@ -324,7 +322,6 @@ def encode_message(message: Message) -> bytes:
 
 
 def _blocks_of(message: Message) -> list[Any]:
-    """Return a message's content blocks, in order."""
     # Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API
     # accepts none of them.
     blocks: list[Any] = []

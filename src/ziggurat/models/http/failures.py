@@ -77,8 +77,6 @@ _TRY_AGAIN = re.compile(r"(?:try again|retry) (?:in|after) ((?:[0-9.]+(?:ms|[dhm
 
 
 class _Said(Struct, frozen=True):
-    """A provider's description of an error."""
-
     message: str = ""
     type: str = ""
     code: str = ""

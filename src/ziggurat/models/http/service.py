@@ -257,7 +257,6 @@ async def _opening(reply: HttpReply) -> bytes:
 
 
 async def _tell(response: ModelResponse, ctx: Context) -> None:
-    """Emit the deltas of a plain reply."""
     from ziggurat.messages.delta import deltas_of
 
     for delta in deltas_of(response.message):

@@ -196,7 +196,6 @@ def progress_bar(what: str, done: int, total: int) -> None:
 
 @contextmanager
 def _alone(model: PinnedModel) -> Iterator[None]:
-    """Keep other processes from installing the same model."""
     path = model.path.with_name(f"{model.file}.lock")
     lock = LockFile(path, new_owner()) if SUPPORTED else None
     if lock is not None and not lock.take():
@@ -220,7 +219,6 @@ def _check_space(model: PinnedModel) -> None:
 
 
 def _download(model: PinnedModel, report: Progress) -> None:
-    """Complete the partial file."""
     with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
         at = file.seek(0, os.SEEK_END)
         if at > model.size:
@@ -233,7 +231,6 @@ def _download(model: PinnedModel, report: Progress) -> None:
 
 
 def _append(model: PinnedModel, file: IO[bytes], at: int, report: Progress) -> None:
-    """Append the bytes that a file lacks."""
     request = urllib.request.Request(model.url, headers={"Range": f"bytes={at}-"} if at else {})  # noqa: S310 - pinned
     with _network(model):
         answer = urllib.request.urlopen(request, timeout=_SILENCE)  # noqa: S310

@@ -149,7 +149,6 @@ class Copier:
             yield _Option(value, 1.0 + near, (span,))
 
     def _allowed(self, field: Field) -> Iterator[tuple[int | float, Span]]:
-        """Yield the unused numbers that the schema of a field allows."""
         low, high = field.schema.get("minimum", float("-inf")), field.schema.get("maximum", float("inf"))
         for digits, span in self.words.numbers():
             value = float(digits) if "." in digits else int(digits)
@@ -205,7 +204,6 @@ def _named(choice: Any, text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_expression(field: Field) -> bool:
-    """Return whether a field takes an arithmetic expression."""
     return field.kind == "text" and _EXPRESSION.search(field.label) is not None
 
 

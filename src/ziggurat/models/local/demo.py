@@ -45,8 +45,6 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class _Described(msgspec.Struct, frozen=True):
-    """A tool, prepared for comparison with requests."""
-
     name: str
     purpose: str
     fields: tuple[Field, ...]

@@ -234,7 +234,6 @@ def engine_for(path: Path, *, slots: int = SLOTS, context: int = CONTEXT) -> Eng
 
 
 def _read_template(address: str, key: str) -> ChatTemplate:
-    """Ask a llama.cpp server for its chat template."""
     try:
         properties = _ask(address, key, "GET", "/props")
         hello = {"messages": [{"role": "user", "content": "Hello"}]}

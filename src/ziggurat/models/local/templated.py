@@ -237,7 +237,6 @@ def _statements(request: ModelRequest) -> Iterator[str]:
 
 
 def _since_user(request: ModelRequest) -> list[Message]:
-    """Return the messages since the last one of the user."""
     turn: list[Message] = []
     for message in request.messages:
         if message.role == "user" and message.origin is None:

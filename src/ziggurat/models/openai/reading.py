@@ -222,8 +222,6 @@ def is_object(arguments: str) -> bool:
 
 
 class _Call:
-    """A call in progress."""
-
     __slots__ = ("_brackets", "_whole", "begun", "id", "index", "name", "pieces")
 
     def __init__(self, index: int, identity: str, name: str) -> None:

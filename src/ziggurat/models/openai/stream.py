@@ -149,7 +149,6 @@ class Reader:
         return deltas
 
     def _hear(self, audio: Any) -> None:
-        """Add a piece of audio."""
         if not isinstance(audio, dict):
             return
         known = self._audio = self._audio or {"data": [], "transcript": []}

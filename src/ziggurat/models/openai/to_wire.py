@@ -50,7 +50,6 @@ def _with_pictures(fragments: list[bytes], pictures: list[bytes], roles: list[st
 
 
 def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -> dict[str, Any]:
-    """Return everything but the messages."""
     settings = request.settings
     fields: dict[str, Any] = {"model": model}
     if stream:
@@ -318,7 +317,6 @@ _FORMATS = {
 
 
 def _media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
-    """Return a part as JSON for the content of a user message."""
     if isinstance(part, Image):
         return _image(part)
     if isinstance(part, Audio):

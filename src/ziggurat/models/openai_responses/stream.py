@@ -56,8 +56,6 @@ _reply = msgspec.json.Decoder(ResponseObject)
 
 
 class _Slot:
-    """An item in progress."""
-
     __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
 
     def __init__(self, item: Item, call: int, after_reasoning: bool) -> None:
@@ -109,7 +107,6 @@ class Reader:
             return self._loosely(event, str(error))
 
     def _loosely(self, event: ServerEvent, why: str) -> list[PartDelta]:
-        """Read an event that is not valid JSON."""
         if not event.data or event.data.startswith("[DONE]"):
             return []
         try:

@@ -126,7 +126,6 @@ class _Trimmed:
         return piece
 
     def _undressed(self, text: str) -> str:
-        """Remove the colon after a label and the emphasis marks that the label opened."""
         while text:
             if self._colon and text[0] in _COLONS:
                 self._colon = False

@@ -68,7 +68,6 @@ def _tool(spec: ToolSpec) -> str:
 
 
 def _turns(messages: Transcript, max_observation: int) -> Iterator[str | Part]:
-    """Yield the conversation's texts, images, audio and files in order."""
     waiting: dict[str, ToolCall] = {}
     for index, message in enumerate(messages):
         if message.role == "assistant":
