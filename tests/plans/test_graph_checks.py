@@ -40,16 +40,8 @@ async def unknown(state: State) -> dict[str, Any]:
     return {}
 
 
-class Wrong(TypedDict):
-    count: str
-
-
 class Misspelled(TypedDict):
     note: list[str]
-
-
-async def wrong_type(state: State) -> Wrong:
-    return {"count": ""}
 
 
 async def misspelled(state: State) -> Misspelled:
@@ -149,8 +141,6 @@ def _two_routes(graph: Graph[State]) -> None:
 DECLARED: dict[str, tuple[Declare, str]] = {
     "unknown field": (lambda graph: graph.node(topic, writes="tpoic"), "'tpoic'.*did you mean"),
     "misspelled": (lambda graph: graph.node(misspelled), "did you mean 'notes'"),
-    "wrong type": (lambda graph: graph.node(wrong_type), "State.count"),
-    "wrong value": (lambda graph: graph.node(topic, writes="count"), "State.count"),
     "whole state": (lambda graph: graph.node(whole), "State"),
     "another state": (lambda graph: graph.node(of_another_state), "takes the state, as in"),
     "a step": (lambda graph: graph.node(recorded), "a step"),

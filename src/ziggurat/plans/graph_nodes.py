@@ -3,10 +3,9 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, get_type_hints, is_typeddict
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.gather import gather
@@ -112,7 +111,6 @@ def declared_writes(
     kind = get_type_hints(function).get("return")
     if isinstance(writes, str):
         state_type.require(writes, name)
-        _check_kind({writes: kind}, name, state_type)
         return frozenset([writes])
     if writes is not None:
         return frozenset(writes)
@@ -130,42 +128,4 @@ def declared_writes(
     hints = get_type_hints(kind)
     for field in hints:
         state_type.require(field, name)
-    _check_kind(hints, name, state_type)
     return frozenset(hints)
-
-
-def _check_kind(hints: Mapping[str, Any], name: str, state_type: StateType) -> None:
-    for field, kind in hints.items():
-        accepted = state_type.fields[field].update
-        if not _fits(kind, accepted):
-            raise ConfigurationError(
-                f"the node {name} is annotated to return {_shown(kind)} for {state_type.name}.{field}, which takes "
-                f"{_shown(accepted)}"
-            )
-
-
-def _fits(kind: Any, accepted: Any) -> bool:
-    """Return whether values of one type may be of another one; where that is not certain, they are checked later."""
-    if kind in (None, Any, object) or accepted in (Any, object) or kind == accepted:
-        return True
-    kinds, alternatives = _members(kind), _members(accepted)
-    if len(kinds) > 1 or len(alternatives) > 1:
-        return all(any(_fits(each, other) for other in alternatives) for each in kinds)
-    (kind,), (accepted,) = kinds, alternatives
-    own, other = get_origin(kind) or kind, get_origin(accepted) or accepted
-    if not (isinstance(own, type) and isinstance(other, type)):
-        return True
-    if not issubclass(own, other) and (own, other) not in ((int, float), (list, tuple), (set, frozenset)):
-        return False
-    pairs = zip(get_args(kind), get_args(accepted), strict=False)
-    return own is not other or all(_fits(each, other) for each, other in pairs if each is not ... and other is not ...)
-
-
-def _members(kind: Any) -> tuple[Any, ...]:
-    """Return the types in a union, and a type as it is."""
-    union = get_origin(kind) in (Union, UnionType)
-    return tuple(each for each in get_args(kind) if each is not UnsetType) if union else (kind,)
-
-
-def _shown(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)

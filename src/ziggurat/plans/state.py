@@ -24,7 +24,6 @@ class Field(Struct, frozen=True, eq=False):
     name: str
     kind: Any
     reducer: Reducer | None
-    update: Any
     parameter: Parameter
     check: Callable[[Any], Any]
 
@@ -43,7 +42,7 @@ class Field(Struct, frozen=True, eq=False):
         update = _update_type(kind, reducer)
         parameter = Parameter.of(name, update, required=True)
         check = partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
-        return cls(name, kind, reducer, update, parameter, check)
+        return cls(name, kind, reducer, parameter, check)
 
 
 def _update_type(kind: Any, reducer: Reducer | None) -> Any:
