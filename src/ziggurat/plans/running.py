@@ -9,14 +9,14 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.codec import plain
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExceeded, described, text_of
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, text_of
 from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.conditions import holds
 from ziggurat.plans.nodes import Branch, Loop, Map, Node, Parallel, Place, Sequence
 from ziggurat.plans.result import NodeResult
+from ziggurat.plans.variables import items_of
 from ziggurat.plans.working import Work
-from ziggurat.tools.arguments import read
 
 _Values = dict[str, Any]
 _Results = list[NodeResult]
@@ -131,7 +131,7 @@ class Execution:
     async def _run_map(self, place: Place, values: _Values, results: _Results) -> list[Any]:
         node = place.node
         assert isinstance(node, Map)
-        snapshots = [{**values, node.item: item} for item in _items(node, values)]
+        snapshots = [{**values, node.item: item} for item in items_of(node.over, values, node.name)]
         return await self._together(place.name, place.parts * len(snapshots), snapshots, node.limit, results)
 
     async def _run_loop(self, place: Place, values: _Values, results: _Results) -> Any:
@@ -199,22 +199,3 @@ def _plain_output(output: Any, place: Place) -> Any:
         return plain(output)
     except TypeError as error:
         raise ConfigurationError(f"the output of {place.position} has no JSON form: {error}") from error
-
-
-def _items(node: Map, values: Mapping[str, Any]) -> list[Any]:
-    items: Any = values.get(node.over, _ABSENT)
-    if items is _ABSENT:
-        raise InvalidArguments(
-            f"{node.name} goes over the variable {node.over!r}, a name without braces, which has no value there; there "
-            f"are: {', '.join(values) or 'none'}"
-        )
-    if isinstance(items, str):
-        try:
-            items = read(items)
-        except InvalidArguments as error:
-            raise InvalidArguments(
-                f"{node.name} goes over the text in {node.over!r}, which is no list: {error}"
-            ) from error
-    if not isinstance(items, (list, tuple)):
-        raise InvalidArguments(f"{node.name} goes over {node.over!r}, which is no list but {type(items).__name__}")
-    return list(items)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import InvalidArguments
+from ziggurat.tools.arguments import read
 
 Variables = Mapping[str, Any]
 """The values that the nodes of a plan have in common, by name."""
@@ -51,6 +52,28 @@ def escaped(template: Any, known: Collection[str] = ()) -> Any:
     if isinstance(template, Mapping):
         return {name: escaped(value, known) for name, value in template.items()}
     return [escaped(each, known) for each in template] if isinstance(template, (list, tuple)) else template
+
+
+def items_of(over: str, variables: Variables, where: str) -> list[Any]:
+    """Return the items of the list that a variable has, or of a JSON list as text.
+
+    Raises:
+        InvalidArguments: there is no such variable, or it has no list.
+    """
+    if over not in variables:
+        raise InvalidArguments(
+            f"{where} goes over the variable {over!r}, a name without braces, which has no value there; there are: "
+            f"{', '.join(variables) or 'none'}"
+        )
+    items = variables[over]
+    if isinstance(items, str):
+        try:
+            items = read(items)
+        except InvalidArguments as error:
+            raise InvalidArguments(f"{where} goes over the text in {over!r}, which is no list: {error}") from error
+    if not isinstance(items, (list, tuple)):
+        raise InvalidArguments(f"{where} goes over {over!r}, which is no list but {type(items).__name__}")
+    return list(items)
 
 
 def _value(name: str, variables: Variables, where: str) -> Any:

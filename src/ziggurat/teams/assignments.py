@@ -1,9 +1,9 @@
 """Assignments: the members of a team that work in the background, each under a handle that outlives the process."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -62,8 +62,10 @@ class Assignments:
         self._assigned: dict[str, Assignment] = {}
         self._tasks: dict[str, asyncio.Task[_Outcome] | None] = {}  # None for one that was cancelled
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tasks)
+    @property
+    def handles(self) -> list[str]:
+        """The handles, in the order in which they were started."""
+        return list(self._tasks)
 
     async def restore(self) -> None:
         """Go on with the assignments that are on record, where a run is continued or replayed."""
@@ -128,7 +130,8 @@ class Assignments:
             if isinstance(outcome, RecordEnds):
                 raise outcome
             if isinstance(outcome, Suspend):
-                items |= {item.id: item for item in cast("tuple[Any, ...]", outcome.pending)}
+                waits: tuple[Any, ...] = outcome.pending
+                items |= {item.id: item for item in waits}
         return tuple(items.values())
 
     def reports(self) -> list[Report]:

@@ -11,10 +11,9 @@ from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.conversation import TeamConversation, Turn
 from ziggurat.teams.drawing import circle
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import name_in
@@ -112,11 +111,11 @@ class _Chat(Struct, frozen=True, eq=False):
         if failed and (answered is None or len(failed) >= len(order)):
             conversation.require_an_answer(*zip(*failed, strict=True))
         if answered is None:
-            return conversation.end(stops.Completed(), "", "")
+            return conversation.end("", "")
         name, run = answered
         if failed:  # the answer is the last message all the same
             return conversation.repeat(name, run)
-        return conversation.end(stops.Completed(), full_name(name, run), run.output)
+        return conversation.answered(name, run)
 
     async def _next(self, conversation: TeamConversation, in_turn: str, at: Context) -> str | None:
         """Return the name of the member that speaks next, None to end."""

@@ -27,6 +27,9 @@ FAILED = "could not answer"
 """What the note of a member that has failed says after its name."""
 
 
+_COMPLETED = stops.Completed()
+
+
 class Turn(Struct, frozen=True, eq=False):
     """A turn of a member: who speaks, and the messages that it gets."""
 
@@ -44,7 +47,7 @@ class TeamConversation:
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
         self._visibility = visibility
-        ctx.scope[AGENT_CALL].so_far = partial(self.end, stops.Completed(), self.team)  # whatever ends it, has its stop
+        ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def for_member(
         self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
@@ -97,7 +100,7 @@ class TeamConversation:
 
     def finish(self, member: Runnable, run: AgentRun) -> AgentRun:
         """Return the run of the team, which ends as that of a member."""
-        return self.end(run.stop, full_name(member.name, run), run.output)
+        return self.end(full_name(member.name, run), run.output, run.stop)
 
     def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
         """Raise if turns were taken and nobody has answered."""
@@ -116,14 +119,18 @@ class TeamConversation:
     def repeat(self, member: str, run: AgentRun) -> AgentRun:
         """Return the run of the team, whose answer is one that a member has given before."""
         self.messages.append(signed(assistant(run.text), member))
-        return self.end(stops.Completed(), full_name(member, run), run.output)
+        return self.answered(member, run)
 
     def close(self, text: str) -> AgentRun:
         """Return the run of the team, whose answer is its own."""
         self.messages.append(signed(assistant(text), self.team))
-        return self.end(stops.Completed(), self.team, text)
+        return self.end(self.team, text)
 
-    def end(self, stop: stops.Stop, agent: str, output: Any = None) -> AgentRun:
+    def answered(self, member: str, run: AgentRun) -> AgentRun:
+        """Return the run of the team, whose answer is the last one of a member."""
+        return self.end(full_name(member, run), run.output)
+
+    def end(self, agent: str, output: Any = None, stop: stops.Stop = _COMPLETED) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""
         ctx = self._ctx
         ctx.scope[AGENT_CALL].so_far = None

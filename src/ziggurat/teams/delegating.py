@@ -139,7 +139,7 @@ async def _join_members(ctx: Context, handles: list[str] | None = None) -> list[
         handles: Whom to wait for; by default all that were started.
     """
     assignments = ctx.scope[_ASSIGNMENTS]
-    known = list(assignments)
+    known = assignments.handles
     chosen = known if handles is None else handles
     for handle in chosen:
         _require(handle, known)
@@ -157,7 +157,7 @@ async def _cancel_member(ctx: Context, handle: str) -> Report:
         handle: That of the member.
     """
     assignments = ctx.scope[_ASSIGNMENTS]
-    _require(handle, list(assignments))
+    _require(handle, assignments.handles)
     return await assignments.cancel(handle)
 
 

@@ -150,7 +150,7 @@ class _Desk:
             handoff = self._handoff(run, offer, visited)
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
             if handoff is None or stop is not None:
-                return conversation.end(stop or run.stop, full_name(name, run), run.output if handoff is None else None)
+                return conversation.end(full_name(name, run), run.output if handoff is None else None, stop or run.stop)
             conversation.tell(_note(name, handoff), name)
             source, name = name, handoff.target
             at = ctx.under(name)

@@ -102,13 +102,13 @@ class _Ledger(Struct, frozen=True, eq=False):
             stalls = max(0, stalls - 1) if ledger.progress else stalls + 1
             if stalls > self.max_stalls:
                 if plans >= self.max_plans:
-                    return conversation.end(stops.LoopDetected("plan", plans), self.manager.name)
+                    return conversation.end(self.manager.name, stop=stops.LoopDetected("plan", plans))
                 plans, stalls = plans + 1, 0
                 await self._plan(conversation, _PLAN_AGAIN, ctx)
                 continue
             if number >= self.turns:
                 stop = stops.BudgetExceeded("turns", float(self.turns), float(number))
-                return conversation.end(stop, self.manager.name)
+                return conversation.end(self.manager.name, stop=stop)
             number += 1
             member = self.members[ledger.next]
             conversation.tell(f"{self.manager.name} asks {ledger.next}: {ledger.instruction}", conversation.team)

@@ -1,16 +1,16 @@
 """The code of a team as the service of an agent, and the arguments that all teams take."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from ziggurat.agents.inherited import agent_parts
+from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
-from ziggurat.calls.enter import AGENT, AgentParts, AgentService, parts_of
+from ziggurat.calls.enter import AGENT, AgentService, parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -18,15 +18,11 @@ from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.teams.drawing import team_diagram
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.permissions import Permissions
 from ziggurat.tools.toolbox import Toolbox
 
 
-class TeamArguments(TypedDict, total=False):
+class TeamArguments(InheritedArguments, total=False):
     """The arguments that every team takes, besides its own.
 
     Attributes:
@@ -42,22 +38,17 @@ class TeamArguments(TypedDict, total=False):
 
     name: str
     description: str
-    budget: Budget | None
-    approvals: Approvals | None
-    grants: Permissions | None
-    middleware: Sequence[AnyMiddleware]
     store: str | Store | None
-    debug: bool | None
 
 
 _NOTHING: Mapping[str, Toolbox] = {}
 
 
 class _TeamProgram:
-    def __init__(self, title: str, control: AgentService, parts: AgentParts, facts: Mapping[Fact[Any], Any]) -> None:
+    def __init__(self, title: str, control: AgentService, facts: dict[Fact[Any], Any]) -> None:
         self.title = title
         self.control = control
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: parts.name, **facts}
+        self.facts = facts
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
@@ -73,7 +64,7 @@ def as_runnable(
     control: AgentService,
     members: Mapping[str, Runnable],
     settings: Mapping[str, object],
-    edges: Sequence[DiagramEdge],
+    edges: Iterable[DiagramEdge],
     lent: Mapping[str, Toolbox] = _NOTHING,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
@@ -93,12 +84,14 @@ def as_runnable(
         read=partial(_read, members),
     )
     facts: dict[Fact[Any], Any] = {
+        AGENT: parts,
+        NAME: name,
         EFFECT: strongest(members.values()),
         MEMBERS: members,
         LENT_TOOLS: lent,
-        DIAGRAM: partial(team_diagram, members, edges),
+        DIAGRAM: partial(team_diagram, members, tuple(edges)),
     }
-    program = _TeamProgram(f"{pattern}({', '.join(members)})", control, parts, facts)
+    program = _TeamProgram(f"{pattern}({', '.join(members)})", control, facts)
     return Runnable(program, name=name, store=arguments.get("store"))
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
@@ -25,16 +23,16 @@ from ziggurat.models.http.service import path_of, secrets_in
 from ziggurat.models.real import require_real_calls_allowed
 
 
-class _Vector(Struct):
+class _Vector(msgspec.Struct):
     index: int
     embedding: str | list[float]
 
 
-class _Tokens(Struct):
+class _Tokens(msgspec.Struct):
     prompt_tokens: int | None = None
 
 
-class _Answer(Struct):
+class _Answer(msgspec.Struct):
     data: list[_Vector]
     model: str = ""
     usage: _Tokens | None = None
@@ -88,7 +86,7 @@ def http_embedder(
         raise ConfigurationError(
             f"an embedder is 'provider:model', as in 'openai:text-embedding-3-small'; got {spec!r}"
         )
-    dialect = replace(dialect, base_url=base_of(dialect, base_url), path="/embeddings")
+    dialect = msgspec.structs.replace(dialect, base_url=base_of(dialect, base_url), path="/embeddings")
     if key is None:
         key = key_of(dialect, needed=dialect.key_needed and base_url is None)
     transport = transport_of(dialect, limits, proxy, ca, client)
