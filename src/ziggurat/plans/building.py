@@ -1,6 +1,6 @@
 """How flows are built of nodes: the nodes prepared to run, and what such a flow states about itself."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from ziggurat.core.store import Store
 from ziggurat.plans.nodes import Node, Place, Task, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult
 from ziggurat.plans.running import Execution
-from ziggurat.plans.statuses import facts_of_nodes, names_of_plan
+from ziggurat.plans.statuses import facts_of_plan
 from ziggurat.plans.variables import text_of_value
 from ziggurat.plans.working import Work, work_of
 from ziggurat.tools.toolbox import Tool, Toolbox
@@ -26,7 +26,7 @@ class Tree(Struct, frozen=True, eq=False):
     """Nodes that can be run."""
 
     places: tuple[Place, ...]
-    works: Mapping[Place, Work]
+    works: dict[Place, Work]
 
     async def run(self, ctx: Context, values: dict[str, Any]) -> PlanResult:
         """Run the nodes one after the other, below the function that calls this, and return their result."""
@@ -50,7 +50,7 @@ def plan_flow(
     name: str,
     store: str | Store | None,
     tools: Iterable[Tool],
-    agents: Sequence[Runnable[Any]],
+    agents: list[Runnable[Any]],
     arguments: FlowArguments,
     places: tuple[Place, ...] = (),
 ) -> Flow[Any, Any]:
@@ -61,7 +61,7 @@ def plan_flow(
     program, takes = flow_program(function, hints, name, setup, arguments, frozenset().union(*needed), _text_of)
     program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
     if places:
-        program.facts |= facts_of_nodes(names_of_plan(places))
+        program.facts |= facts_of_plan(places)
     return Flow(program, takes, name=name, store=store)
 
 

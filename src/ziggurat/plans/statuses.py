@@ -65,10 +65,10 @@ def draw_plan(plan: Runnable[Any], nodes: Iterable[NodeResult | NodeChanged] = (
     return nodes_of(plan, "draw_plan").draw({name: MARKS[each] for name, each in statuses.items() if each in MARKS})
 
 
-def names_of_plan(places: tuple[Place, ...]) -> NodeNames:
-    """Return the nodes of a tree, those at its outermost places and all in them."""
+def facts_of_plan(places: tuple[Place, ...]) -> dict[Fact[Any], Any]:
+    """Return the facts that the program of a plan states of its nodes."""
     holds = {each.position: not isinstance(each.node, Task) for place in places for each in place}
-    return NodeNames(holds, partial(diagram_of_plan, places))
+    return facts_of_nodes(NodeNames(holds, partial(diagram_of_plan, places)))
 
 
 async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatus]:
