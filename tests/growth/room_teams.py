@@ -21,7 +21,7 @@ CASES: list[Case] = [
     *over("teams.swarming.listed_in", listed_in, [*TEXT, *JSON]),
     *over("teams.swarming.split_task", lambda text: split_task(text, "depth"), TEXT),
     *over("teams.planning.progress_in", progress, [*TEXT, *JSON]),
-    *over("teams.chatting.name_in", lambda text: name_in(text, {"ann": 1, "ben": 2}), TEXT),
+    *over("teams.replies.name_in", lambda text: name_in(text, {"ann": 1, "ben": 2}), TEXT),
     *over("teams.swarming.converge", lambda text: converge([("ann", line) for line in text.split(" ")]), TEXT),
     *given("teams.visibility.speakers_of", speakers_of, CONVERSATIONS),
 ]
