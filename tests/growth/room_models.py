@@ -38,7 +38,7 @@ from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai.to_wire import encode_message as to_chat
 from ziggurat.models.openai.to_wire import encode_pictures
-from ziggurat.models.openai_responses.reply import from_wire as from_responses
+from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
 from ziggurat.models.openai_responses.to_wire import encode_message as to_responses
 from ziggurat.models.react_protocol.prompt import observation, prompt_of
@@ -303,7 +303,7 @@ CASES = [
            reach=32_000),
     *given("models.openai.from_wire.from_wire", lambda body: from_chat(body, CHAT), replies("chat")),
     *given("models.anthropic.from_wire.from_wire", lambda body: from_anthropic(body, ANTHROPIC), replies("anthropic")),
-    *given("models.openai_responses.reply.from_wire", lambda body: from_responses(body, RESPONSES),
+    *given("models.openai_responses.from_wire.from_wire", lambda body: from_responses(body, RESPONSES),
            replies("responses")),
     *given("models.openai.to_wire.encode_message", encoded(to_chat, CHAT), CONVERSATIONS),
     *given("models.anthropic.to_wire.encode_message", encoded(to_anthropic), CONVERSATIONS),

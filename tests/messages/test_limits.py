@@ -29,7 +29,7 @@ from ziggurat.models.anthropic.from_wire import from_wire as from_messages
 from ziggurat.models.http.failures import failure
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai.reading import is_object
-from ziggurat.models.openai_responses.reply import from_wire as from_responses
+from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.providers import DIALECTS
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH

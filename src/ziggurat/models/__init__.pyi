@@ -15,9 +15,9 @@ from ziggurat.models.local import TemplatedModel as TemplatedModel
 from ziggurat.models.local import install as install
 from ziggurat.models.local import installed as installed
 from ziggurat.models.local.minilm import MiniLm as MiniLm
-from ziggurat.models.react_protocol import FINAL_ANSWER as FINAL_ANSWER
-from ziggurat.models.react_protocol import ReactParser as ReactParser
-from ziggurat.models.react_protocol import react as react
+from ziggurat.models.react_protocol.layer import react as react
+from ziggurat.models.react_protocol.parser import ReactParser as ReactParser
+from ziggurat.models.react_protocol.prompt import FINAL_ANSWER as FINAL_ANSWER
 from ziggurat.models.real import allow_real_calls as allow_real_calls
 from ziggurat.models.real import forbid_real_calls as forbid_real_calls
 from ziggurat.models.real import require_real_calls_allowed as require_real_calls_allowed

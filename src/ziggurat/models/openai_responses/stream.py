@@ -14,6 +14,7 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
+from ziggurat.models.openai_responses.from_wire import ResponseObject, raise_failure, response_of, unreadable
 from ziggurat.models.openai_responses.items import (
     FunctionCall,
     Item,
@@ -26,7 +27,6 @@ from ziggurat.models.openai_responses.items import (
     pieces_of,
     read,
 )
-from ziggurat.models.openai_responses.reply import ResponseObject, raise_failure, response_of, unreadable
 
 _NOTHING = Raw(b"null")
 _TEXT = "response.output_text.delta"
