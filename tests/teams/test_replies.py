@@ -20,8 +20,7 @@ from ziggurat.stores import LocalLogs
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
 from ziggurat.teams.chatting import DONE
 from ziggurat.teams.debating import parse_score
-from ziggurat.teams.replies import name_in, value_in
-from ziggurat.teams.swarming import listed_in
+from ziggurat.teams.replies import listed_in, name_in, value_in
 
 
 def odd(reply: Any) -> Agent:

@@ -21,8 +21,9 @@ from ziggurat.models import ScriptedModel
 from ziggurat.stores import LocalLogs
 from ziggurat.teams import Subtask, TeamResult, debate, majority, mesh, parallel, ring, star, swarm
 from ziggurat.teams.debating import parse_score
+from ziggurat.teams.replies import listed_in
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.swarming import NOTHING, converge, listed_in, split_task
+from ziggurat.teams.swarming import NOTHING, converge, split_task
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:

@@ -94,18 +94,15 @@ class FunctionModel:
                 if isinstance(reply, Generator):
                     reply.close()
         else:
+            what = "an empty list" if reply in ([], ()) else type(reply).__name__
             raise ConfigurationError(
-                f"the function of the model {self.name!r} returned {_describe(reply)}; it returns a text, a Message, "
+                f"the function of the model {self.name!r} returned {what}; it returns a text, a Message, "
                 "a ToolCall or a list of them, a ModelResponse, or an iterator of texts and deltas"
             )
         return collector.response()
 
     def __repr__(self) -> str:
         return f"function({self.name!r})"
-
-
-def _describe(reply: object) -> str:
-    return "an empty list" if reply in ([], ()) else type(reply).__name__
 
 
 def _form(function: Callable[..., Any]) -> tuple[_Form, bool]:

@@ -54,7 +54,7 @@ class TeamConversation:
     ) -> tuple[Message, ...]:
         """Return what a member sees; a prompt of the team follows it, for this member only."""
         messages = await seen_by(member.name, self.messages, visibility or self._visibility, self.start)
-        return (*messages, Message("user", (Text(prompt),), None, "runtime")) if prompt else messages
+        return (*messages, note(prompt)) if prompt else messages
 
     async def turn(self, turn: Turn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run."""
@@ -114,7 +114,7 @@ class TeamConversation:
 
     def tell(self, text: str, source: str) -> None:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
-        self.messages.append(Message("user", (Text(mended(text)),), source, "runtime"))
+        self.messages.append(note(mended(text), source))
 
     def repeat(self, member: str, run: AgentRun) -> AgentRun:
         """Return the run of the team, whose answer is one that a member has given before."""
@@ -149,6 +149,11 @@ class TeamConversation:
         self.steps += run.steps
         new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
         self.messages = without_repeats([*self.messages, *new])
+
+
+def note(text: str, source: str | None = None) -> Message:
+    """Return a message of a team itself; `source` is the member that it is about."""
+    return Message("user", (Text(text),), source, "runtime")
 
 
 async def speak(

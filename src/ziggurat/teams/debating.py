@@ -15,7 +15,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
-from ziggurat.teams.conversation import TeamConversation, Turn, speak
+from ziggurat.teams.conversation import TeamConversation, Turn, note, speak
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
@@ -122,7 +122,7 @@ class _Debate(Struct, frozen=True, eq=False):
 
     async def _scores(self, request: AgentRequest, runs: Mapping[str, AgentRun], at: Context) -> dict[str, float]:
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
-        prompts = {name: (*request.messages, _prompt(_SCORING + self._cut(run.text))) for name, run in runs.items()}
+        prompts = {name: (*request.messages, note(_SCORING + self._cut(run.text))) for name, run in runs.items()}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
         turns = [Turn(self.members[judge], prompts[name]) for judge, name in pairs]
         outcomes = await speak(turns, at, limit=self.concurrency)
@@ -144,10 +144,6 @@ class _Debate(Struct, frozen=True, eq=False):
             else message
             for message in messages
         )
-
-
-def _prompt(text: str) -> Message:
-    return Message("user", (Text(text),), None, "runtime")
 
 
 def parse_score(text: str) -> float:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection
 from json import JSONDecoder
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.json import decode
 
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.limits import check_depth, check_size
 
@@ -15,6 +16,7 @@ T = TypeVar("T")
 _PLACES = 20
 """How many places of a reply are tried, so that one of brackets only takes no long time."""
 
+_LINE = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
 _DECODER = JSONDecoder()
 
 
@@ -66,3 +68,14 @@ def value_in(reply: str, opening: str, kind: type[T]) -> T:
         fault = error
     what = "object" if opening == "{" else "list"
     raise InvalidArguments(f"there is no JSON {what} in it" if fault is None else str(fault)) from fault
+
+
+def listed_in(reply: str) -> list[str]:
+    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
+    try:
+        items = value_in(reply, "[", list[str | dict[str, Any]])
+        return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
+    except InvalidArguments:
+        lines = [line for line in reply.splitlines() if line.strip() and not line.lstrip().startswith("```")]
+    marked = [line for line in lines if _LINE.match(line)]
+    return [text for line in marked or lines if (text := _LINE.sub("", line).strip())]

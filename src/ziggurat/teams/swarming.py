@@ -3,22 +3,20 @@
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 from msgspec import Meta, Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, LimitExceeded
+from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.parts import Text
-from ziggurat.teams.conversation import TeamConversation, Turn
+from ziggurat.messages.message import user
+from ziggurat.teams.conversation import TeamConversation, Turn, note
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.replies import value_in
+from ziggurat.teams.replies import listed_in
 from ziggurat.teams.result import SUBTASK
 
 _PLANNING = """\
@@ -32,7 +30,6 @@ NOTHING = "No successful subtask results to converge."
 _MARK = re.compile(r"(?:^|(?<![-+*/^=(])\s)(?:[1-8]\.|[1-5]\))\s")  # no mark of a list: the end of "(7 + 5) "
 _PRIMARY = re.compile(r"[,;]|\sand\s")
 _LATER = re.compile(r"\s(?:then|next|finally|after that|subsequently)\s")
-_LINE = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
 
 
 class Subtask(CheckedStruct, frozen=True):
@@ -137,7 +134,7 @@ class _Swarm(Struct, frozen=True, eq=False):
     def _turn(self, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]) -> Turn:
         messages = [user(subtask.text)]
         if subtask.depth and results:
-            messages.insert(0, _note("Results so far:\n" + _listed(results)))
+            messages.insert(0, note("Results so far:\n" + _listed(results)))
         return Turn(self.members[number % len(self.members)], tuple(messages))
 
     async def _subtasks(self, conversation: TeamConversation, request: AgentRequest, ctx: Context) -> list[Subtask]:
@@ -166,14 +163,10 @@ class _Swarm(Struct, frozen=True, eq=False):
         self, conversation: TeamConversation, request: AgentRequest, results: Sequence[tuple[str, str]], ctx: Context
     ) -> AgentRun:
         if self.leader is not None and results:
-            notes = (_note(_listed(results)), _note(_MERGING))
+            notes = (note(_listed(results)), note(_MERGING))
             run = await conversation.turn(Turn(self.leader, (*request.messages, *notes)), ctx.under(self.leader.name))
             return conversation.finish(self.leader, run)
         return conversation.close(converge(results))
-
-
-def _note(text: str) -> Message:
-    return Message("user", (Text(text),), None, "runtime")
 
 
 def _listed(results: Sequence[tuple[str, str]]) -> str:
@@ -191,17 +184,6 @@ def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
         return [Subtask(each) for each in parts if each]
     pieces = [[piece.strip() for piece in _LATER.split(part)] for part in parts]
     return [Subtask(piece, place) for group in pieces for place, piece in enumerate(filter(None, group))]
-
-
-def listed_in(reply: str) -> list[str]:
-    """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
-    try:
-        items = value_in(reply, "[", list[str | dict[str, Any]])
-        return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
-    except InvalidArguments:
-        lines = [line for line in reply.splitlines() if line.strip() and not line.lstrip().startswith("```")]
-    marked = [line for line in lines if _LINE.match(line)]
-    return [text for line in marked or lines if (text := _LINE.sub("", line).strip())]
 
 
 def converge(results: Sequence[tuple[str, str]]) -> str:
