@@ -80,7 +80,7 @@ class GraphRun:
 
     async def _run_round(self, this: _Round, ready: list[Member], ctx: Context) -> Token:
         """Run the members of a region until all are settled, and return what they have led to together."""
-        while len(ready) == 1:
+        while len(ready) == 1:  # a chain needs no task of its own for each node
             ready = await self._step(this, ready[0], ctx)
         if ready:
             fan_out: FanOut[None] = FanOut((), partial(settle, ctx=ctx, name=self.name), ctx)

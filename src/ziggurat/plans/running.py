@@ -158,6 +158,7 @@ class Execution:
         """Run parts at the same time, each with variables of its own; the first error, in their order, is raised."""
         lists: list[_Results] = [[] for _ in parts]
         with _below(name):
+            # All of them end before an error is raised: a cancelled one could have done half of its work.
             outcomes = await settled(*map(self.run, parts, snapshots, lists), limit=limit)
         for each in lists:
             results.extend(each)

@@ -72,6 +72,7 @@ class Assignments:
         journal, place = journal_of(self._ctx), self._ctx.at(_RECORDS).path
         if not (journal.reopened or journal.replaying):
             return
+        # The leader's calls that started them are answered from the record, so nothing else would start them again.
         for path in journal.paths():
             record = journal.find(path)
             if parent_of(path) == place and record is not None and record.result is not None:
@@ -101,7 +102,7 @@ class Assignments:
         else:
             work = in_task(partial(_work, self._members[assignment.member], assignment.task, at))
             task = self._tasks[handle] = asyncio.get_running_loop().create_task(work)
-            if answered:
+            if answered:  # before the leader asks for it, as it had the answer then
                 await asyncio.wait([task])
 
     def _place(self, records: str, handle: str) -> Context:

@@ -227,7 +227,7 @@ def _download(model: PinnedModel, report: Progress) -> None:
         if at < model.size:
             _append(model, file, at, report)
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file.fileno())  # the size of the file says where the next download goes on
 
 
 def _append(model: PinnedModel, file: IO[bytes], at: int, report: Progress) -> None:
