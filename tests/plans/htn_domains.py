@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from ziggurat.plans import Compound, HtnStep, Method, Primitive
-from ziggurat.plans.htn_parts import HtnTask
+from ziggurat.plans.htn import HtnTask
 
 MAX_DEPTH, MAX_STEPS = 4, 5
 

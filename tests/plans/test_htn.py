@@ -27,7 +27,7 @@ from ziggurat.plans import (
     StepLimitExceeded,
     htn_flow,
 )
-from ziggurat.plans.htn_parts import HtnTask
+from ziggurat.plans.htn import HtnTask
 from ziggurat.stores import LocalLogs
 
 PRIVATE = Method(

@@ -13,8 +13,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "plans.conditions": ("Condition", "asked", "contains", "when"),
         "plans.executing": ("ExecutedPlan", "ExecutedStep", "PlannedStep", "Verification", "plan_execute"),
-        "plans.htn": ("Planner", "htn_flow"),
-        "plans.htn_parts": (
+        "plans.htn": (
             "Compound",
             "DepthExceeded",
             "HtnPlan",
@@ -23,10 +22,12 @@ __getattr__, __dir__, __all__ = lazy(
             "NoMethodFound",
             "NoPlan",
             "NoPreconditionSatisfied",
+            "Planner",
             "Primitive",
             "Refusal",
             "SearchLimitExceeded",
             "StepLimitExceeded",
+            "htn_flow",
         ),
         "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
         "plans.result": ("NodeResult", "PlanResult"),
