@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "messages.embedding": ("EmbedRequest", "Embeddings"),
         "messages.model": ("Model", "ModelRequest", "ModelResponse", "ModelSettings"),
-        "models.embed.cached": ("cached",),
+        "models.embed.resolve": ("cached", "resolve_embedder"),
         "models.embed.endpoint": ("HttpEmbedder", "http_embedder"),
         "models.function": ("FunctionModel",),
         "models.http.dialect": ("window_of",),
@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = lazy(
         "models.real": ("allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"),
         "models.replay": ("ReplayModel",),
         "models.reply": ("model_facts",),
-        "models.resolving": ("PROVIDERS", "known_models", "resolve", "resolve_embedder"),
+        "models.resolving": ("PROVIDERS", "known_models", "resolve"),
         "models.scripted": ("PAUSE", "Pause", "ScriptedModel", "ScriptedReply"),
     },
 )

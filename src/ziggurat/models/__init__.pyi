@@ -5,9 +5,10 @@ from ziggurat.messages.model import Model as Model
 from ziggurat.messages.model import ModelRequest as ModelRequest
 from ziggurat.messages.model import ModelResponse as ModelResponse
 from ziggurat.messages.model import ModelSettings as ModelSettings
-from ziggurat.models.embed.cached import cached as cached
 from ziggurat.models.embed.endpoint import HttpEmbedder as HttpEmbedder
 from ziggurat.models.embed.endpoint import http_embedder as http_embedder
+from ziggurat.models.embed.resolve import cached as cached
+from ziggurat.models.embed.resolve import resolve_embedder as resolve_embedder
 from ziggurat.models.function import FunctionModel as FunctionModel
 from ziggurat.models.http.dialect import window_of as window_of
 from ziggurat.models.local import EmbeddedModel as EmbeddedModel
@@ -26,7 +27,6 @@ from ziggurat.models.reply import model_facts as model_facts
 from ziggurat.models.resolving import PROVIDERS as PROVIDERS
 from ziggurat.models.resolving import known_models as known_models
 from ziggurat.models.resolving import resolve as resolve
-from ziggurat.models.resolving import resolve_embedder as resolve_embedder
 from ziggurat.models.scripted import PAUSE as PAUSE
 from ziggurat.models.scripted import Pause as Pause
 from ziggurat.models.scripted import ScriptedModel as ScriptedModel

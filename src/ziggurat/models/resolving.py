@@ -1,4 +1,4 @@
-"""Resolve ``"provider:name"`` to a model or an embedder."""
+"""Resolve ``"provider:name"`` to a model."""
 
 import logging
 import re
@@ -10,8 +10,6 @@ from typing import cast
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of, returned_instead
 from ziggurat.core.service import as_service
-from ziggurat.core.settings import checked
-from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.model import Model, ModelResponse
 
 logger: logging.Logger = logging.getLogger("ziggurat")
@@ -201,24 +199,3 @@ def _factory(provider: str) -> Callable[..., object]:
             f"the provider {provider!r} is listed as {target!r}, which is not 'module:factory' of something there; "
             "fix its entry in PROVIDERS"
         ) from error
-
-
-@checked
-def resolve_embedder(spec: str | Embedder) -> Embedder:
-    """Return an embedder: a service unchanged, or the embedder named ``"local"`` or ``"provider:model"``.
-
-    ``"local"`` is the sentence model of the extra ``local``; ``"openai:text-embedding-3-small"`` a provider's.
-
-    Raises:
-        ConfigurationError: there is no embedder with this name, or it is neither a name nor a service.
-        MissingExtra: the provider needs a package that is not installed.
-    """
-    if not isinstance(spec, str):
-        return spec
-    if spec == "local":
-        from ziggurat.models.local.minilm import MiniLm
-
-        return MiniLm()
-    from ziggurat.models.embed.endpoint import http_embedder
-
-    return http_embedder(spec)

@@ -1,4 +1,4 @@
-"""`cached`: an embedder with a cache of vectors, one per text."""
+"""Embedders by name, and with a cache of vectors."""
 
 from collections import OrderedDict
 
@@ -54,3 +54,24 @@ def cached(embedder: Embedder, *, size: PositiveInt = 10_000) -> Embedder:
         ConfigurationError: the size is below 1.
     """
     return _Cached(embedder, size)
+
+
+@checked
+def resolve_embedder(spec: str | Embedder) -> Embedder:
+    """Return an embedder: a service unchanged, or the embedder named ``"local"`` or ``"provider:model"``.
+
+    ``"local"`` is the sentence model of the extra ``local``; ``"openai:text-embedding-3-small"`` a provider's.
+
+    Raises:
+        ConfigurationError: there is no embedder with this name, or it is neither a name nor a service.
+        MissingExtra: the provider needs a package that is not installed.
+    """
+    if not isinstance(spec, str):
+        return spec
+    if spec == "local":
+        from ziggurat.models.local.minilm import MiniLm
+
+        return MiniLm()
+    from ziggurat.models.embed.endpoint import http_embedder
+
+    return http_embedder(spec)
