@@ -1,4 +1,4 @@
-"""Dialect: the differences between providers that share a wire format, as data."""
+"""Dialect: the differences between providers that share a wire format, as data; windows, and strict schemas."""
 
 import re
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Turn a provider's error reply into a typed error."""
+"""Turn a provider's error reply into a typed error, with the time after which to try again."""
 
 import re
 import time

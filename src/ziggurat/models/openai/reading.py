@@ -1,4 +1,4 @@
-"""Read the parts that plain and streamed replies share: text, images, audio, and the finish reason."""
+"""Read the parts that plain and streamed replies share: text, images, audio, calls, usage and the finish reason."""
 
 import base64
 import binascii
