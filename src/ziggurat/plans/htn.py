@@ -227,7 +227,7 @@ class _Choice(Struct):
 
 
 class _Search:
-    """One search for a plan."""
+    """One search for a plan: depth-first, the most specific method first, going back where it fails."""
 
     def __init__(self, methods: Mapping[str, Sequence[Method]], limits: tuple[int, int, int], world: World) -> None:
         self._methods = methods

@@ -49,7 +49,6 @@ def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
     return nodes
 
 
-@checked
 def draw_plan(plan: Runnable[Any], nodes: Iterable[NodeResult | NodeChanged] = ()) -> Diagram:
     """Return a plan as a diagram, which has its Mermaid text: ``draw_plan(plan, run.output.nodes).mermaid()``.
 

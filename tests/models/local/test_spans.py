@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ziggurat.models.local.spans import Span, Words, expression_in, in_digits, rarity
-from ziggurat.tools.arithmetic import evaluate
+from ziggurat.tools.builtin import evaluate
 
 
 def _texts(words: Words, spans: list[Span]) -> list[str]:

@@ -147,6 +147,8 @@ _NONE = Details()
 
 def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
     """Return the usage of one call, and the provider's own figures if they had to be changed."""
+    # One rule for every provider: `input` includes cached tokens, `output` includes reasoning, and their sum is the
+    # total that the provider states.
     if shape is None:
         return Usage(requests=1), None
     read = shape.prompt_tokens_details or _NONE

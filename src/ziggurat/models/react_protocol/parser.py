@@ -48,6 +48,7 @@ def _answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool
 
 def _label_at(text: str, at: int, final: bool) -> tuple[_Label | None, int] | None:
     """Return the label of the line that begins at a position in the text."""
+    # Small models decorate them: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are labels, too.
     end = len(text)
     for dress in (_SPACE, "#", _SPACE, "*"):
         at = _after(dress, text, at)
