@@ -1,4 +1,4 @@
-"""A fake provider of models: real HTTP on loopback, three wire formats, quirks and faults."""
+"""A fake provider of models: real HTTP on loopback, three wire formats, errors, cuts and delays."""
 
 from ziggurat.core.lazy import lazy
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from ziggurat import Usage
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.testing.server.reply_content import steps_of
-from ziggurat.testing.server.types import ReplyContent, Wait
+from ziggurat.testing.server.writing import streamed
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS, LiveReply
 
@@ -50,13 +49,8 @@ def live(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
 
 def whole(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
     writer = WRITERS[wire](head({"include_usage": True}))
-    events = writer.begin()
-    for step in steps_of(ReplyContent(tuple(pieces))):
-        assert not isinstance(step, Wait)
-        events += writer.open(step.part, step.delta) if step.opens else []
-        events += writer.delta(step.part, step.delta)
-        events += writer.close(step.part) if step.closes else []
-    return [*events, *writer.finish("stop", USAGE)]
+    events = [*writer.begin(), *streamed(writer, pieces, whole=True), *writer.finish("stop", USAGE)]
+    return [event for event in events if isinstance(event, ResponseChunk)]
 
 
 @pytest.mark.parametrize("wire", WIRES)

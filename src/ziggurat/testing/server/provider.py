@@ -18,10 +18,9 @@ from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
 from ziggurat.testing.server.connection import BadRequest, Connection, RawRequest, send
-from ziggurat.testing.server.error_answers import error_answer
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.reply_content import ask
-from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait
+from ziggurat.testing.server.reply import ask
+from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait, error_answer
 from ziggurat.testing.server.writing import changed, written
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import wire_of
@@ -37,7 +36,7 @@ class FakeProvider:
 
     ::
 
-        with FakeProvider(tool_call("add", a=1, b=2), "It is 3.", quirks=[fragment(7)]) as server:
+        with FakeProvider(tool_call("add", a=1, b=2), "It is 3.", quirks=[cut(100).on(2)]) as server:
             client = openai.OpenAI(base_url=server.url + "/v1", api_key="any")
 
     With ``async with`` it runs on the running event loop, with ``with`` in its own thread.

@@ -1,27 +1,20 @@
-"""Quirks: single deviations of a provider from its documentation; and the list of all quirks."""
+"""Quirks: single deviations of a provider from its documentation."""
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import Literal, ParamSpec, get_args
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import checked
-from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, ReplyContent, Wait
+from ziggurat.testing.server.types import (
+    Headers,
+    HttpResponse,
+    Piece,
+    ReceivedRequest,
+    ReplyContent,
+    Wait,
+    error_answer,
+)
 from ziggurat.wires.types import ResponseChunk
-
-P = ParamSpec("P")
-
-Stage = Literal["instead", "reply", "frames", "lines", "answer"]
-
-
-Kind = Literal[
-    "cut", "stream", "slow", "rate limit", "outage", "refusal", "call", "several calls", "body", "connection"
-]
-"""The kinds of fault, in the order in which quirks are listed."""
 
 
 class Quirk(Struct, frozen=True):
@@ -79,115 +72,48 @@ class Quirk(Struct, frozen=True):
         return self.name
 
 
-class QuirkInfo(Struct, frozen=True):
-    """The list entry of a quirk.
-
-    Attributes:
-        name: The name of the function that makes it.
-        kind: The kind of fault.
-        says: What it does, in one line.
-        good: How a good client reacts.
-        settings: Its parameters with their defaults, as text.
-        make: The function that makes it.
-    """
-
-    name: str
-    kind: Kind
-    says: str
-    good: str
-    settings: str
-    make: Callable[..., Quirk]
-
-
-_ENTRIES: dict[str, QuirkInfo] = {}
-
-
-def quirk_maker(kind: Kind) -> Callable[[Callable[P, Quirk]], Callable[P, Quirk]]:
-    """Register a function that makes quirks; the quirks are named after the function and its arguments.
-
-    The first line of its docstring says what the quirk does; the text after ``Good client:``, how a client should
-    react.
-    """
-
-    def enter(make: Callable[P, Quirk]) -> Callable[P, Quirk]:
-        name = make.__name__
-        says, _, rest = inspect.cleandoc(make.__doc__ or "").partition("\n")
-        good = " ".join(rest.partition("Good client:")[2].partition("\n\n")[0].split())
-
-        make = checked(make)
-
-        @wraps(make)
-        def make_named(*args: P.args, **kwargs: P.kwargs) -> Quirk:
-            settings_text = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in kwargs.items()]
-            return replace(make(*args, **kwargs), name=f"{name}({', '.join(settings_text)})")
-
-        settings = ", ".join(
-            parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
-            for parameter in inspect.signature(make).parameters.values()
-        )
-        _ENTRIES[name] = QuirkInfo(name, kind, says, good, settings, make_named)
-        return make_named
-
-    return enter
-
-
-def entries() -> tuple[QuirkInfo, ...]:
-    """Return the entries of all quirks, by kind and name."""
-    return tuple(sorted(_ENTRIES.values(), key=lambda entry: (get_args(Kind).index(entry.kind), entry.name)))
-
-
-_LIMITS = ("first", "after", "on", "when")
-
-
-def parsed(text: str) -> Quirk:
-    """Return a quirk from its command-line form: ``cut=120``, ``status=429,retry_after=2,first=3``.
-
-    The name of the first setting may be omitted. ``first``, ``after``, ``on`` and ``when`` limit it to some requests.
-    Several numbers are joined by ``+``, as in ``split=10+20``.
-
-    Raises:
-        ConfigurationError: there is no such quirk, or a value is not valid.
-    """
-    name, _, rest = text.partition("=")
-    name, _, more = name.partition(",")
-    entry = _ENTRIES.get(name)
-    if entry is None:
-        raise ConfigurationError(f"there is no quirk {name!r}; there are {', '.join(sorted(_ENTRIES))}")
-    parameters = inspect.signature(entry.make).parameters
-    settings: dict[str, object] = {}
-    limits: dict[str, str] = {}
-    assignments = f"{more}={rest}" if more else rest
-    for at, word in enumerate(assignments.split(",") if assignments else ()):
-        key, equals, value = word.partition("=")
-        if not equals and at == 0:
-            key, value = next(iter(parameters), ""), word
-        if key in _LIMITS:
-            limits[key] = value
-        elif key in parameters:
-            settings[key] = _value(value, parameters[key].default)
-        else:
-            raise ConfigurationError(f"the quirk {name} has no setting {key!r}; it has ({entry.settings})")
-    try:
-        quirk = entry.make(**settings)
-        for key, value in limits.items():
-            values: list[str | int] = [value] if key == "when" else [int(number) for number in value.split("+")]
-            quirk = getattr(quirk, key)(*values)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"the quirk {text!r} is not valid: {error}") from error
-    return quirk
-
-
-def _value(text: str, default: object) -> object:
-    """Parse a value, as the type of the setting's default requires."""
-    if isinstance(default, str):
-        return text
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if isinstance(default, tuple):
-        return tuple(_value(each, None) for each in text.split("+"))
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
+def split_at(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Split a body at a byte, counted from the end if negative."""
+    size = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
+    left = max(0, min(size, at if at >= 0 else size + at))
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Wait):
             continue
-    return text
+        if left <= len(piece):
+            return (*pieces[:number], piece[:left]), (piece[left:], *pieces[number + 1 :])
+        left -= len(piece)
+    return tuple(pieces), ()
+
+
+def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
+    """Answers with this HTTP status and an error body in the format of the request; the script is not called."""
+    headers: Headers = () if retry_after is None else (("retry-after", str(retry_after)),)
+    return Quirk(
+        f"status({code})",
+        instead=lambda seen: error_answer(seen.wire, code, message, code=error_code, headers=headers),
+    )
+
+
+def cut(at_byte: int, clean: bool = False) -> Quirk:
+    """Ends the body after this many bytes (from its end if negative) and closes the connection.
+
+    With `clean` the last chunk is sent, so that the body is complete for HTTP, as behind some proxies.
+    """
+
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
+        head = split_at(answer.pieces, at_byte)[0]
+        if clean:
+            return replace(answer, pieces=head, ending="close")
+        return replace(answer, pieces=head, ending="cut", length=answer.size)
+
+    return Quirk(f"cut({at_byte})", answer=answer, breaks=True)
+
+
+def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
+    """Pauses at this byte of the body, for some seconds of the server's clock or until `release()`."""
+
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
+        before, after = split_at(answer.pieces, at_byte)
+        return replace(answer, pieces=(*before, Wait(seconds), *after))
+
+    return Quirk(f"stall({at_byte})", answer=answer, breaks=True)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
+from ziggurat.wires.errors import error_body
 from ziggurat.wires.types import Wire
 
 Headers = tuple[tuple[str, str], ...]
@@ -115,3 +116,11 @@ class HttpResponse(Struct, frozen=True):
     def size(self) -> int:
         """The length of the body in bytes."""
         return sum(len(piece) for piece in self.pieces if isinstance(piece, bytes))
+
+
+def error_answer(
+    wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
+) -> HttpResponse:
+    """Return an answer with an error body and its HTTP status."""
+    body = msgspec.json.encode(error_body(wire, status, message, code, request_id="req_fake"))
+    return HttpResponse(status, (("content-type", "application/json"), *headers), (body,))

@@ -1,13 +1,13 @@
 """Writing replies as bytes in a provider's format, with quirks applied at each stage."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.testing.server.error_answers import error_answer
+from ziggurat.messages.delta import PartDelta, TextDelta
 from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.reply_content import message_of, steps_of
+from ziggurat.testing.server.reply import message_of
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,
@@ -15,10 +15,12 @@ from ziggurat.testing.server.types import (
     ReceivedRequest,
     ReplyContent,
     Wait,
+    error_answer,
 )
 from ziggurat.wires.errors import status_of
+from ziggurat.wires.places import Places
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
-from ziggurat.wires.writer import WRITERS
+from ziggurat.wires.writer import WRITERS, Writer
 
 
 def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest) -> HttpResponse:
@@ -60,21 +62,34 @@ def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: b
     if not stream:
         body = writer.plain(message_of(reply.pieces).parts, reply.finish, reply.usage)
         return [ResponseChunk(body, part="body")]
-    frames: list[ResponseChunk | Wait] = [*writer.begin()]
-    for step in steps_of(reply):
-        if isinstance(step, Wait):
-            frames.append(step)
-            continue
-        if step.opens:
-            frames += writer.open(step.part, step.delta)
-        frames += writer.delta(step.part, step.delta)
-        if step.closes:
-            frames += writer.close(step.part)
+    frames = [*writer.begin(), *streamed(writer, reply.pieces, whole=reply.error is None)]
     if reply.error is None:
         frames += writer.finish(reply.finish, reply.usage)
     elif not isinstance(reply.error, ConnectionError):
         frames += writer.fail(status_of(reply.error), str(reply.error))
     return frames
+
+
+def streamed(writer: Writer, pieces: Iterable[PartDelta | Wait], *, whole: bool) -> Iterator[ResponseChunk | Wait]:
+    """Yield the events of the parts, whose pieces may be interleaved; unless `whole`, the last one is not closed."""
+    places = Places()
+    placed = [
+        (-1 if isinstance(piece, Wait) else places.place(piece), piece) for piece in pieces if piece != TextDelta("")
+    ]
+    last = {part: at for at, (part, _) in enumerate(placed)}
+    if not whole:
+        last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
+    opened: set[int] = set()
+    for at, (part, piece) in enumerate(placed):
+        if isinstance(piece, Wait):
+            yield piece
+            continue
+        if part not in opened:
+            yield from writer.open(part, piece)
+            opened.add(part)
+        yield from writer.delta(part, piece)
+        if last.get(part) == at:
+            yield from writer.close(part)
 
 
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:

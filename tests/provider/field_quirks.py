@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from tests.provider.catalogue import quirk_maker
+from tests.provider.frames import TOKENS, Frames, each_object, every_object, objects_of
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import ReceivedRequest, Wait
 from ziggurat.wires.anthropic import raw_input
 from ziggurat.wires.types import Json, ResponseChunk

@@ -7,7 +7,8 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from tests.provider.catalogue import quirk_maker
+from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _DATA = re.compile(rb"^data: (.*)$", re.MULTILINE)
@@ -45,7 +46,7 @@ def mixed_line_ends(seed: int = 0) -> Quirk:
     """
 
     def lines(lines: list[Piece], seen: ReceivedRequest) -> list[Piece]:
-        random = Random(seed)  # noqa: S311 - a seed that repeats
+        random = Random(seed)
         mixed: list[Piece] = []
         ended = b""
         for line in lines:

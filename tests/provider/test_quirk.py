@@ -6,15 +6,15 @@ from itertools import product
 
 import pytest
 
+from tests import provider as kit
+from tests.provider import parsed, quirks
+from tests.provider.client import CALLS, WIRES, ask, post
 from tests.samples import sample
-from tests.testing.server.conftest import CALLS, WIRES, Call
 from ziggurat import ConfigurationError
-from ziggurat.testing import server as kit
-from ziggurat.testing.server import FakeProvider, parsed, quirks
-from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server import FakeProvider, Quirk
 
 
-def test_quirks_are_put_together(ask: Call) -> None:
+def test_quirks_are_put_together() -> None:
     whole = ask(stream=True).body
     got = ask(kit.cut(60), kit.crlf(), kit.bom(), stream=True)
     assert got.body == b"\xef\xbb\xbf" + whole.replace(b"\n", b"\r\n")[:60]
@@ -22,7 +22,7 @@ def test_quirks_are_put_together(ask: Call) -> None:
     assert ask(kit.status(503), kit.content_type("text/html")).header("content-type") == "text/html"
 
 
-def test_quirks_for_some_requests(post: Call) -> None:
+def test_quirks_for_some_requests() -> None:
     some = [kit.status(500).on(2), kit.status(429).after(3), kit.status(418).when("teapot")]
     some.append(kit.status(402).when(lambda seen: seen.wire == "messages"))
     with FakeProvider(always="Hello", quirks=some) as server:
@@ -65,7 +65,7 @@ NEEDED = {"cut": "5", "pace": "0", "status": "500", "redirect": "http://127.0.0.
 HEAVY = {"huge_arguments": "0.1", "big_text": "0.1", "gzip_bomb": "1", "many_calls": "20", "slow_headers": "0"}
 
 
-def test_every_quirk_is_listed_said_and_answers(ask: Call) -> None:
+def test_every_quirk_is_listed_said_and_answers() -> None:
     for entry in quirks():
         assert entry.name in kit.__all__
         assert entry.says.endswith(".")
@@ -76,7 +76,7 @@ def test_every_quirk_is_listed_said_and_answers(ask: Call) -> None:
             ask(quirk, wire=wire, stream=stream)
 
 
-def test_no_quirk_changes_the_replies_after_its_own(post: Call) -> None:
+def test_no_quirk_changes_the_replies_after_its_own() -> None:
     def replies(server: FakeProvider) -> list[bytes]:
         server.use()
         bodies = [post(server, wire, stream=stream).body for wire in WIRES for stream in (False, True)]

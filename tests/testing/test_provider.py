@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import DecodeError
 
-from tests.testing.server.conftest import WIRES, Call, request_bytes
+from tests.provider.client import WIRES, post, request_bytes
 from tests.turns import until
 from ziggurat import ConfigurationError, ModelResponse, Usage
 from ziggurat.errors import ModelError
@@ -18,7 +18,7 @@ from ziggurat.messages import Thinking, assistant
 from ziggurat.models import Pause, ScriptedModel
 from ziggurat.models.scripted import Piece
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.testing.server import FakeProvider, burst, cut, status
+from ziggurat.testing.server import FakeProvider, cut, status
 from ziggurat.tools import tool_call
 
 WHOLE = ModelResponse(
@@ -40,7 +40,7 @@ def calls_in(wire: str, body: Any) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_plain_reply_holds_all_that_was_said(post: Call, wire: str) -> None:
+def test_a_plain_reply_holds_all_that_was_said(wire: str) -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, wire)
     assert (got.status, got.header("content-type"), got.ended) == (200, "application/json", True)
@@ -50,7 +50,7 @@ def test_a_plain_reply_holds_all_that_was_said(post: Call, wire: str) -> None:
     assert "hm" in got.body.decode()
 
 
-def test_usage_is_told_as_each_provider_tells_it(post: Call) -> None:
+def test_usage_is_told_as_each_provider_tells_it() -> None:
     with FakeProvider(model=ScriptedModel(always=WHOLE)) as server:
         chat, responses, messages = (post(server, wire).json["usage"] for wire in WIRES)
     assert (chat["prompt_tokens"], chat["completion_tokens"], chat["total_tokens"]) == (20, 9, 29)
@@ -65,7 +65,7 @@ def test_usage_is_told_as_each_provider_tells_it(post: Call) -> None:
     }
 
 
-def test_a_stream_of_chat_completions(post: Call) -> None:
+def test_a_stream_of_chat_completions() -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, stream=True, stream_options={"include_usage": True})
     assert got.header("content-type") == "text/event-stream; charset=utf-8"
@@ -84,12 +84,12 @@ def test_a_stream_of_chat_completions(post: Call) -> None:
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
 
 
-def test_usage_of_a_stream_is_told_only_to_who_asks(post: Call) -> None:
+def test_usage_of_a_stream_is_told_only_to_who_asks() -> None:
     with FakeProvider("Hello") as server:
         assert all("usage" not in chunk for chunk in post(server, stream=True).events[:-1])
 
 
-def test_a_stream_of_responses(post: Call) -> None:
+def test_a_stream_of_responses() -> None:
     with FakeProvider(WHOLE) as server:
         got = post(server, "responses", stream=True)
     events = got.events
@@ -107,7 +107,7 @@ def test_a_stream_of_responses(post: Call) -> None:
     assert names == [event["type"] for event in events]
 
 
-def test_a_stream_of_messages(post: Call) -> None:
+def test_a_stream_of_messages() -> None:
     with FakeProvider(WHOLE) as server:
         events = post(server, "messages", stream=True).events
     kinds = [event["type"] for event in events]
@@ -123,14 +123,14 @@ def test_a_stream_of_messages(post: Call) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_rules_see_the_request_in_one_form(post: Call, wire: str) -> None:
+def test_rules_see_the_request_in_one_form(wire: str) -> None:
     rules = [("weather", tool_call("weather", city="Rome"))]
     with FakeProvider(rules=rules, always="No idea.") as server:
         assert calls_in(wire, post(server, wire, text="the weather?").json)[0][1] == "weather"
         assert b"No idea." in post(server, wire).body
 
 
-def test_what_a_script_raises_is_an_error_of_the_format(post: Call) -> None:
+def test_what_a_script_raises_is_an_error_of_the_format() -> None:
     wrong = ModelError("slow down", kind="rate_limited", retry_after=2.5)
     with FakeProvider(wrong, ModelError("Overloaded", kind="overloaded", status=529), ValueError("odd")) as server:
         got = post(server)
@@ -145,7 +145,7 @@ def test_what_a_script_raises_is_an_error_of_the_format(post: Call) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_error_in_mid_stream_follows_what_was_said(post: Call, wire: str) -> None:
+def test_an_error_in_mid_stream_follows_what_was_said(wire: str) -> None:
     broken: list[Piece] = ["Hel", "lo", ModelError("Overloaded", kind="overloaded")]
     with FakeProvider(broken) as server:
         got = post(server, wire, stream=True)
@@ -156,7 +156,7 @@ def test_an_error_in_mid_stream_follows_what_was_said(post: Call, wire: str) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_lost_connection_in_a_script_is_a_reset(post: Call, wire: str) -> None:
+def test_a_lost_connection_in_a_script_is_a_reset(wire: str) -> None:
     with FakeProvider(["Hel", ConnectionError("lost")]) as server:
         got = post(server, wire, stream=True)
     assert got.was_reset
@@ -165,7 +165,7 @@ def test_a_lost_connection_in_a_script_is_a_reset(post: Call, wire: str) -> None
         assert post(server, wire).raw == b""
 
 
-def test_requests_are_kept_and_show_no_key(post: Call) -> None:
+def test_requests_are_kept_and_show_no_key() -> None:
     with FakeProvider("Hello") as server:
         post(server)
         seen = server.last
@@ -200,19 +200,19 @@ def test_what_every_provider_would_refuse_is_refused(body: bytes) -> None:
             raised.value.close()
 
 
-def test_the_script_is_not_asked_for_a_request_that_fails(post: Call) -> None:
-    with FakeProvider("Hello", quirks=[burst(2, 503)]) as server:
+def test_the_script_is_not_asked_for_a_request_that_fails() -> None:
+    with FakeProvider("Hello", quirks=[status(503).first(2)]) as server:
         assert [post(server).status for _ in range(3)] == [503, 503, 200]
 
 
-def test_a_reply_that_was_broken_is_given_again(post: Call) -> None:
+def test_a_reply_that_was_broken_is_given_again() -> None:
     with FakeProvider("Hello", "Bye", quirks=[cut(5).first(2)]) as server:
         assert [post(server).ended for _ in range(2)] == [False, False]
         assert "Hello" in post(server).body.decode()
         assert "Bye" in post(server).body.decode()
 
 
-def test_quirks_are_changed_while_it_runs(post: Call) -> None:
+def test_quirks_are_changed_while_it_runs() -> None:
     forgotten_brackets: Any = cut
     with FakeProvider(always="Hello") as server:
         assert post(server).status == 200
@@ -268,7 +268,7 @@ async def test_pauses_of_a_script_are_rests_in_the_stream() -> None:
         writer.close()
 
 
-async def test_nothing_is_left_behind(post: Call) -> None:
+async def test_nothing_is_left_behind() -> None:
     with assert_no_leaks(), FakeProvider(always="Hello") as server:
         post(server)
     with (
@@ -292,7 +292,7 @@ async def test_nothing_is_left_behind(post: Call) -> None:
     await check()
 
 
-def test_mistakes_are_told_where_they_are_made(post: Call) -> None:
+def test_mistakes_are_told_where_they_are_made() -> None:
     with pytest.raises(ConfigurationError, match="not both"):
         FakeProvider("Hello", model=ScriptedModel("Hello"))
     with pytest.raises(ConfigurationError, match="needs replies"):

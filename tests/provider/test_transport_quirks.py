@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.testing.server.conftest import CALLS, WIRES, Call, request_bytes
+from tests import provider as kit
+from tests.provider.client import CALLS, WIRES, ask, request_bytes
 from tests.turns import until
 from ziggurat.testing import HandClock
-from ziggurat.testing import server as kit
 from ziggurat.testing.server import FakeProvider
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_cut_keeps_exactly_so_many_bytes(ask: Call, wire: str, stream: bool) -> None:
+def test_a_cut_keeps_exactly_so_many_bytes(wire: str, stream: bool) -> None:
     whole = ask(wire=wire, stream=stream)
     for at in (0, 1, 150, len(whole.body) - 1, -1, -20):
         got = ask(kit.cut(at), wire=wire, stream=stream)
@@ -29,7 +29,7 @@ def test_a_cut_keeps_exactly_so_many_bytes(ask: Call, wire: str, stream: bool) -
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_no_end_is_a_stream_without_its_end(ask: Call, wire: str) -> None:
+def test_no_end_is_a_stream_without_its_end(wire: str) -> None:
     got = ask(kit.no_end(), wire=wire, stream=True)
     assert got.ended
     assert ask(wire=wire, stream=True).body.startswith(got.body)
@@ -93,7 +93,7 @@ async def test_stalls_paces_and_slow_headers_keep_the_time_of_the_clock() -> Non
         writer.close()
 
 
-def test_connections_that_go_wrong(ask: Call) -> None:
+def test_connections_that_go_wrong() -> None:
     whole = ask()
     got = ask(kit.reset(20))
     assert got.was_reset

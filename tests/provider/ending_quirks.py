@@ -1,7 +1,8 @@
 """Quirks of how a reply ends and of its usage: finish reasons, last events, errors, usage."""
 
-from ziggurat.testing.server.frames import TOKENS, Frames, each_object, every_object, objects_of
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from tests.provider.catalogue import quirk_maker
+from tests.provider.frames import TOKENS, Frames, each_object, every_object, objects_of
+from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import ReceivedRequest, Wait
 from ziggurat.wires.errors import error_body, error_frame
 from ziggurat.wires.types import Json, ResponseChunk

@@ -5,23 +5,17 @@ from random import Random
 
 from msgspec.structs import replace
 
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
+from tests.provider.catalogue import quirk_maker
+from ziggurat import fake_provider
+from ziggurat.testing.server.quirk import Quirk, split_at
 from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
 _SIZES = (1, 2, 3, 5, 8, 13, 64, 512)
 
-
-def _split_at(pieces: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Split a body at a byte, counted from the end if negative."""
-    size = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
-    left = max(0, min(size, at if at >= 0 else size + at))
-    for number, piece in enumerate(pieces):
-        if isinstance(piece, Wait):
-            continue
-        if left <= len(piece):
-            return (*pieces[:number], piece[:left]), (piece[left:], *pieces[number + 1 :])
-        left -= len(piece)
-    return tuple(pieces), ()
+cut = quirk_maker("cut", good="raises an interrupted-stream error with the partial reply; runs none of its tools.")(
+    fake_provider.cut
+)
+stall = quirk_maker("slow", good="gives up after its idle timeout, long before the total one.")(fake_provider.stall)
 
 
 def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
@@ -30,42 +24,10 @@ def _split(pieces: Sequence[Piece], places: Sequence[int]) -> tuple[Piece, ...]:
     done = 0
     parts: list[Piece] = []
     for place in sorted(set(places)):
-        before, rest = _split_at(rest, place - done)
+        before, rest = split_at(rest, place - done)
         parts += [*before, Wait(0)]
         done = place
     return (*parts, *rest)
-
-
-@quirk_maker("cut")
-def cut(at_byte: int, clean: bool = False) -> Quirk:
-    """Ends the body after this many bytes (from its end if negative) and closes the connection.
-
-    With `clean` the last chunk is sent, so that the body is complete for HTTP, as behind some proxies.
-
-    Good client: raises an interrupted-stream error with the partial reply; runs none of its tools.
-    """
-
-    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        head = _split_at(answer.pieces, at_byte)[0]
-        if clean:
-            return replace(answer, pieces=head, ending="close")
-        return replace(answer, pieces=head, ending="cut", length=answer.size)
-
-    return Quirk(answer=answer, breaks=True)
-
-
-@quirk_maker("slow")
-def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
-    """Pauses at this byte of the body, for some seconds of the server's clock or until `release()`.
-
-    Good client: gives up after its idle timeout, long before the total one.
-    """
-
-    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        before, after = _split_at(answer.pieces, at_byte)
-        return replace(answer, pieces=(*before, Wait(seconds), *after))
-
-    return Quirk(answer=answer, breaks=True)
 
 
 @quirk_maker("slow")
@@ -98,7 +60,7 @@ def reset(at_byte: int = 0) -> Quirk:
     """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        head = _split_at(answer.pieces, at_byte)[0]
+        head = split_at(answer.pieces, at_byte)[0]
         return replace(answer, pieces=head, ending="reset", length=answer.size)
 
     return Quirk(answer=answer, breaks=True)
@@ -139,7 +101,7 @@ def fragment(seed: int = 0) -> Quirk:
     """
 
     def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
-        random = Random(seed)  # noqa: S311 - a seed that repeats
+        random = Random(seed)
         pieces: list[Piece] = []
         for piece in answer.pieces:
             if isinstance(piece, Wait):

@@ -1,15 +1,16 @@
 """Quirks of the reply itself: tool calls, their names, ids and arguments, and the amount of output."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, zip_longest
 
 from msgspec.structs import replace
 
+from tests.provider.catalogue import quirk_maker
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.reply_content import calls_of, message_of, torn
+from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.reply import message_of, torn
 from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
@@ -45,7 +46,7 @@ def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
     """Return a quirk that changes each tool call, given the call and its position."""
 
     def change_reply(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        indexes = calls_of(reply.pieces)
+        indexes = _calls_of(reply.pieces)
         calls = message_of(reply.pieces).tool_calls
         changed = {index: change(call, at) for at, (index, call) in enumerate(zip(indexes, calls, strict=True))}
         pieces: list[PartDelta | Wait] = []
@@ -58,6 +59,11 @@ def _on_calls(change: Callable[[ToolCall, int], ToolCall]) -> Quirk:
         return replace(reply, pieces=tuple(torn(pieces)))
 
     return Quirk(reply=change_reply)
+
+
+def _calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
+    """Return the indexes of the tool calls, in order."""
+    return list(dict.fromkeys(piece.index for piece in pieces if isinstance(piece, ToolCallDelta)))
 
 
 @quirk_maker("call")
@@ -177,7 +183,7 @@ def out_of_tokens() -> Quirk:
     """
 
     def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = calls_of(reply.pieces)
+        calls = _calls_of(reply.pieces)
         if not calls:
             return replace(reply, pieces=reply.pieces[: max(1, len(reply.pieces) // 2)], finish="length")
         whole = message_of(reply.pieces).tool_calls[-1]
@@ -197,7 +203,7 @@ def interleaved() -> Quirk:
     """
 
     def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = [[piece for piece in reply.pieces if _belongs(piece, index)] for index in calls_of(reply.pieces)]
+        calls = [[piece for piece in reply.pieces if _belongs(piece, index)] for index in _calls_of(reply.pieces)]
         others = tuple(piece for piece in reply.pieces if not isinstance(piece, ToolCallDelta))
         mixed = tuple(piece for piece in chain.from_iterable(zip_longest(*calls)) if piece is not None)
         return replace(reply, pieces=others + mixed)

@@ -8,14 +8,14 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from tests.testing.server.conftest import WIRES, Call, Got
-from ziggurat.testing import server as kit
+from tests import provider as kit
+from tests.provider.body_quirks import RATE_LIMITS
+from tests.provider.client import WIRES, Got, ask
 from ziggurat.testing.server import Quirk
-from ziggurat.testing.server.body_quirks import RATE_LIMITS
 
 
 @pytest.mark.parametrize("form", RATE_LIMITS)
-def test_every_form_of_retry_after(ask: Call, form: str) -> None:
+def test_every_form_of_retry_after(form: str) -> None:
     got = ask(kit.rate_limited(form))
     assert got.status == 429
     told = RATE_LIMITS[form]
@@ -27,13 +27,13 @@ def test_every_form_of_retry_after(ask: Call, form: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 408, 413, 429, 500, 503, 529, 599])
-def test_statuses(ask: Call, wire: str, code: int) -> None:
+def test_statuses(wire: str, code: int) -> None:
     got = ask(kit.status(code, "No.", retry_after="7"), wire=wire)
     assert (got.status, got.header("retry-after"), got.json["error"]["message"]) == (code, "7", "No.")
     assert ("type" in got.json) == (wire == "messages")
 
 
-def test_refusals_with_a_meaning(ask: Call) -> None:
+def test_refusals_with_a_meaning() -> None:
     assert ask(kit.context_overflow()).json["error"]["code"] == "context_length_exceeded"
     assert "prompt is too long" in ask(kit.context_overflow(), wire="messages").json["error"]["message"]
     assert ask(kit.status(400, error_code="content_filter")).json["error"]["code"] == "content_filter"
@@ -42,7 +42,7 @@ def test_refusals_with_a_meaning(ask: Call) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_usage_that_is_wrong(ask: Call, wire: str) -> None:
+def test_usage_that_is_wrong(wire: str) -> None:
     for stream in (False, True):
         options = {"stream": stream, "stream_options": {"include_usage": True}}
         assert "usage" not in ask(kit.no_usage(), wire=wire, **options).body.decode()
@@ -57,7 +57,7 @@ def test_usage_that_is_wrong(ask: Call, wire: str) -> None:
     assert [usage[key] for usage in usages][:5] == [1, 2, 3, 4, 5]
 
 
-def test_choices_that_are_not_there(ask: Call) -> None:
+def test_choices_that_are_not_there() -> None:
     for quirk, value in ((kit.choices_null(), None), (kit.choices_empty(), [])):
         assert ask(quirk).json["choices"] == value
         assert ask(quirk, wire="responses").json["output"] == value
@@ -68,7 +68,7 @@ def test_choices_that_are_not_there(ask: Call) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_nobody_knows(ask: Call, wire: str) -> None:
+def test_what_nobody_knows(wire: str) -> None:
     whole = ask(wire=wire, stream=True)
     got = ask(kit.unknown_events(), wire=wire, stream=True)
     assert [event for event in got.events if "x_unknown" not in json.dumps(event)] == whole.events
@@ -82,7 +82,7 @@ def test_what_nobody_knows(ask: Call, wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("stream", [False, True])
-def test_bodies(ask: Call, wire: str, stream: bool) -> None:
+def test_bodies(wire: str, stream: bool) -> None:
     def got(quirk: Quirk) -> Got:
         return ask(quirk, wire=wire, stream=stream)
 
@@ -111,7 +111,7 @@ def test_bodies(ask: Call, wire: str, stream: bool) -> None:
     assert "add" not in got(kit.empty_reply()).body.decode()
 
 
-def test_a_bomb_is_small_until_it_is_unpacked(ask: Call) -> None:
+def test_a_bomb_is_small_until_it_is_unpacked() -> None:
     got = ask(kit.gzip_bomb(64))
     assert len(got.body) < 200_000
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.testing.server.conftest import WIRES, Call, Got, deltas_of_calls
-from ziggurat.testing import server as kit
+from tests import provider as kit
+from tests.provider.client import WIRES, Got, ask, deltas_of_calls
 
 ENDS = {"chat": "[DONE]", "responses": "response.completed", "messages": "message_stop"}
 
@@ -17,7 +17,7 @@ def chat_calls(got: Got) -> Any:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_line_ends(ask: Call, wire: str) -> None:
+def test_line_ends(wire: str) -> None:
     whole = ask(wire=wire, stream=True).body
     assert ask(kit.crlf(), wire=wire, stream=True).body == whole.replace(b"\n", b"\r\n")
     assert ask(kit.cr(), wire=wire, stream=True).body == whole.replace(b"\n", b"\r")
@@ -31,7 +31,7 @@ def test_line_ends(ask: Call, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_marks_comments_and_fields(ask: Call, wire: str) -> None:
+def test_marks_comments_and_fields(wire: str) -> None:
     whole = ask(wire=wire, stream=True).body
     events = whole.split(b"\n\n")[:-1]
     assert ask(kit.bom(), wire=wire, stream=True).body == b"\xef\xbb\xbf" + whole
@@ -49,7 +49,7 @@ def test_marks_comments_and_fields(ask: Call, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_one_event_on_several_lines(ask: Call, wire: str) -> None:
+def test_one_event_on_several_lines(wire: str) -> None:
     whole = ask(wire=wire, stream=True)
     got = ask(kit.multi_line(), wire=wire, stream=True)
     joined = ["".join(re.findall(r"^data: (.*)$", event, re.MULTILINE)) for event in got.body.decode().split("\n\n")]
@@ -58,7 +58,7 @@ def test_one_event_on_several_lines(ask: Call, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_torn_event_is_followed_by_whole_ones(ask: Call, wire: str) -> None:
+def test_a_torn_event_is_followed_by_whole_ones(wire: str) -> None:
     whole = ask(wire=wire, stream=True).body.split(b"\n\n")
     got = ask(kit.torn_event(3), wire=wire, stream=True).body.split(b"\n\n")
     assert got[:2] + got[3:] == whole[:2] + whole[3:]
@@ -68,7 +68,7 @@ def test_a_torn_event_is_followed_by_whole_ones(ask: Call, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_fragments_are_the_same_bytes_in_other_pieces(ask: Call, wire: str) -> None:
+def test_fragments_are_the_same_bytes_in_other_pieces(wire: str) -> None:
     whole = ask(wire=wire, stream=True)
     got = ask(kit.fragment(3), wire=wire, stream=True)
     assert got.body == whole.body
@@ -86,7 +86,7 @@ def test_fragments_are_the_same_bytes_in_other_pieces(ask: Call, wire: str) -> N
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_ends_of_streams(ask: Call, wire: str) -> None:
+def test_ends_of_streams(wire: str) -> None:
     whole = ask(wire=wire, stream=True)
     no_done = ask(kit.no_done(), wire=wire, stream=True)
     assert no_done.events == (whole.events if wire == "responses" else whole.events[:-1])
@@ -100,7 +100,7 @@ def test_ends_of_streams(ask: Call, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_error_after_a_status_of_200(ask: Call, wire: str) -> None:
+def test_an_error_after_a_status_of_200(wire: str) -> None:
     whole = ask(wire=wire, stream=True)
     got = ask(kit.error_event(3, "Overloaded", "overloaded_error"), wire=wire, stream=True)
     assert (got.status, got.ended) == (200, True)
@@ -111,7 +111,7 @@ def test_an_error_after_a_status_of_200(ask: Call, wire: str) -> None:
     assert plain.json["error"]["message"] == "Overloaded"
 
 
-def test_deltas_of_calls_as_other_servers_send_them(ask: Call) -> None:
+def test_deltas_of_calls_as_other_servers_send_them() -> None:
     whole = deltas_of_calls(ask(stream=True))
     assert [call["index"] for call in whole] == sorted(call["index"] for call in whole)
     assert all("index" not in call for call in deltas_of_calls(ask(kit.no_index(), stream=True)))
@@ -131,7 +131,7 @@ def test_deltas_of_calls_as_other_servers_send_them(ask: Call) -> None:
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
-def test_interleaved_calls_stay_open_side_by_side(ask: Call, wire: str) -> None:
+def test_interleaved_calls_stay_open_side_by_side(wire: str) -> None:
     events = ask(kit.interleaved(), wire=wire, stream=True).events
     key = "output_index" if wire == "responses" else "index"
     kinds = ("response.function_call_arguments.delta", "content_block_delta")
@@ -142,7 +142,7 @@ def test_interleaved_calls_stay_open_side_by_side(ask: Call, wire: str) -> None:
     assert opened == closed == {0, 1, 2}
 
 
-def test_contents_in_parts(ask: Call) -> None:
+def test_contents_in_parts() -> None:
     assert ask(kit.content_parts()).json["choices"][0]["message"]["content"] == [
         {"type": "text", "text": "Let me ädd. "}
     ]

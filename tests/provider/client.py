@@ -2,11 +2,8 @@
 
 import json
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import pytest
 
 from ziggurat import Usage
 from ziggurat.models import ScriptedModel
@@ -104,20 +101,12 @@ def received(client: socket.socket) -> Got:
     return Got(bytes(got))
 
 
-Call = Callable[..., Got]
-
-
-@pytest.fixture
-def post() -> Call:
+def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
     """Send one request on a new connection, and read until it is closed."""
-
-    def post(server: FakeProvider, wire: str = "chat", **more: Any) -> Got:
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            data = request_bytes(wire, **more).replace(b"host: x", b"host: x\r\nconnection: close")
-            client.sendall(data)
-            return received(client)
-
-    return post
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        data = request_bytes(wire, **more).replace(b"host: x", b"host: x\r\nconnection: close")
+        client.sendall(data)
+        return received(client)
 
 
 CALLS = ScriptedModel(
@@ -130,15 +119,10 @@ CALLS = ScriptedModel(
 )
 
 
-@pytest.fixture
-def ask(post: Call) -> Call:
+def ask(*quirks: Quirk, wire: str = "chat", stream: bool = False, **more: Any) -> Got:
     """Send a request to a server that replies with a text and two calls, with these quirks."""
-
-    def ask(*quirks: Quirk, wire: str = "chat", stream: bool = False, **more: Any) -> Got:
-        with FakeProvider(model=CALLS, quirks=quirks) as server:
-            return post(server, wire, stream=stream, **more)
-
-    return ask
+    with FakeProvider(model=CALLS, quirks=quirks) as server:
+        return post(server, wire, stream=stream, **more)
 
 
 def deltas_of_calls(got: Got) -> list[Any]:

@@ -8,10 +8,11 @@ from email.utils import formatdate
 
 from msgspec.structs import replace
 
+from tests.provider.catalogue import quirk_maker
+from ziggurat import fake_provider
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.error_answers import error_answer
-from ziggurat.testing.server.quirk import Quirk, quirk_maker
-from ziggurat.testing.server.types import Headers, HttpResponse, ReceivedRequest
+from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.types import Headers, HttpResponse, ReceivedRequest, error_answer
 
 _PAGE = b"<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>\n"
 
@@ -52,14 +53,9 @@ RATE_LIMITS: Mapping[str, Headers | float] = {
 """The forms of `rate_limited`: headers, or the offset of a date from now in seconds."""
 
 
-@quirk_maker("refusal")
-def status(code: int, message: str = "", error_code: str | None = None, retry_after: str | None = None) -> Quirk:
-    """Answers with this HTTP status and an error body in the format of the request; the script is not called.
-
-    Good client: raises an error classified by what to do; retries 408, 409, 429 and 5xx and no other.
-    """
-    headers: Headers = () if retry_after is None else (("retry-after", str(retry_after)),)
-    return Quirk(instead=lambda seen: error_answer(seen.wire, code, message, code=error_code, headers=headers))
+status = quirk_maker(
+    "refusal", good="raises an error classified by what to do; retries 408, 409, 429 and 5xx and no other."
+)(fake_provider.status)
 
 
 @quirk_maker("rate limit")

@@ -1,4 +1,4 @@
-"""Run the fake provider for a client in any language: ``python -m ziggurat.testing.server --help``."""
+"""Run the fake provider for a client in any language: ``python -m tests.provider --help``."""
 
 import argparse
 import asyncio
@@ -7,14 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.provider import parsed, quirks
+from tests.provider.script_file import Script, load_script
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server import FakeProvider, parsed, quirks
-from ziggurat.testing.server.script_file import Script, load_script
+from ziggurat.testing.server import FakeProvider
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ziggurat.testing.server",
+        prog="python -m tests.provider",
         description="A fake provider on loopback: OpenAI Chat Completions, OpenAI Responses, Anthropic Messages.",
     )
     parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if not given")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.testing.server.conftest import WIRES, Call, Got, deltas_of_calls
-from ziggurat.testing import server as kit
-from ziggurat.testing.server.reply_quirks import BAD_ARGUMENTS
+from tests import provider as kit
+from tests.provider.client import WIRES, Got, ask, deltas_of_calls
+from tests.provider.reply_quirks import BAD_ARGUMENTS
 
 
 def chat_calls(got: Got) -> Any:
@@ -15,7 +15,7 @@ def chat_calls(got: Got) -> Any:
 
 
 @pytest.mark.parametrize("form", BAD_ARGUMENTS)
-def test_bad_arguments_are_sent_as_they_are(ask: Call, form: str) -> None:
+def test_bad_arguments_are_sent_as_they_are(form: str) -> None:
     good = '{"a":1,"b":2,"note":"a rather long note"}'
     made = BAD_ARGUMENTS[form]
     wanted = made if isinstance(made, str) else made(good)
@@ -28,7 +28,7 @@ def test_bad_arguments_are_sent_as_they_are(ask: Call, form: str) -> None:
     assert (f'"input":{wanted or "{}"}' in body) or json.dumps(wanted, ensure_ascii=False) in body
 
 
-def test_arguments_of_any_size(ask: Call) -> None:
+def test_arguments_of_any_size() -> None:
     arguments = chat_calls(ask(kit.huge_arguments(0.5)))[0]["function"]["arguments"]
     assert len(json.loads(arguments)["filler"]) == 500_000
     for wire in WIRES:
@@ -40,7 +40,7 @@ def test_arguments_of_any_size(ask: Call) -> None:
     assert b"[" * 100_000 in ask(kit.deep_arguments(), wire="messages").body
 
 
-def test_names_and_ids(ask: Call) -> None:
+def test_names_and_ids() -> None:
     for wire in WIRES:
         assert "no_such_tool" in ask(kit.unknown_tool(), wire=wire).body.decode()
         assert '"name":""' in ask(kit.empty_name(), wire=wire, stream=True).body.decode()
@@ -55,14 +55,14 @@ def test_names_and_ids(ask: Call) -> None:
     assert ["id" in block for block in ask(kit.no_ids(), wire="messages").json["content"]] == [False] * 3
 
 
-def test_ten_thousand_calls(ask: Call) -> None:
+def test_ten_thousand_calls() -> None:
     calls = chat_calls(ask(kit.many_calls()))
     assert len({call["id"] for call in calls}) == len(calls) == 10_000
     assert len(ask(kit.many_calls(), wire="messages").json["content"]) == 10_000
     assert len(deltas_of_calls(ask(kit.many_calls(300), stream=True))) == 300
 
 
-def test_arguments_that_are_objects_null_or_cut(ask: Call) -> None:
+def test_arguments_that_are_objects_null_or_cut() -> None:
     assert chat_calls(ask(kit.object_arguments()))[1]["function"]["arguments"] == {"a": 5, "b": 4}
     assert chat_calls(ask(kit.null_arguments()))[0]["function"]["arguments"] is None
     streamed = deltas_of_calls(ask(kit.null_arguments(), stream=True))

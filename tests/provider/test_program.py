@@ -1,4 +1,4 @@
-"""Tests of the fake provider as a program, its JSON scripts, and its page in the documentation."""
+"""Tests of the fake provider as a program, its JSON scripts."""
 
 import json
 import signal
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.provider import quirks
+from tests.provider.__main__ import main
+from tests.provider.script_file import load_script
 from ziggurat import ConfigurationError, ModelResponse
 from ziggurat.errors import ModelError
-from ziggurat.testing.server import quirks
-from ziggurat.testing.server.__main__ import main
-from ziggurat.testing.server.script_file import load_script
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_program_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('["Hello", {"tool_calls": [{"name": "add", "arguments": {"a": 1}}]}]')
-    command = [sys.executable, "-m", "ziggurat.testing.server", "--script", str(script), "--quirk", "status=503,on=2"]
+    command = [sys.executable, "-m", "tests.provider", "--script", str(script), "--quirk", "status=503,on=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         url = program.stdout.readline().strip() + "/v1/messages"
@@ -70,13 +70,3 @@ def test_scripts() -> None:
 def test_scripts_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_script(text)
-
-
-def test_the_page_lists_every_quirk_as_it_is() -> None:
-    page = (ROOT / "docs" / "provider-kit.md").read_text(encoding="utf-8")
-    rows = page.partition("| what goes wrong |")[2].partition("\n\n")[0].strip().splitlines()[2:]
-    cells = [[each.replace("|", "\\|") for each in (e.kind, e.settings, e.says, e.good)] for e in quirks()]
-    assert rows == [
-        f"| {kind} | `{entry.name}({settings})` | {says} | {good} |"
-        for entry, (kind, settings, says, good) in zip(quirks(), cells, strict=True)
-    ]

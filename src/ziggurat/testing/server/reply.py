@@ -1,21 +1,23 @@
-"""The reply of the scripted model, in the pieces that every format is written from."""
+"""The reply of the model, in the pieces that every format is written from."""
 
 from collections.abc import Callable, Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Timer
 from ziggurat.core.context import root
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.delta import Fold, PartDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
-from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
-from ziggurat.wires.places import Places
+from ziggurat.testing.server.types import (
+    ReceivedRequest,
+    ReplyContent,
+    Wait,
+)
 
 _PIECES = 50
 _SHORT = 12
@@ -111,41 +113,3 @@ def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
         if not isinstance(piece, Wait):
             fold.push(piece)
     return fold.message()
-
-
-def calls_of(pieces: Iterable[PartDelta | Wait]) -> list[int]:
-    """Return the indexes of the tool calls, in order."""
-    return list(dict.fromkeys(piece.index for piece in pieces if isinstance(piece, ToolCallDelta)))
-
-
-class TimedPiece(Struct, frozen=True):
-    """A piece and its position."""
-
-    part: int
-    delta: PartDelta
-    opens: bool
-    closes: bool
-
-
-def steps_of(reply: ReplyContent) -> list[TimedPiece | Wait]:
-    """Return the pieces with their positions; the part in which an error occurs is never closed."""
-    placed = _place(reply.pieces)
-    last = {part: at for at, (part, _) in enumerate(placed)}
-    if reply.error is not None and placed:
-        last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
-    steps: list[TimedPiece | Wait] = []
-    opened: set[int] = set()
-    for at, (part, piece) in enumerate(placed):
-        if isinstance(piece, Wait):
-            steps.append(piece)
-            continue
-        steps.append(TimedPiece(part, piece, part not in opened, last.get(part) == at))
-        opened.add(part)
-    return steps
-
-
-def _place(pieces: Iterable[PartDelta | Wait]) -> list[tuple[int, PartDelta | Wait]]:
-    places = Places()
-    return [
-        (-1 if isinstance(piece, Wait) else places.place(piece), piece) for piece in pieces if piece != TextDelta("")
-    ]
