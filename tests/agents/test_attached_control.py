@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES, stores
+from tests.stores.places import PLACES, QUEUES, stores
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Denied, Deny, ModelRequest, tool
 from ziggurat.agents import Steerable
 from ziggurat.core import Store
@@ -109,7 +109,7 @@ async def test_in_the_same_process_a_run_without_a_store_is_controlled_too() -> 
 
 
 @pytest.mark.parametrize("session", [False, True])
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: bool, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (tool_call("look"), tool_call("pay"), "done")
@@ -129,7 +129,7 @@ async def test_a_run_that_waits_is_due_when_it_is_cancelled(kind: str, session: 
         assert (resumed.text, resumed.observations) == ("done", ("seen", "paid"))
 
 
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk = Desk()
@@ -142,7 +142,7 @@ async def test_a_submitted_run_that_is_cancelled_calls_nothing(kind: str, tmp_pa
 
 
 @pytest.mark.parametrize("verb", ["inject", "redirect"])
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str, kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         desk, replies = Desk(), (tool_call("pay"), "done")
@@ -159,7 +159,7 @@ async def test_a_message_to_a_run_that_waits_is_taken_when_it_goes_on(verb: str,
         assert run.observations[0] == "paid" if verb == "inject" else "redirected" in run.observations[0]
 
 
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_a_decision_on_a_run_that_goes_on_elsewhere_is_used_when_it_is_continued(
     kind: str, tmp_path: Path
 ) -> None:

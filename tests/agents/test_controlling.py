@@ -22,7 +22,7 @@ async def test_each_message_is_taken_once_and_in_order_whenever_the_driver_is_ki
     assert (run.stop, run.text) == (stops.Completed(), "done")
 
 
-@pytest.mark.parametrize(("kind", "pause"), sample([("sqlite", 0.2), ("file", 0.0)], 1))
+@pytest.mark.parametrize(("kind", "pause"), sample([("sqlite", 0.2), ("postgres", 0.0)], 1))
 async def test_a_cancel_holds_though_the_driver_is_killed_and_stops_no_later_resume(
     kind: str, pause: float, tmp_path: Path
 ) -> None:

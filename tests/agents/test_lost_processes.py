@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES, stores
+from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, ConfigurationError, Key, tool
 from ziggurat.core import Store
 from ziggurat.core.entries import Ended
@@ -52,9 +52,8 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("kind", sample(["sqlite", "file"], 1))
-async def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(kind: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL" if kind == "sqlite" else f"file://{tmp_path}/runs"
+async def test_a_run_that_kills_its_process_is_given_up_and_can_be_resumed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db?synchronous=NORMAL"
     command = [sys.executable, "-c", PROCESS]
     ended = [subprocess.run([*command, "begin", url], capture_output=True, text=True)]
     for _ in range(3):
@@ -157,7 +156,7 @@ async def test_after_the_limit_nothing_is_called() -> None:
     await asyncio.gather(*lost.tasks, return_exceptions=True)
 
 
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: str, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         began = asyncio.Event()

@@ -85,7 +85,7 @@ async def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: in
 
 
 @pytest.mark.parametrize(
-    ("place", "seed"), sample([("memory", 0), ("sqlite", 3), ("memory", 1), ("memory", 2), ("file", 4)], 2)
+    ("place", "seed"), sample([("memory", 0), ("sqlite", 3), ("memory", 1), ("memory", 2), ("sqlite", 4)], 2)
 )
 def test_resumed_equals_uninterrupted_at_every_cut(place: str, seed: int, tmp_path: Path) -> None:
     tree = ("sequence", waiting_tree(random.Random(seed)), ("timer", 5000), ("event", "paid"))

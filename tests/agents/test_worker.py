@@ -22,7 +22,7 @@ from ziggurat.stores import LocalLogs
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
-STORES = ["by reference", "sqlite", "file", "postgres"]
+STORES = ["by reference", "sqlite", "postgres"]
 DB: Key[str] = Key("db")
 
 
@@ -201,9 +201,7 @@ async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pyt
     await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
 
 
-@pytest.mark.parametrize(
-    ("kind", "kills", "pauses", "drains"), sample([("sqlite", 1, 1, 1), ("file", 1, 0, 1), ("postgres", 1, 1, 0)], 1)
-)
+@pytest.mark.parametrize(("kind", "kills", "pauses", "drains"), sample([("sqlite", 1, 1, 1), ("postgres", 1, 1, 0)], 1))
 async def test_each_run_ends_once_whatever_happens_to_workers(
     kind: str, kills: int, pauses: int, drains: int, tmp_path: Path
 ) -> None:

@@ -177,7 +177,7 @@ def main() -> None:
     if arguments.ledger is not None:
         asyncio.run(work(arguments.url, arguments.ledger))
         return
-    for kind in ("sqlite", "file", "postgres"):
+    for kind in ("sqlite", "postgres"):
         for workers in (2, 5):
             with tempfile.TemporaryDirectory() as folder:
                 place, server = Path(folder), PostgresServer() if kind == "postgres" else None

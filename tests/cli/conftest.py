@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.samples import sample
 from ziggurat.cli.main import main
 
 AGENTS = str(Path(__file__).parent / "agents.py")
@@ -33,10 +32,10 @@ class Typed(io.StringIO):
         return True
 
 
-@pytest.fixture(params=sample(["sqlite:///{}/runs.db", "file://{}/runs"], 1))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a store; no command depends on its kind."""
-    return str(request.param).format(tmp_path)
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The address of a store."""
+    return f"sqlite:///{tmp_path}/runs.db"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from ziggurat import Agent, AgentRun, tool
 from ziggurat.flows import event, flow, sleep
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import FileStore, SqliteStore, connect
+from ziggurat.stores import SqliteStore, connect
 from ziggurat.tools import tool_call
 
 
@@ -46,7 +46,7 @@ def test_a_run_in_another_event_loop_gets_a_message_is_followed_and_cancelled(
         return "seen"
 
     async def drive() -> AgentRun[Any]:
-        store = FileStore(tmp_path / "runs") if url.startswith("file") else SqliteStore(tmp_path / "runs.db")
+        store = SqliteStore(tmp_path / "runs.db")
         agent = Agent(ScriptedModel(always=tool_call("look")), tools=[look], store=store, max_steps=10_000)
         try:
             return await agent.run("Go", run_id="r-1")

@@ -31,9 +31,7 @@ def test_times_are_positive_numbers(made: Made, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "made", [SqliteStore, FileStore, lambda path, lease: PostgresStore("postgresql://h/d", lease=lease)]
-)
+@pytest.mark.parametrize("made", [SqliteStore, lambda path, lease: PostgresStore("postgresql://h/d", lease=lease)])
 def test_a_lease_lasts_for_a_time(made: Made, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="lease"):
         made(tmp_path / "agents.db", lease="x")

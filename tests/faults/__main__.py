@@ -3,7 +3,6 @@
 python -m tests.faults kills --store sqlite --kills 400 --seed 7
 python -m tests.faults power --steps 50
 python -m tests.faults disk
-python -m tests.faults pauses --pairs 500
 python -m tests.faults damage --store wal --cases 300
 """
 
@@ -21,7 +20,6 @@ from pathlib import Path
 from tests.faults.damage import KINDS as DAMAGED
 from tests.faults.damage import damage_store, words
 from tests.faults.disk import STORES, Outcome, every_request
-from tests.faults.pauses import Pauses, every_operation, some_pairs
 from tests.faults.power import KINDS, record
 from tests.faults.power import examine as after_losses
 from tests.faults.storm import WORLDS, Opens, Tally, storm
@@ -140,22 +138,6 @@ async def _disk(options: argparse.Namespace) -> int:
     return in_words(whole)
 
 
-def pauses(options: argparse.Namespace) -> int:
-    """Stop processes before every operation of a write, and take their runs over."""
-    logging.disable(logging.WARNING)  # each lock that is taken away is told of there
-    found, began = Pauses(), time.monotonic()
-    every_operation(found, options.every)
-    some_pairs(found, options.pairs, options.seed)
-    wrong = [*found.lost, *found.shut_out]
-    print(
-        f"pauses: stops {found.stops} lost {len(found.lost)} shut out {len(found.shut_out)} "
-        f"longest takeover {found.longest:.2f} s seed {options.seed} {time.monotonic() - began:.1f} s"
-    )
-    for each in wrong[:20]:
-        print(f"  {each}")
-    return len(wrong)
-
-
 def damage(options: argparse.Namespace) -> int:
     """Damage what a store has written, anywhere in it, and continue the run."""
     logging.disable(logging.WARNING)  # what is lost is told of there
@@ -196,7 +178,7 @@ def main() -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Storms against stores.")
     commands = parser.add_subparsers(required=True)
-    for work in (kills, power, disk, pauses, damage):
+    for work in (kills, power, disk, damage):
         command = commands.add_parser(work.__name__, help=work.__doc__)
         command.set_defaults(run=work)
         command.add_argument(
@@ -212,13 +194,11 @@ def main() -> int:
             command.add_argument("--folder", help="where to work; a temporary folder otherwise")
         elif work is damage:
             command.add_argument("--cases", type=int, default=300, help="how many for each store")
-        elif work is not pauses:
+        else:
             command.add_argument("--steps", type=int, default=50 if work is power else 20, help="of the run")
-        if work is pauses:
-            command.add_argument("--pairs", type=int, default=300, help="how often a successor is stopped too")
         if work in (kills, power, disk):
             command.add_argument("--world", choices=WORLDS, default="agent", help="what runs")
-        if work in (power, disk, pauses):
+        if work in (power, disk):
             command.add_argument("--every", type=int, default=1, help="only at every so many requests")
     options = parser.parse_args()
     return 1 if options.run(options) else 0

@@ -87,20 +87,14 @@ PLACES: dict[str, Place] = {
     "wal": Place(_sqlite, lambda folder: [folder / "runs.db-wal"], 1),
     "marks": Place(_sqlite, lambda folder: [folder / "runs.db-marks"]),
     "file": Place(_files, lambda folder: list((folder / "runs/logs").glob("run*/log.jsonl"))),
-    "companions": Place(
-        _files,
-        lambda folder: [
-            each for each in (folder / "runs/logs").glob("run*/*") if each.is_file() and each.stat().st_size
-        ],
-    ),
     "session": Place(_files, lambda folder: list((folder / "runs/logs").glob("session*/log.jsonl"))),
 }
 
 
-def flip_or_cut(data: bytes, draw: random.Random) -> tuple[bytes, str]:
-    """Return data with one bit flipped or its end cut off, and what was done."""
-    at = draw.randrange(len(data))
-    if draw.random() < 0.5:
+def flip_or_cut(data: bytes, draw: random.Random, *, cuts: bool) -> tuple[bytes, str]:
+    """Return data with one bit flipped or, if `cuts`, its end cut off, and what was done."""
+    at = draw.randrange(len(data) - 1)  # without the end of the last line, without which it is torn
+    if cuts and draw.random() < 0.5:
         return data[:at], f"cut to {at} of {len(data)} bytes"
     bit = draw.randrange(8)
     return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], f"bit {bit} of byte {at} flipped"
@@ -145,7 +139,7 @@ def damage_files(name: str, cases: int, seed: int, spoil: Callable[[Path], None]
             shutil.copytree(recorded[case % len(recorded)], folder)
             spoil(folder)
             path = draw.choice(sorted(place.files(folder)))
-            data, told = flip_or_cut(path.read_bytes(), draw)
+            data, told = flip_or_cut(path.read_bytes(), draw, cuts=place.opens is not _files)
             path.write_bytes(data)
             where = f"case {case} of seed {seed}, {path.relative_to(folder)}: {told}"
             asyncio.run(_look(lambda: place.opens(folder), folder / "ledger", where, outcome))  # noqa: B023

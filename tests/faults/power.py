@@ -4,6 +4,7 @@ Of what was written after the last flush of a file, each state keeps nothing, al
 or any of them. Names (files that were made, renamed, removed) are lost likewise until their folder was flushed.
 """
 
+import os
 import random
 import sqlite3
 import tempfile
@@ -210,8 +211,7 @@ class RecordingDisk(Disk):
         return at
 
     def write(self, at: int, data: bytes | memoryview) -> int:
-        path = self._root / self._open[at]
-        self._note("write", path, path.stat().st_size, bytes(data))
+        self._note("write", self._open[at], os.fstat(at).st_size, bytes(data))
         return super().write(at, data)
 
     def edit(self, path: Path) -> int:
@@ -237,6 +237,7 @@ class RecordingDisk(Disk):
 
     def rename(self, old: Path, new: Path) -> None:
         super().rename(old, new)
+        self._open = {at: _moved(path, self._name(old), self._name(new)) for at, path in self._open.items()}
         self._note("rename", old, to=self._name(new))
 
     def sync_folder(self, path: Path) -> None:
@@ -273,7 +274,7 @@ class Kind(Protocol):
 
 
 def file_store(folder: Path, recording: Recording | None = None) -> Store:
-    """Open a store of files; leases of a recording are of long ago, for its process lives on."""
+    """Open a store of files."""
     if recording is None:
         return FileStore(folder / "runs", disk=HastyDisk())
     return FileStore(folder / "runs", disk=RecordingDisk(folder, recording), clock=HandClock())

@@ -15,7 +15,7 @@ def test_damage_is_noticed_or_does_no_harm(kind: str) -> None:
     found = damage_store(kind, CASES, 11)
     assert not found.verdict, found.verdict
     assert found.cases == CASES
-    if kind in ("wal", "file"):
+    if kind == "wal":
         assert found.accepted
     if kind == "session":
         assert found.named

@@ -53,7 +53,7 @@ class Story:
         elif self.place == "sqlite":
             store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL", clock=self.clock, lease=LEASE)
         else:
-            store = FileStore(self.folder / "runs", clock=self.clock, lease=LEASE)
+            store = FileStore(self.folder / "runs", clock=self.clock)
         mortal = MortalStore(store, lives)
         self.opened.append(mortal)
         return Process(self.world, mortal, **options)

@@ -5,6 +5,7 @@ import json
 import re
 import zlib
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_refusals_with_a_meaning() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_usage_that_is_wrong(wire: str) -> None:
     for stream in (False, True):
-        options = {"stream": stream, "stream_options": {"include_usage": True}}
+        options: dict[str, Any] = {"stream": stream, "stream_options": {"include_usage": True}}
         assert "usage" not in ask(kit.no_usage(), wire=wire, **options).body.decode()
         counts = re.findall(
             r'"\w+put_tokens":(-?\d+)|_tokens":(-?\d+)', ask(kit.negative_usage(), wire=wire, **options).body.decode()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES, Place, opening
+from tests.stores.places import PLACES, QUEUES, Place, opening
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Answer, runs_of
 from ziggurat.core import Row, Store
@@ -56,7 +56,7 @@ def test_to_send_reads_as_much_of_a_long_run_as_of_a_short_one() -> None:
     assert asyncio.run(rows_read(2)) == asyncio.run(rows_read(500))
 
 
-@pytest.mark.parametrize("new_store", sample(PLACES_AND_HERE, 2), indirect=True)
+@pytest.mark.parametrize("new_store", sample(["by reference", *QUEUES], 2), indirect=True)
 async def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(new_store: Place) -> None:
     def order() -> Flow[None, str]:
         @flow(name="order", store=new_store())

@@ -30,6 +30,9 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "sqlite": lambda folder: lambda: SqliteStore(folder / "runs.db", synchronous="NORMAL"),
     "postgres": _postgres,
 }
+QUEUES = ("memory", "sqlite", "postgres")
+"""Those from which workers take runs."""
+
 STORES = ("memory", "sqlite", "file")
 """Those that need no server."""
 

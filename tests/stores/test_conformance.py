@@ -11,7 +11,7 @@ from tests.stores.server import schema
 from ziggurat.core import Clock, Store
 from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
 from ziggurat.testing import CHECKS, run_check
-from ziggurat.testing.under_test import Check, Factory
+from ziggurat.testing.stores import Check, Factory
 
 
 def _memory(folder: Path) -> Factory:

@@ -18,7 +18,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 
 kind, how, folder = sys.argv[1:]
 

@@ -9,10 +9,8 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat import Agent
 from ziggurat.core import LogInfo
 from ziggurat.core.store import UNFINISHED
-from ziggurat.models import ScriptedModel
 from ziggurat.stores import connect
 
 pytestmark = pytest.mark.skipif(
@@ -34,23 +32,6 @@ async def main():
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
-"""
-
-BETWEEN = """
-import asyncio, os, signal, sys
-from ziggurat.agents.agent import Agent
-from ziggurat.databases.disk import Disk
-from ziggurat.models.scripted import ScriptedModel
-from ziggurat.stores.file import FileStore
-
-class Deadly(Disk):
-    def rename(self, old, new):
-        if new.name == "lease.json" and b'"owner":""' in old.read_bytes():
-            os.kill(os.getpid(), signal.SIGKILL)
-        super().rename(old, new)
-
-agent = Agent(ScriptedModel("done"), store=FileStore(sys.argv[1], disk=Deadly()), name="agent")
-asyncio.run(agent.run("go", run_id="r"))
 """
 
 
@@ -86,17 +67,4 @@ async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_ru
     assert await store.vacuum(late) == ended
     assert await store.vacuum(late, unfinished=True) == len(UNFINISHED)
     assert [info.log for info in await store.logs()] == ["run:mine"]  # its holder is alive
-    await store.close()
-
-
-async def test_a_run_whose_process_is_killed_before_it_gives_the_lease_back_is_answered_and_can_be_removed(
-    tmp_path: Path,
-) -> None:
-    killed(BETWEEN, str(tmp_path / "runs"))
-    store = connect(f"file://{tmp_path}/runs")
-    run = await Agent(ScriptedModel("again"), store=store, name="agent").resume("r")
-    assert run.text == "done"
-    (info,) = await store.logs("run:")
-    assert (info.status, info.owner) == ("Completed", "")
-    assert await store.vacuum(info.updated + 1) == 1
     await store.close()

@@ -16,13 +16,11 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.core import LogInfo
-from ziggurat.databases.owner import new_owner
 from ziggurat.databases.sqlite import connection as sqlite_connection
-from ziggurat.errors import LeaseHeld, StoreError, StoreUnavailable
-from ziggurat.stores import FileStore, PostgresStore, SqliteStore
-from ziggurat.stores.file.lock import locked
+from ziggurat.errors import StoreError, StoreUnavailable
+from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.testing import HandClock
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 
 SQLITE = """
 import os, signal, sqlite3, sys
@@ -171,13 +169,3 @@ async def test_who_waits_for_a_transaction_of_another_program_learns_which() -> 
     epoch = await store.lease("run:r")
     await store.append("run:r", epoch, rows(2)[1:])
     await store.close()
-
-
-async def test_a_lease_that_has_not_expired_is_named_without_waiting_for_the_lock(tmp_path: Path) -> None:
-    """A holder that is stopped in the middle of a write has the lock of its run too."""
-    owner, other = FileStore(tmp_path), FileStore(tmp_path, timeout=60)
-    await owner.create(LogInfo("run:r", "agent"), rows(1))
-    with locked(tmp_path / "logs" / "run%3ar", new_owner(), 1, owner._disk), pytest.raises(LeaseHeld):
-        await asyncio.wait_for(other.lease("run:r"), 5)
-    await owner.close()
-    await other.close()

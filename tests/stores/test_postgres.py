@@ -33,7 +33,7 @@ from ziggurat.errors import (
     is_transient,
 )
 from ziggurat.stores import PostgresStore, connect
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 
 SECRET = unquote(PASSWORD)
 

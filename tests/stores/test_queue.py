@@ -1,7 +1,6 @@
 """The queue of each store: old ones are upgraded, and a claim looks at what is due, not at all that waits."""
 
 import asyncio
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,17 +9,16 @@ from typing import Any
 import pytest
 
 from tests.stores.server import asked, schema
-from ziggurat.core import LogInfo, Store
-from ziggurat.core.store import run_log
+from ziggurat.core import LogInfo
 from ziggurat.databases.postgres.schema import MIGRATIONS as POSTGRES_MIGRATIONS
 from ziggurat.databases.sqlite.schema import APPLICATION, MIGRATIONS
-from ziggurat.stores import FileStore, PostgresStore, SqliteStore
+from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.testing import HandClock
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 
 
-async def _check_upgraded(store: Store) -> None:
+async def _check_upgraded(store: SqliteStore | PostgresStore) -> None:
     claims = await store.claim("desk", 9)
     await store.close()
     assert [(claim.log, claim.lost) for claim in claims] == [("run:old", False)]
@@ -51,21 +49,6 @@ async def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> N
         migrations=POSTGRES_MIGRATIONS[:3],
     )
     await _check_upgraded(PostgresStore(url))
-
-
-async def test_an_old_folder_is_surveyed_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-    for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
-        epoch = await store.create(LogInfo(name, "desk", due=0.0), rows(1))
-        await store.append(name, epoch, rows(1, 1, status=status), release=True)
-    await store.close()
-    for path in (tmp_path / "queue").iterdir():
-        path.unlink()
-    for path in (tmp_path / "logs").glob("*/info.json"):
-        info = json.loads(path.read_text())
-        del info["due"], info["priority"]
-        path.write_text(json.dumps(info))
-    await _check_upgraded(FileStore(tmp_path))
 
 
 async def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
@@ -140,26 +123,11 @@ def _column(url: str, statement: str) -> list[str]:
     return asyncio.run(go())
 
 
-@pytest.mark.parametrize("due", [None, 5.0])
-async def test_a_file_of_the_queue_that_a_crash_left_is_checked(tmp_path: Path, due: float | None) -> None:
-    store, log = FileStore(tmp_path), run_log("r")
-    epoch = await store.create(LogInfo(log, "desk", due=0.0), rows(1))
-    (entry,) = (tmp_path / "queue").iterdir()
-    before = entry.read_bytes()
-    await store.append(log, epoch, rows(1, 1, status="Failed"), release=True, due=due)
-    entry.write_bytes(before)
-    assert await store.claim("desk") == []
-    assert not entry.exists()
-    entry.write_bytes(b"")
-    assert await store.claim("desk") == []
-    await store.close()
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_lost_runs_are_found_within_a_second_while_others_wait(kind: str, tmp_path: Path) -> None:
     clock, url = HandClock(), "" if kind == "sqlite" else schema()
 
-    def opened() -> Store:
+    def opened() -> SqliteStore | PostgresStore:
         return SqliteStore(tmp_path / "runs.db", clock=clock) if kind == "sqlite" else PostgresStore(url, clock=clock)
 
     store, elsewhere = opened(), opened()

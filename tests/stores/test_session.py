@@ -207,7 +207,8 @@ def damage_sqlite(folder: Path, number: int) -> None:
 def damage_file(folder: Path, number: int) -> None:
     path = next((folder / "runs" / "logs").glob("session*alice")) / "log.jsonl"
     lines = path.read_bytes().split(b"\n")
-    lines[number - 1] = lines[number - 1][:20] + b"\xff\xfe" + lines[number - 1][22:]
+    at = next(at for at, line in enumerate(lines) if line.startswith(b'{"number":%d,' % number))
+    lines[at] = lines[at][:20] + b"\xff\xfe" + lines[at][22:]
     path.write_bytes(b"\n".join(lines))
 
 
@@ -247,9 +248,9 @@ async def test_the_newest_rows_are_passed_over_when_they_are_damaged(
     await last.close()
 
 
-@pytest.mark.parametrize("kind", sample(["sqlite", "file", "postgres"], 2))
+@pytest.mark.parametrize("kind", sample(["sqlite", "postgres"], 1))
 async def test_a_session_names_the_rows_that_are_missing_at_its_end_and_goes_on(kind: str, tmp_path: Path) -> None:
-    url = {"sqlite": f"sqlite:///{tmp_path}/runs.db", "file": f"file://{tmp_path}/runs"}.get(kind) or schema()
+    url = f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else schema()
     async with closing_store(url) as store:
         for number in (1, 2, 3, 4):
             await put(Session("alice", store), f"r{number}", user(f"said {number}"))

@@ -12,7 +12,7 @@ from ziggurat.core import LogInfo
 from ziggurat.knowledge import GraphStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores import SqliteStore
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 
 COUNTS = """
 import asyncio, sys

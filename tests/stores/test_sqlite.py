@@ -22,7 +22,7 @@ from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore
 from ziggurat.testing import HandClock
-from ziggurat.testing.under_test import rows
+from ziggurat.testing.stores import rows
 from ziggurat.tools import tool_call
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.queue import MAX_PRIORITY
+from ziggurat.core.queue import MAX_PRIORITY, queue_of
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
 from ziggurat.messages.agent import Out
 from ziggurat.messages.message import Message
@@ -69,14 +69,11 @@ class RunQueue(RunRecords[Out]):
         The others are those of `run`. Dependencies and approvals are those of the worker.
 
         Raises:
-            ConfigurationError: the agent has no store, or `not_before` has no time zone.
+            ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`), or `not_before` has no
+                time zone.
             RunExists: the id belongs to a run with another request or agent.
         """
-        if not self._runs.keeps_ended:
-            raise ConfigurationError(
-                f"{self.name} has no store in which a worker could find the run: give it one, as in "
-                "Agent(..., store='sqlite:///agents.db')"
-            )
+        queue_of(self._runs.store if self._runs.keeps_ended else None, self.name)
         if not_before is not None and not_before.tzinfo is None:
             raise ConfigurationError(
                 f"not_before={not_before!r} has no time zone; give one, as in datetime(..., tzinfo=UTC)"
@@ -109,7 +106,8 @@ class RunQueue(RunRecords[Out]):
             listeners: As for `run`, which has the others too.
 
         Raises:
-            ConfigurationError: the agent has no store, or a schedule is that of another agent.
+            ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`), or a schedule is that
+                of another agent.
         """
         from ziggurat.agents.worker import Worker
 
@@ -147,7 +145,7 @@ class RunQueue(RunRecords[Out]):
             listeners: As for `run`, which has the others too; they are not recorded.
 
         Raises:
-            ConfigurationError: the agent has no store.
+            ConfigurationError: the agent has no store, or one that keeps no queue (`file:///`).
         """
         from ziggurat.agents.worker import recover_runs
 

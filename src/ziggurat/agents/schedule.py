@@ -56,7 +56,11 @@ class Schedule:
 
         Args:
             environment: Its clock.
+
+        Raises:
+            ConfigurationError: the flow or agent has no store, or one that keeps no queue (`file:///`).
         """
+        self._runnable.worker()  # raises if no worker could ever drive the runs
         surroundings = Environment() if environment is None else environment
         clock = surroundings.clock
         now = datetime.fromtimestamp(clock.now(), UTC)

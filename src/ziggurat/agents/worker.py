@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.containment import finished
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
-from ziggurat.core.queue import Claim
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
+from ziggurat.core.queue import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment, RunOptions
@@ -73,11 +73,6 @@ class Worker(Generic[Out]):
         schedules: Sequence[Recurring] = (),
         report: Report = lambda run_id, outcome: None,
     ) -> None:
-        if not starter.opener.runs.keeps_ended:
-            raise ConfigurationError(
-                f"{starter.name} has no store, so its runs end with their process, and there is nothing to work on: "
-                "give it one, as in Agent(..., store='sqlite:///agents.db')"
-            )
         self._starter = starter
         self._options = options
         self._concurrency = concurrency
@@ -85,7 +80,9 @@ class Worker(Generic[Out]):
         self._grace = grace
         self._schedules = schedules
         self._report = report
-        self._store = starter.opener.runs.store
+        runs = starter.opener.runs
+        self._queue = queue_of(runs.store if runs.keeps_ended else None, starter.name)
+        self._store = runs.store
         self._draining = asyncio.Event()
         self._driven: dict[asyncio.Task[None], _Driven] = {}
         self._waiting: dict[str, _Waiting] = {}
@@ -118,7 +115,7 @@ class Worker(Generic[Out]):
                 if self.running >= self._concurrency:
                     await self._wait(None)
                 elif not claimed:
-                    await self._wait(self._store.woken(self._signals, _WAIT))
+                    await self._wait(self._queue.woken(self._signals, _WAIT))
             await _cancelled(submitting)
             if self._driven:
                 await asyncio.wait(self._driven, timeout=self._grace)
@@ -158,7 +155,7 @@ class Worker(Generic[Out]):
         """Claim as many runs as can be driven now, and drive them; return how many were due."""
         # A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not
         # claimed again at once.
-        claiming = asyncio.ensure_future(self._store.claim(self._starter.name, self._concurrency - self.running))
+        claiming = asyncio.ensure_future(self._queue.claim(self._starter.name, self._concurrency - self.running))
         try:
             await finished(claiming)
         except StoreUnavailable as error:

@@ -1,11 +1,14 @@
-"""The part of the protocol of stores that makes a queue of their runs: what is due, and what others have posted.
+"""The queue of a store: what is due, for workers to claim; and what others have posted to a log.
 
 A log has one writer, the holder of its lease. Others post items to its inbox, which the writer reads.
 """
 
-from typing import Protocol
+from typing import Protocol, cast, runtime_checkable
 
 from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import implements
 
 MAX_PRIORITY = 100
 """The highest priority of a run; the lowest is the same below zero."""
@@ -39,24 +42,9 @@ class Claim(Struct, frozen=True):
     lost: bool = False
 
 
+@runtime_checkable
 class Queue(Protocol):
-    """The methods of a store for work that is due; times are those of the clock of the store, in POSIX seconds."""
-
-    async def post(self, log: str, key: str, data: bytes) -> bool:
-        """Add an item to the inbox of a log, and return whether it is new; a log in the state Suspended becomes due.
-
-        Raises:
-            RunNotFound: there is no such log.
-        """
-        ...
-
-    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        """Return the items of a log numbered higher than `after`, in order; they stay until the log is deleted."""
-        ...
-
-    async def arrived(self) -> dict[str, int]:
-        """Return the number of the last item of each log that this object has the lease of and that has any."""
-        ...
+    """A store from which workers claim the runs that are due; times are those of its clock, in POSIX seconds."""
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
         """Lease logs of an agent that are due and that nobody else has, or whose holder is gone.
@@ -79,3 +67,18 @@ class Queue(Protocol):
             seconds: The longest time to wait; a store that receives no signals waits shorter.
         """
         ...
+
+
+def queue_of(store: object, agent: str) -> Queue:
+    """Return the store of an agent, None if it has none, as its queue.
+
+    Raises:
+        ConfigurationError: there is no store, or it is not a queue.
+    """
+    if implements(store, Queue):
+        return cast("Queue", store)
+    kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
+    raise ConfigurationError(
+        f"{kept}, which submit(), workers, schedules and recover() need: give {agent} one that has, as in "
+        "store='sqlite:///agents.db'"
+    )

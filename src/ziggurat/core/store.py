@@ -14,7 +14,7 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.protocols import implements
-from ziggurat.core.queue import Queue
+from ziggurat.core.queue import InboxItem
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
@@ -115,8 +115,8 @@ class LogInfo(Struct, frozen=True):
 
 
 @runtime_checkable
-class Store(Queue, Protocol):
-    """The protocol of a store of logs; `Queue` has the rest of it.
+class Store(Protocol):
+    """The protocol of a store of logs; one from which workers claim runs is a `Queue`, too.
 
     Every method may raise StoreError (the disk is full, the server is gone); then nothing was written. What an
     awaited method has written is durable: it survives a crash of the process and, unless the store is configured
@@ -135,7 +135,7 @@ class Store(Queue, Protocol):
         """Become the only writer of a log until `release`, and return the epoch, which is higher than any before.
 
         The store renews the lease while it is open in this process; another writer can take it when it has expired,
-        or when its owner is known to be gone.
+        or when its owner is known to be gone. In a store without a `Queue`, a lease may last as long as its process.
 
         Raises:
             LeaseHeld: another writer has the lease; try again later.
@@ -175,6 +175,22 @@ class Store(Queue, Protocol):
 
     def release(self, log: str, epoch: int) -> Awaitable[None]:
         """Release a lease; no effect if another writer has it already."""
+        ...
+
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        """Add an item to the inbox of a log, and return whether it is new; a log in the state Suspended becomes due.
+
+        Raises:
+            RunNotFound: there is no such log.
+        """
+        ...
+
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        """Return the items of a log numbered higher than `after`, in order; they stay until the log is deleted."""
+        ...
+
+    async def arrived(self) -> dict[str, int]:
+        """Return the number of the last item of each log that this object has the lease of and that has any."""
         ...
 
     async def find(self, log: str) -> LogInfo | None:

@@ -21,6 +21,15 @@ _SIZE = 512
 _FREE = b"-"
 
 
+def lock_now(at: int) -> bool:
+    """Lock an open file if no other process has it locked, without waiting; return whether it was locked."""
+    try:
+        fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class LockFile:
     """A file of a store that one process at a time has locked; the lock ends with the process."""
 
@@ -33,11 +42,7 @@ class LockFile:
 
     def take(self) -> bool:
         """Take the lock if no other process has it, without waiting; return whether it was taken."""
-        try:
-            fcntl.flock(self._at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return lock_now(self._at)
 
     def sign(self) -> None:
         """Write into the file who has the lock, and since when, for the error of a process that waits for it."""

@@ -44,15 +44,15 @@ def without_lost_lease(info: LogInfo) -> LogInfo:
     return replace(info, owner="") if lost else info
 
 
-def lease_held(log: str, owner: str, left: float) -> LeaseHeld:
-    """Return the error for writing a log that another holder writes: who holds it, and what can be done."""
+def lease_held(log: str, owner: str, left: float | None = None) -> LeaseHeld:
+    """Return the error for writing a log that another holder writes, for `left` seconds at most if that is given."""
     kind, _, name = log.partition(":")
     what = f"the {kind} {name}" if kind in ("run", "session") else log
     who, cure = describe_owner(owner)
-    return LeaseHeld(
-        f"{what} is being written by {who}; wait until it is done, or {cure}. If it hangs or was cut off, its "
-        f"lease expires in {max(1, math.ceil(left))} s"
-    )
+    text = f"{what} is being written by {who}; wait until it is done, or {cure}"
+    if left is not None:
+        text += f". If it hangs or was cut off, its lease expires in {max(1, math.ceil(left))} s"
+    return LeaseHeld(text)
 
 
 def describe_owner(owner: str) -> tuple[str, str]:

@@ -4,13 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
 
 from ziggurat.core.broadcast import Broadcast
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import ZigguratError
-from ziggurat.core.live import SupportsLiveMessages
-from ziggurat.core.protocols import implements
+from ziggurat.core.live import LiveMessages
 from ziggurat.core.store import Store, run_log
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.live import EventSender
@@ -55,7 +53,7 @@ class DrivenRuns:
 
     def __init__(self, store: Store, unused: Callable[[], object]) -> None:
         self._store = store
-        self._live = cast("SupportsLiveMessages", store).live if implements(store, SupportsLiveMessages) else None
+        self._live: LiveMessages | None = getattr(store, "live", None)
         self._unused = unused
         self._runs: dict[str, DrivenRun] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read

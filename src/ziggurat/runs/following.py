@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.json_lines import read_entry
-from ziggurat.core.live import LiveReader, SupportsLiveMessages
+from ziggurat.core.live import LiveMessages, LiveReader
 from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_rows import known_run, lines_of, read_rows
@@ -111,8 +111,8 @@ async def followed(store: Store, run_id: str, begun: Begun, *, live: bool) -> As
     await known_run(store, run_id)
     async with AsyncExitStack() as stack:
         reader: LiveReader | None = None
-        if live and implements(store, SupportsLiveMessages):
-            messages = cast("SupportsLiveMessages", store).live
+        messages: LiveMessages | None = getattr(store, "live", None)
+        if live and messages is not None:
             reader = await stack.enter_async_context(messages.listen(run_log(run_id)))
         follower = _Follower(store, run_id, begun, reader)
         while True:

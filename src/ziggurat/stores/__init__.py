@@ -1,7 +1,6 @@
 """Stores for runs and sessions; `connect` (in `addresses`) opens one by its URL.
 
 - Logs of rows: `local` (in this process), `file`, `sqlite`, `postgres`.
-- `live_folder` passes events that are not stored between processes that share a disk.
 - `lost_leases` says when to look for runs whose process is gone.
 - `pending` lists which calls of their runs wait for a decision.
 - `session` has conversations over many runs, in any of these.

@@ -43,7 +43,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
         connect("memory:")                                 # in this process, for tests and short-lived use
         connect("sqlite:///agents.db")                     # in the current folder; sqlite:////var/agents.db elsewhere
         connect("sqlite:///agents.db?synchronous=NORMAL")  # faster; a power loss may lose the last moments
-        connect("file:///var/agents")                      # a folder of JSON lines
+        connect("file:///var/agents")                      # a folder of JSON lines, without a queue
         connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
     Args:
@@ -113,22 +113,25 @@ def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
 
 def _make_store(url: str, scheme: str, path: Path, options: dict[str, str], key: Key) -> Store:
     timeout = _seconds(url, options, "timeout", 5.0)
-    lease = _seconds(url, options, "lease", 30.0)
-    synchronous = options.pop("synchronous", "FULL").upper() if scheme == "sqlite" else "FULL"
-    if options:
-        raise ConfigurationError(
-            f"{url!r}: unknown options {', '.join(options)}; known are synchronous, timeout, lease"
-        )
-    if synchronous not in ("FULL", "NORMAL"):
-        raise ConfigurationError(f"{url!r}: synchronous is FULL or NORMAL, got {synchronous!r}")
     if scheme == "file":
         from ziggurat.stores.file import FileStore
 
-        return FileStore(path, timeout=timeout, lease=lease, key=key)
+        _refuse_unknown(url, options, "timeout")
+        return FileStore(path, timeout=timeout, key=key)
     from ziggurat.stores.sqlite import SqliteStore
 
+    lease = _seconds(url, options, "lease", 30.0)
+    synchronous = options.pop("synchronous", "FULL").upper()
+    _refuse_unknown(url, options, "synchronous, timeout, lease")
+    if synchronous not in ("FULL", "NORMAL"):
+        raise ConfigurationError(f"{url!r}: synchronous is FULL or NORMAL, got {synchronous!r}")
     normal = synchronous == "NORMAL"
     return SqliteStore(path, synchronous="NORMAL" if normal else "FULL", timeout=timeout, lease=lease, key=key)
+
+
+def _refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
+    if options:
+        raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")
 
 
 def _seconds(url: str, options: dict[str, str], name: str, default: float) -> float:

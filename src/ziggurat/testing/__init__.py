@@ -9,8 +9,7 @@ from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import Expected, Handle, Responder, expect
 from ziggurat.testing.faults import FailingOn, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
-from ziggurat.testing.stores import CHECKS
-from ziggurat.testing.under_test import StoreUnderTest, run_check
+from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
 
 __all__ = [
     "CHECKS",

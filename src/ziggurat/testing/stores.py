@@ -10,22 +10,94 @@ Each call of the factory opens the same data again, as another process would.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
+from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
+from ziggurat.core.queue import Claim, Queue
+from ziggurat.core.settings import checked
 from ziggurat.core.store import (
     LogInfo,
     LogMark,
+    Row,
+    Store,
     SupportsLogMarks,
     acknowledged_in,
+    chained,
     run_log,
     session_log,
 )
 from ziggurat.testing.clock import HandClock
-from ziggurat.testing.queue import QUEUE_CHECKS
-from ziggurat.testing.under_test import Check, StoreUnderTest, refused, rows
 
 LONG_AGO, LATER = 1.0, 10_000_000_000.0
+
+Factory = Callable[[Clock], Store]
+"""Opens the store under test, each time as another process would."""
+
+Check = Callable[["StoreUnderTest"], Awaitable[None]]
+
+
+class StoreUnderTest:
+    """The store under test, opened as often as a check needs, and the clock that it uses."""
+
+    def __init__(self, factory: Factory) -> None:
+        self.clock: HandClock = HandClock()
+        self._factory = factory
+        self._stores: list[Store] = []
+
+    def open(self, clock: Clock | None = None) -> Store:
+        """Open the store as another process would, optionally with its own clock."""
+        store = self._factory(clock or self.clock)
+        self._stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        """Close every store that was opened."""
+        for store in self._stores:
+            await store.close()
+
+
+@checked
+def run_check(check: Check, factory: Factory) -> None:
+    """Run one check on a store.
+
+    Those of a queue are for a store that has the methods of `Queue`; another one passes them.
+
+    Raises:
+        AssertionError: the store fails the check.
+        ConfigurationError: the check or the factory is no function.
+    """
+
+    async def main() -> None:
+        opened = StoreUnderTest(factory)
+        try:
+            if check not in QUEUE_CHECKS or implements(opened.open(), Queue):
+                await check(opened)
+        finally:
+            await opened.close()
+
+    asyncio.run(main())
+
+
+def rows(count: int, after: int = 0, before: str = "", status: str = "running") -> list[Row]:
+    """Return consecutive rows."""
+    result: list[Row] = []
+    for number in range(after + 1, after + count + 1):
+        data = b'{"entry":"Test","number":%d,"text":"\xc3\xa4 \\n"}' % number
+        before = chained(before, data)
+        result.append(Row(number, before, data, status))
+    return result
+
+
+async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
+    """Await an operation that must raise one of these errors."""
+    try:
+        await work
+    except kinds:
+        return
+    raise AssertionError(f"it must be refused with {' or '.join(kind.__name__ for kind in kinds)}")
 
 
 async def rows_come_back_as_they_were_written(opened: StoreUnderTest) -> None:
@@ -90,6 +162,8 @@ async def a_lease_runs_out(opened: StoreUnderTest) -> None:
     one, other, log = opened.open(HandClock()), opened.open(), run_log("r")
     first = await one.create(LogInfo(log), rows(1))
     await opened.clock.advance(100_000)  # the clock of `other`; that of `one` stands still
+    if not implements(other, Queue):
+        await one.release(log, first)  # the lease may last as long as its process
     second = await other.lease(log)
     await refused(one.append(log, first, rows(1, 1)), LeaseLost)
     await other.append(log, second, rows(1, 1))
@@ -297,6 +371,171 @@ async def a_closed_store_gives_back_its_leases_and_refuses(opened: StoreUnderTes
     assert await other.lease(log) > epoch
 
 
+async def items_are_posted_once_and_in_order(opened: StoreUnderTest) -> None:
+    """Check that items come back as they were posted, once for each key, and go with their log."""
+    store, other, log = opened.open(), opened.open(), run_log("r")
+    await refused(store.post(log, "a", b"{}"), RunNotFound)
+    await store.create(LogInfo(log, "desk", due=0.0), rows(1))
+    assert await store.inbox(log) == []
+    assert await store.arrived() == {}
+    text = b'{"text":"\xc3\xa4"}'
+    assert await other.post(log, "a", text)
+    assert await store.post(log, "b", b"2")
+    assert not await other.post(log, "a", b"3")
+    for reader in (store, other):
+        items = await reader.inbox(log)
+        assert [(item.number, item.key, item.data) for item in items] == [
+            (1, "a", b'{"text":"\xc3\xa4"}'),
+            (2, "b", b"2"),
+        ]
+        assert await reader.inbox(log, 1) == items[1:]
+        assert await reader.inbox(run_log("other")) == []
+    assert await store.arrived() == {log: 2}, "its lease is that of this store"
+    assert await other.arrived() == {}
+    posted = await asyncio.gather(*(each.post(log, str(key), b"") for key in range(5) for each in (store, other)))
+    assert sum(posted) == 5
+    assert [item.number for item in await store.inbox(log)] == [1, 2, 3, 4, 5, 6, 7]
+    assert await store.delete(log)
+    assert await other.inbox(log) == []
+    await store.create(LogInfo(log), rows(1))
+    assert await other.inbox(log) == []
+
+
+async def _submit(store: Store, name: str, **header: Any) -> None:
+    """Create a log of one row that nobody has the lease of."""
+    log = run_log(name)
+    info = LogInfo(log, **{"agent": "desk", "due": 0.0, **header})
+    await store.release(log, await store.create(info, rows(1)))
+
+
+async def _claims(store: Store, limit: int = 1, agent: str = "desk") -> list[Claim]:
+    return await cast("Queue", store).claim(agent, limit)
+
+
+async def _claimed(store: Store, limit: int = 1, agent: str = "desk") -> list[str]:
+    """Claim logs, and return their ids."""
+    return [claim.log.removeprefix("run:") for claim in await _claims(store, limit, agent)]
+
+
+async def what_is_due_is_claimed_in_order(opened: StoreUnderTest) -> None:
+    """Check the order: priority, then how long it has been due; and that only one agent's logs are claimed, once."""
+    store, now = opened.open(), opened.clock.now()
+    await _submit(store, "low", priority=-1, due=now - 9)
+    await _submit(store, "later", due=now + 20)
+    await _submit(store, "late", due=now - 1)
+    await _submit(store, "early", due=now - 2)
+    await _submit(store, "high", priority=5)
+    await _submit(store, "other", agent="clerk")
+    await _submit(store, "never", due=None)
+    info = await store.find(run_log("later"))
+    assert info is not None
+    assert (info.due, info.priority, info.status) == (now + 20, 0, "running")
+    assert await _claimed(opened.open(), 2) == ["high", "early"]
+    assert await _claimed(store, 9) == ["late", "low"]
+    assert await _claimed(opened.open(), 9) == []
+    await opened.clock.advance(20)
+    assert await _claimed(opened.open(), 9) == ["later"]
+    assert await _claimed(store, 9, "clerk") == ["other"]
+
+
+async def a_claim_is_a_lease(opened: StoreUnderTest) -> None:
+    """Check that who has claimed a log writes it, and that it is due again as the last row says."""
+    store, other, log = opened.open(), opened.open(), run_log("r")
+    await _submit(store, "r")
+    (claim,) = await _claims(store, 5)
+    assert (claim.log, claim.lost) == (log, False)
+    await refused(other.append(log, claim.epoch - 1, rows(1, 1)), LeaseLost)
+    await store.append(log, claim.epoch, rows(1, 1), due=0.0)
+    now = opened.clock.now()
+    await store.append(log, claim.epoch, rows(1, 2, status="Suspended"), release=True, due=now + 20)
+    assert await _claimed(other) == []
+    await opened.clock.advance(20)
+    (again,) = await _claims(other)
+    assert again.epoch > claim.epoch
+    await other.append(log, again.epoch, rows(1, 3), due=0.0)
+    await other.release(log, again.epoch)
+    (third,) = await _claims(store)
+    await store.append(log, third.epoch, rows(1, 4, status="Completed"), release=True)
+    assert await _claimed(other) == []
+    info = await other.find(log)
+    assert info is not None
+    assert (info.due, info.status, info.owner) == (None, "Completed", "")
+
+
+async def a_lost_log_is_claimed(opened: StoreUnderTest) -> None:
+    """Check that a log whose lease has expired is due, and that it is known that its writer was lost."""
+    one, other, log = opened.open(HandClock()), opened.open(), run_log("r")
+    epoch = await one.create(LogInfo(log, "desk", due=0.0), rows(1))
+    await one.create(LogInfo(run_log("waits"), "desk", due=opened.clock.now() + 200_000), rows(1))
+    await one.create(LogInfo(run_log("session")), rows(1))
+    assert await _claims(other) == []
+    await opened.clock.advance(100_000)  # the clock of `other`; that of `one` stands still
+    (claim,) = await _claims(other, 5)
+    assert (claim.log, claim.lost) == (log, True)
+    await refused(one.append(log, epoch, rows(1, 1)), LeaseLost)
+    assert await _claims(other) == []
+
+
+async def each_log_is_claimed_by_one(opened: StoreUnderTest) -> None:
+    """Check that of several who claim at the same time each gets other logs."""
+    stores = [opened.open() for _ in range(3)]
+    await asyncio.gather(*(_submit(stores[0], str(number)) for number in range(12)))
+    ids: list[str] = []
+    for _ in range(12):
+        for names in await asyncio.gather(*(_claimed(store, 2) for store in stores)):
+            ids += names
+    assert sorted(ids) == sorted(str(number) for number in range(12))
+
+
+async def a_damaged_log_is_not_due(opened: StoreUnderTest) -> None:
+    """Check that a log in quarantine, and one that was deleted, are claimed by nobody."""
+    store = opened.open()
+    await _submit(store, "damaged")
+    await _submit(store, "gone")
+    await store.quarantine(run_log("damaged"), "a test")
+    await store.delete(run_log("gone"))
+    assert await _claimed(store, 5) == []
+
+
+async def what_is_posted_wakes_who_waits(opened: StoreUnderTest) -> None:
+    """Check that an item makes a suspended log due, also one that its writer has not seen, and no other log."""
+    store, other, log = opened.open(), opened.open(), run_log("r")
+    epoch = await store.create(LogInfo(log, "desk", due=0.0), rows(1))
+    await other.post(log, "early", b"")
+    await store.append(log, epoch, rows(1, 1, status="Suspended"), release=True, read=0)
+    (claim,) = await _claims(other)
+    await other.append(log, claim.epoch, rows(1, 2), due=0.0)
+    later = opened.clock.now() + 20
+    await other.append(log, claim.epoch, rows(1, 3, status="Suspended"), release=True, due=later, read=1)
+    assert await _claims(store) == []
+    assert await store.post(log, "late", b"")
+    (claim,) = await _claims(store)
+    await store.append(log, claim.epoch, rows(1, 4, status="Completed"), release=True)
+    await other.post(log, "too late", b"")
+    assert await _claims(store) == []
+
+
+async def a_wait_for_signals_ends(opened: StoreUnderTest) -> None:
+    """Check that a wait for work ends in time, with or without a signal."""
+    store, other = opened.open(), opened.open()
+    seen = await cast("Queue", store).woken(0, 0.01)
+    await _submit(other, "r")
+    await asyncio.wait_for(cast("Queue", store).woken(seen, 20.0), 10.0)
+    assert await _claimed(store) == ["r"]
+
+
+QUEUE_CHECKS = (
+    what_is_due_is_claimed_in_order,
+    a_claim_is_a_lease,
+    a_lost_log_is_claimed,
+    each_log_is_claimed_by_one,
+    a_damaged_log_is_not_due,
+    what_is_posted_wakes_who_waits,
+    a_wait_for_signals_ends,
+)
+"""The checks of the queue of a store."""
+
+
 CHECKS: tuple[Check, ...] = (
     rows_come_back_as_they_were_written,
     a_name_is_taken_once,
@@ -313,6 +552,7 @@ CHECKS: tuple[Check, ...] = (
     many_write_at_once,
     one_that_is_refused_does_no_harm_to_others,
     a_closed_store_gives_back_its_leases_and_refuses,
+    items_are_posted_once_and_in_order,
     *QUEUE_CHECKS,
 )
 """All checks."""

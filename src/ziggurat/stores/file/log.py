@@ -1,19 +1,28 @@
-"""The files of one log, written so that a crash at any point leaves the old or the new content."""
+"""The two files of a log, ``log.jsonl`` and ``inbox.jsonl``: lines are appended; a last line that is torn counts not.
+
+The first line of a log is its description. Rows follow, and before those of each writer, who has the lease. The lock of
+the file is the lease, so it ends with its process.
+"""
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from string import ascii_lowercase, digits
+from typing import BinaryIO
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from ziggurat.core.clock import new_id
-from ziggurat.core.store import Row
+from ziggurat.core.errors import StoreError
+from ziggurat.core.queue import InboxItem
+from ziggurat.core.store import LogInfo, Row
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import open_private, read_private
+from ziggurat.databases.owner import without_lost_lease
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180
@@ -22,20 +31,27 @@ _BLOCK = 1 << 16
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What reading JSON from a damaged file may raise."""
 
-UNFINISHED_FILES = "*.new"
-"""The pattern of names of files that are not yet in place."""
+
+class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A line of a log: its description, or who has the lease, or a row, or why it is in quarantine."""
+
+    log: LogInfo | None = None
+    epoch: int | None = None
+    owner: str = ""
+    number: int | None = None
+    digest: str = ""
+    status: str = ""
+    data: Raw = Raw()
+    problem: str = ""
+
+    @classmethod
+    def of(cls, row: Row) -> "LogLine":
+        """Return the line of a row."""
+        return cls(number=row.number, digest=row.digest, status=row.status, data=Raw(row.data))
 
 
-class StoredLine(Struct, frozen=True):
-    """A row as stored in a file."""
-
-    number: int
-    digest: str
-    status: str
-    data: Raw
-
-
-LINE = msgspec.json.Decoder(StoredLine)
+_LINE = msgspec.json.Decoder(LogLine)
+_ITEM = msgspec.json.Decoder(InboxItem)
 
 
 def file_name(log: str) -> str:
@@ -46,43 +62,13 @@ def file_name(log: str) -> str:
     return f"{name[:_LONGEST]}~{blake2b(log.encode(), digest_size=16).hexdigest()}"
 
 
-def _nothing() -> None:
-    pass
-
-
-def replaced(disk: Disk, path: Path, data: bytes, *, sync: bool = True, check: Callable[[], None] = _nothing) -> None:
-    """Replace a file so that after a crash it has the old or the new content."""
-    new = path.with_name(f"{path.name}.{new_id()}.new")  # no other process may write to it
-    try:
-        at = disk.open(new, fresh=True)
-        try:
-            _write(disk, at, data)
-            if sync:
-                disk.sync(at)
-        finally:
-            disk.close(at)
-        check()
-        disk.rename(new, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
-    if sync:
-        disk.sync_folder(path.parent)
-
-
-def _write(disk: Disk, at: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[disk.write(at, rest) :]
-
-
-def appended(disk: Disk, at: int, rows: Sequence[Row]) -> None:
-    """Append rows to an open file; if that fails, none of them remains."""
-    lines = [msgspec.json.encode(StoredLine(row.number, row.digest, row.status, Raw(row.data))) + b"\n" for row in rows]
+def append_lines(disk: Disk, at: int, lines: Sequence[LogLine | InboxItem]) -> None:
+    """Append lines to an open file; if that fails, none of them remains."""
+    rest = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     size = os.fstat(at).st_size
     try:
-        _write(disk, at, b"".join(lines))
+        while rest:
+            rest = rest[disk.write(at, rest) :]
         disk.sync(at)
     except OSError:
         with contextlib.suppress(OSError):
@@ -90,50 +76,131 @@ def appended(disk: Disk, at: int, rows: Sequence[Row]) -> None:
         raise
 
 
-def repaired(disk: Disk, path: Path, check: Callable[[], None]) -> None:
-    """Remove a last line that a crash has cut off."""
-    data = read_private(path)
-    if data.rfind(b"\n") + 1 == len(data):
-        return
-    at = disk.open(path, fresh=False)
-    try:
-        check()
-        disk.truncate(at, data.rfind(b"\n") + 1)
-        disk.sync(at)
-    finally:
-        disk.close(at)
-
-
-def rows_in(path: Path) -> list[Row]:
-    """Return the rows of a file; a last line that a crash has cut off is ignored."""
-    # An unreadable line becomes a row without a digest, so that it matches no row before or after it.
+def repair(disk: Disk, at: int, path: Path) -> bytes:
+    """Remove a last line that a crash has cut off from an open file that is locked; return the rest."""
     data = read_private(path)
     whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        disk.truncate(at, whole)
+        disk.sync(at)
+    return data[:whole]
+
+
+def rows_in(data: bytes) -> list[Row]:
+    """Return the rows of a log."""
+    # A line that cannot be read becomes a row without a digest, so that it matches no row before or after it.
     rows: list[Row] = []
-    for text in data[:whole].split(b"\n")[:-1]:
+    for text in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
         try:
-            line = LINE.decode(text)
+            line = _LINE.decode(text)
         except UNREADABLE:
             rows.append(Row(len(rows) + 1, "", text, ""))
         else:
-            rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
+            if line.number is not None:
+                rows.append(Row(line.number, line.digest, bytes(memoryview(line.data)), line.status))
     return rows
 
 
-def last_line(path: Path) -> StoredLine | None:
-    """Return the last complete line of a file without reading all of it; None if it cannot be read."""
-    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        data = b""
-        while end > 0:
-            start = max(0, end - _BLOCK)
-            file.seek(start)
-            data = file.read(end - start) + data
-            end = start
-            lines = data[: data.rfind(b"\n") + 1].split(b"\n")
-            if len(lines) >= 3 or (end == 0 and len(lines) >= 2):
-                try:
-                    return LINE.decode(lines[-2])
-                except UNREADABLE:
-                    return None
-    return None
+def items_in(folder: Path) -> list[InboxItem]:
+    """Return the items of an inbox."""
+    path = folder / "inbox.jsonl"
+    data = content_of(path) or b""
+    try:
+        return [_ITEM.decode(line) for line in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]]
+    except UNREADABLE as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+
+
+class LogState(Struct, frozen=True):
+    """What the lines of a log say of it."""
+
+    info: LogInfo
+    epoch: int
+
+
+def state_of(folder: Path) -> LogState | None:
+    """Return the state of a log, of which only the first and the last lines are read; None if there is none."""
+    path = folder / "log.jsonl"
+    try:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+            info = _LINE.decode(file.readline()).log
+            if info is None or file_name(info.log) != folder.name:
+                of = "no log" if info is None else f"another log, {info.log!r}"
+                raise StoreError(f"{path}: its description is that of {of}; put the right one back")
+            row, lease, problem = _last_lines(file)
+            updated = os.fstat(file.fileno()).st_mtime
+    except (FileNotFoundError, NotADirectoryError):
+        if not folder.is_dir():
+            return None
+        if path.exists():  # it was created meanwhile
+            return state_of(folder)
+        raise StoreError(f"{path} is missing; put it back, or remove the folder") from None
+    except UNREADABLE as error:
+        raise StoreError(f"{path}: its description cannot be read: {error}") from error
+    info = replace(
+        info,
+        status="Quarantined" if problem else row.status or "running",
+        count=row.number or 0,
+        updated=updated,
+        owner=lease.owner,
+        problem=problem,
+    )
+    return LogState(without_lost_lease(info), lease.epoch or 0)
+
+
+def _last_lines(file: BinaryIO) -> tuple[LogLine, LogLine, str]:
+    """Return the last row, the last line about the lease, and why the log is in quarantine."""
+    row: LogLine | None = None
+    lease: LogLine | None = None
+    problem = ""
+    for text in _backwards(file):
+        try:
+            line = _LINE.decode(text)
+        except UNREADABLE:
+            line = LogLine(number=0)
+        if line.epoch is not None:
+            lease = lease or line
+        elif row is None:
+            problem = problem or line.problem
+            row = None if line.number is None else line
+        if row is not None and lease is not None:
+            break
+    return row or LogLine(), lease or LogLine(), problem
+
+
+def _backwards(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the complete lines of a file, the last one first."""
+    end = file.seek(0, os.SEEK_END)
+    data, whole = b"", False
+    while end:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        data, end = file.read(end - start) + data, start
+        if not whole and b"\n" in data:
+            data, whole = data[: data.rfind(b"\n")], True
+        if whole:
+            data, *lines = data.split(b"\n")
+            yield from reversed(lines)
+    if whole:
+        yield data
+
+
+def described(folder: Path) -> LogInfo | None:
+    """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
+    try:
+        state = state_of(folder)
+        return None if state is None else state.info
+    except (StoreError, OSError) as error:
+        try:
+            changed = folder.stat().st_mtime
+        except FileNotFoundError:  # it was removed meanwhile
+            return None
+        return LogInfo(unquote(folder.name), status="Quarantined", updated=changed, problem=str(error))
+
+
+def content_of(path: Path) -> bytes | None:
+    """Return the content of a file; None if there is none."""
+    try:
+        return read_private(path)
+    except FileNotFoundError:
+        return None

@@ -1,53 +1,76 @@
-"""A store that writes each log to a folder of JSON lines, readable by any tool."""
+"""A store that writes each log to a file of JSON lines, readable by any tool."""
 
 import asyncio
-import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.errors import JournalError, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row
+from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.checks import StorePath, check_path
 from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import read_private
 from ziggurat.databases.jobs import one_by_one
-from ziggurat.databases.owner import is_gone, lease_held, new_owner
+from ziggurat.databases.lock_file import SUPPORTED, lock_now
+from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer
-from ziggurat.stores.file.folder import prepare_folder
-from ziggurat.stores.file.header import LogLease, content_of, describe, header_of, lease_of, queued_in
-from ziggurat.stores.file.lock import LogLock, locked
-from ziggurat.stores.file.log import appended, file_name, repaired, replaced, rows_in
-from ziggurat.stores.file.mark import marked, remember
-from ziggurat.stores.file.queue import FileQueue
-from ziggurat.stores.live_folder import LiveFolder
+from ziggurat.stores.file.log import (
+    UNREADABLE,
+    LogLine,
+    append_lines,
+    content_of,
+    described,
+    file_name,
+    items_in,
+    repair,
+    rows_in,
+    state_of,
+)
+from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger("ziggurat")
+_FORMAT = 1
+_PAUSE = 0.002
+_STALE = 60.0
+"""Seconds after which a log that is still being created was left by a process that was killed."""
 
 
-class FileStore(FileQueue):
-    """Store each log in its own folder: ``log.jsonl``, and beside it its description, the lease and large values.
+class _Format(Struct):
+    format: int
 
-    The file ``mark`` in the folder has the last acknowledged row.
 
-    Every batch is flushed to the disk; a file is replaced by writing a new one, flushing it, and renaming it.
+class _Held(Struct):
+    """A log that this store has the lease of, and the open file whose lock that is."""
+
+    epoch: int
+    at: int
+    count: int
+    size: int
+
+
+class FileStore(ListsPending):
+    """Store each log in its own folder: ``log.jsonl``, ``inbox.jsonl`` with what others post to it, and large values.
+
+    Lines are appended and flushed to the disk. A process that writes a log has its file locked until it is done, so the
+    lease ends with the process, and not before: a process that is stopped keeps it. The store has no queue: workers,
+    `submit` and schedules need another one, such as ``sqlite:///``.
 
     Args:
         path: The folder; created if it does not exist.
-        timeout: Seconds to wait while another process writes the same log.
-        lease: Seconds after which another process may take over the lease of one that has stopped, if it cannot be seen
-            that the process is gone.
+        timeout: Seconds to wait while another process posts to the same log.
         clock: The clock.
         disk: The file-system operations; the system's by default.
         key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
@@ -63,26 +86,25 @@ class FileStore(FileQueue):
         path: StorePath,
         *,
         timeout: Seconds = 5.0,
-        lease: Seconds = 30.0,
         clock: Clock = SYSTEM_CLOCK,
         disk: Disk | None = None,
         key: Key = None,
     ) -> None:
-        super().__init__()
         self.path: Path = check_path(path, self)
-        self.seconds = lease
         self.clock = clock
         self.chain: DigestChain = DigestChain(key)
-        self._disk = disk or Disk()
         self.owner: str = new_owner()
-        self.live: LiveFolder = LiveFolder(self.path / "live")
         self._timeout = timeout
-        self._held: dict[str, int] = {}
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._states: dict[str, str] = {}  # the status of each held log whose due time is noted
-        self._renewed = 0.0
+        self._disk = disk = disk or Disk()
+        self._held = held = dict[str, _Held]()
         self._ready = False
-        self._writer = Writer(f"ziggurat {self.path.name}", one_by_one, self._renew, min(1.0, lease / 4), lambda: None)
+
+        def ended() -> None:  # without the store, which it would keep alive
+            for each in held.values():
+                disk.close(each.at)
+            held.clear()
+
+        self._writer = Writer(f"ziggurat {self.path.name}", one_by_one, lambda: None, 1.0, ended)
 
     def __repr__(self) -> str:
         return f"FileStore({str(self.path)!r})"
@@ -96,9 +118,47 @@ class FileStore(FileQueue):
 
     def _prepare(self) -> None:
         """Create the folder, or check that it is one of ours."""
-        if not self._ready:
-            prepare_folder(self.path, self._disk)
-            self._ready = True
+        if self._ready:
+            return
+        if not SUPPORTED:
+            raise ConfigurationError("a store of files needs the file locks of POSIX; use sqlite:/// here")
+        marker = self.path / "format.json"
+        if not os.path.lexists(marker):
+            if self.path.is_file():
+                raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
+            self._disk.make_folders((self.path / "logs").absolute())
+            self._replace(marker, msgspec.json.encode(_Format(_FORMAT)))  # as any other process writes it
+        try:
+            known = msgspec.json.decode(read_private(marker), type=_Format).format
+        except UNREADABLE as error:
+            raise StoreError(f"{marker} cannot be read: {error}") from error
+        if known > _FORMAT:
+            raise StoreError(f"{self.path} was written by a newer version (format {known}); upgrade to open it")
+        self._ready = True
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        """Replace a small file so that after a crash it has the old or the new content."""
+        new = path.with_name(f"{path.name}.{new_id()}.new")  # no other process may write to it
+        try:
+            with self._opened(new) as at:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[self._disk.write(at, rest) :]
+                self._disk.sync(at)
+            self._disk.rename(new, path)
+        except BaseException:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise
+        self._disk.sync_folder(path.parent)
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[int]:
+        at = self._disk.open(path, fresh=False)
+        try:
+            yield at
+        finally:
+            self._disk.close(at)
 
     def _at(self, log: str) -> Path:
         return self.path / "logs" / file_name(log)
@@ -110,169 +170,112 @@ class FileStore(FileQueue):
             raise RunNotFound(f"there is no {log} in {self.path}")
         return at
 
-    def _alone(self, log: str) -> AbstractContextManager[LogLock]:
-        return locked(self._folder(log), self.owner, self._timeout, self._disk)
-
-    def _renew(self) -> None:
-        if not self._held or time.monotonic() - self._renewed < self.seconds / 4:
-            return
-        self._renewed = time.monotonic()
-        for log, epoch in list(self._held.items()):
-            try:  # without waiting, since the leases of other logs are to be renewed too
-                with locked(self._folder(log), self.owner, 0, self._disk, most=0) as lock:
-                    known = lease_of(lock.folder)
-                    if known.epoch == epoch and known.owner == self.owner:
-                        self._lease_to(lock, epoch, sync=False)
-            except (JournalError, RunNotFound, OSError) as error:
-                logger.warning("the lease of %s was not renewed: %s", log, error)
-
-    def _lease_to(self, lock: LogLock, epoch: int, *, owner: str | None = None, sync: bool = True) -> None:
-        lease = self._leased(epoch, self.owner if owner is None else owner)
-        replaced(self._disk, lock.folder / "lease.json", lease, sync=sync, check=lock.check)
-
-    def _leased(self, epoch: int, owner: str) -> bytes:
-        return msgspec.json.encode(LogLease(epoch, owner, self.clock.now() + self.seconds))
-
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         self._prepare()
         final = self._at(info.log)
         if final.exists():
             raise RunExists(f"{info.log} exists already; choose another id")
         staging = self.path / "logs" / f".new-{new_id()}"
-        now = self.clock.now()
-        info = replace(info, created=info.created or now, due=now if info.due == 0 else info.due, count=0, owner="")
+        info = replace(info, created=info.created or self.clock.now(), due=None, count=0, owner="")
+        at = -1
         try:
             self._disk.make_folder(staging)
-            replaced(self._disk, staging / "info.json", msgspec.json.encode(info))
-            replaced(self._disk, staging / "lease.json", self._leased(1, self.owner), sync=False)
             self._put(staging, blobs)
-            size = self._write(staging / "log.jsonl", rows)
-            if rows:
-                remember(self._disk, staging, info.log, rows[-1])
+            at = self._disk.open(staging / "log.jsonl", fresh=False)
+            lock_now(at)  # before anybody can find it
+            append_lines(self._disk, at, [LogLine(info), LogLine(epoch=1, owner=self.owner), *map(LogLine.of, rows)])
+            size = os.fstat(at).st_size
             self._disk.sync_folder(staging)
-            if info.due is not None and queued_in(final) is None:
-                self._enqueue(info)  # before the log is there, so that it is found
             self._disk.rename(staging, final)
+            self._disk.sync_folder(final.parent)
         except OSError:
+            if at >= 0:
+                self._disk.close(at)
+            exists = staging.exists() and final.exists()
             shutil.rmtree(staging, ignore_errors=True)
-            if final.exists():
+            if exists:  # another process was quicker
                 raise RunExists(f"{info.log} exists already; choose another id") from None
             raise
-        self._disk.sync_folder(final.parent)
-        self._held[info.log] = 1
-        self._states[info.log] = rows[-1].status if rows else "running"
-        self._counts[info.log] = (len(rows), size)
+        self._held[info.log] = _Held(1, at, len(rows), size)
         return 1
 
-    def _write(self, path: Path, rows: Sequence[Row]) -> int:
-        """Write the first rows of a log; return the size of the file."""
+    def _lease(self, log: str) -> int:
+        held = self._held.pop(log, None) or self._lock(log)
+        held.epoch += 1
+        try:
+            append_lines(self._disk, held.at, [LogLine(epoch=held.epoch, owner=self.owner)])
+            held.size = os.fstat(held.at).st_size
+        except BaseException:
+            self._disk.close(held.at)
+            raise
+        self._held[log] = held
+        return held.epoch
+
+    def _lock(self, log: str) -> _Held:
+        """Open and lock the file of a log, and remove a last line that a crash has cut off."""
+        folder = self._folder(log)
+        state = state_of(folder)
+        path = folder / "log.jsonl"
         at = self._disk.open(path, fresh=False)
         try:
-            appended(self._disk, at, rows)
-            return os.fstat(at).st_size
-        finally:
+            if not lock_now(at):
+                raise lease_held(log, "" if state is None else state.info.owner)
+            state = state_of(folder)
+            if state is None or not _is_at(at, path):
+                raise RunNotFound(f"there is no {log} in {self.path}")
+            data = repair(self._disk, at, path)
+            return _Held(state.epoch, at, len(rows_in(data)), len(data))
+        except BaseException:
             self._disk.close(at)
-
-    def _lease(self, log: str) -> int:
-        self._refuse_held(log, lease_of(self._folder(log)))  # its holder may be stopped and have the lock
-        with self._alone(log) as lock:
-            known = lease_of(lock.folder)
-            self._refuse_held(log, known)
-            return self._take(log, lock, known)
-
-    def _take(self, log: str, lock: LogLock, known: LogLease) -> int:
-        """Become the holder of a lease after the one that is known."""
-        epoch = max(known.epoch, self._held.get(log, 0)) + 1
-        last = marked(lock.folder, log)
-        self._forget(log)
-        if last is None or last.number <= len(rows_in(lock.folder / "log.jsonl")):
-            self._repair(log, lock)  # otherwise it ends before its last acknowledged row: what is left is not touched
-        self._lease_to(lock, epoch)
-        self._held[log] = epoch
-        if (queued := queued_in(lock.folder)) is not None:
-            self._states[log] = queued.status  # which its due time is of
-        return epoch
-
-    def _repair(self, log: str, lock: LogLock) -> None:
-        """Remove a last line that a crash has cut off, and note what the log has."""
-        path = lock.folder / "log.jsonl"
-        repaired(self._disk, path, lock.check)
-        self._counts[log] = (len(rows_in(path)), path.stat().st_size)
-
-    def _refuse_held(self, log: str, known: LogLease) -> None:
-        """Refuse a log that another store has the lease of."""
-        mine, left = known.owner in ("", self.owner), known.until - self.clock.now()
-        if not mine and left > 0 and not is_gone(known.owner):
-            raise lease_held(log, known.owner, left)
+            raise
 
     def _append(
-        self,
-        log: str,
-        epoch: int,
-        rows: Sequence[Row],
-        blobs: Mapping[str, bytes] | None,
-        release: bool,
-        due: float | None,
-        read: int | None,
-        *,
-        accept_loss: bool = False,
+        self, log: str, epoch: int, rows: Sequence[Row], blobs: Mapping[str, bytes] | None, release: bool
     ) -> None:
-        with self._alone(log) as lock:
-            at = self._disk.open(lock.folder / "log.jsonl", fresh=False)
-            try:
-                lock.check()  # who takes over from here on appends to another file than this one
-                known = lease_of(lock.folder)
-                if accept_loss and known.epoch == epoch and known.owner == self.owner:
-                    self._repair(log, lock)
-                count, size = self._counts.get(log, (-1, -1))
-                if known.epoch != epoch or known.owner != self.owner or rows[0].number != count + 1:
-                    raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
-                if os.fstat(at).st_size != size:
-                    raise LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
-                self._put(lock.folder, blobs)
-                appended(self._disk, at, rows)
-                self._counts[log] = (count + len(rows), os.fstat(at).st_size)
-            finally:
-                self._disk.close(at)
-            if release or self._states.get(log) != rows[-1].status:
-                self._due_from(log, rows[-1].number, rows[-1].status, due, read)
-                self._states[log] = rows[-1].status
-            if release:
-                self._lease_to(lock, epoch, owner="", sync=False)
-        remember(self._disk, self._at(log), log, rows[-1])  # the lock was not taken away: the rows are in the log
+        held, folder = self._held.get(log), self._at(log)
+        if held is None or held.epoch != epoch or rows[0].number != held.count + 1:
+            raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
+        if os.fstat(held.at).st_size != held.size or not _is_at(held.at, folder / "log.jsonl"):
+            self._forget(log)
+            raise LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
+        self._put(folder, blobs)
+        lines = [LogLine.of(row) for row in rows]
+        append_lines(self._disk, held.at, [*lines, LogLine(epoch=epoch)] if release else lines)
+        held.count, held.size = held.count + len(rows), os.fstat(held.at).st_size
         if release:
             self._forget(log)
 
     def _forget(self, log: str) -> None:
-        self._held.pop(log, None)
-        self._counts.pop(log, None)
-        self._states.pop(log, None)
+        """Close the file of a log, which releases its lease."""
+        held = self._held.pop(log, None)
+        if held is not None:
+            self._disk.close(held.at)
 
     def _put(self, at: Path, blobs: Mapping[str, bytes] | None) -> None:
         if blobs and not (at / "blobs").exists():
             self._disk.make_folder(at / "blobs")
             self._disk.sync_folder(at)
         for digest, data in (blobs or {}).items():
-            replaced(self._disk, at / "blobs" / digest, data)
+            self._replace(at / "blobs" / digest, data)
 
     def _release(self, log: str, epoch: int) -> None:
-        if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
-            self._forget(log)
-        with suppress(LeaseLost, RunNotFound), self._alone(log) as lock:
-            known = lease_of(lock.folder)
-            if known.epoch == epoch and known.owner == self.owner:
-                self._lease_to(lock, epoch, owner="", sync=False)
+        held = self._held.get(log)
+        if held is not None and held.epoch == epoch:  # otherwise another run of this process has taken it over
+            try:
+                append_lines(self._disk, held.at, [LogLine(epoch=epoch)])
+            finally:
+                self._forget(log)
 
     def _rows(self, log: str, after: int, limit: int | None) -> list[Row]:
         self._prepare()
-        path = self._at(log) / "log.jsonl"
-        return rows_in(path)[after : None if limit is None else after + limit] if path.exists() else []
+        data = content_of(self._at(log) / "log.jsonl")
+        return [] if data is None else rows_in(data)[after : None if limit is None else after + limit]
 
     def _infos(self, prefix: str) -> list[LogInfo]:
         self._prepare()
         start = file_name(prefix)
         folders = [each for each in (self.path / "logs").iterdir() if each.name.startswith(start)]
-        infos = [describe(each) for each in folders if not each.name.startswith(".")]
+        infos = [described(each) for each in folders if not each.name.startswith(".")]
         return sorted((info for info in infos if info is not None), key=lambda info: (-info.updated, info.log))
 
     def _remove(self, log: str) -> bool:
@@ -281,29 +284,47 @@ class FileStore(FileQueue):
         if not at.is_dir():
             return False
         self._disk.rename(at, trash)
-        self._dequeue(log)
         self._disk.sync_folder(trash.parent)
         shutil.rmtree(trash, ignore_errors=True)
+        self._forget(log)
         return True
 
     def _quarantine(self, log: str, problem: str) -> None:
-        with self._alone(log) as lock:
-            replaced(self._disk, lock.folder / "problem", problem.encode(), check=lock.check)
-            self._lease_to(lock, lease_of(lock.folder).epoch + 1, owner="")
-            self._dequeue(log)
+        path = self._folder(log) / "log.jsonl"
+        self._forget(log)
+        with self._opened(path) as at:
+            if lock_now(at):  # its holder writes whole lines, and notices that there is one more
+                repair(self._disk, at, path)
+            append_lines(self._disk, at, [LogLine(problem=problem)])
 
     def _vacuum(self, before: float, prefix: str, unfinished: bool) -> int:
-        removed, now = 0, self.clock.now()
+        removed = 0
         for info in self._infos(prefix):
-            lease = lease_of(self._at(info.log))
-            free = not lease.owner or lease.until < now or is_gone(lease.owner)
-            if info.updated < before and free and (unfinished or info.status not in UNFINISHED):
-                removed += self._remove(info.log)
+            if info.updated < before and (unfinished or info.status not in UNFINISHED) and info.log not in self._held:
+                with suppress(FileNotFoundError), self._opened(self._at(info.log) / "log.jsonl") as at:
+                    removed += lock_now(at) and self._remove(info.log)
         for left in (self.path / "logs").glob(".*-*"):  # left by processes that were killed
             with suppress(FileNotFoundError):
-                if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, now - self.seconds):
+                if left.name.startswith(".gone-") or left.stat().st_mtime < min(before, self.clock.now() - _STALE):
                     shutil.rmtree(left, ignore_errors=True)
         return removed
+
+    def _post(self, log: str, key: str, data: bytes) -> bool:
+        folder = self._folder(log)
+        path = folder / "inbox.jsonl"
+        with self._opened(path) as at:
+            until = time.monotonic() + self._timeout
+            while not lock_now(at):
+                if time.monotonic() > until:
+                    raise StoreError(f"{path} has been locked by another process for {self._timeout:g} s; end it")
+                time.sleep(_PAUSE)
+            repair(self._disk, at, path)
+            items = items_in(folder)
+            if any(item.key == key for item in items):
+                return False
+            append_lines(self._disk, at, [InboxItem(len(items) + 1, key, data)])
+        self._disk.sync_folder(folder)
+        return True
 
     # -- the methods of Store ------------------------------------------------------------------------------------
 
@@ -338,33 +359,42 @@ class FileStore(FileQueue):
         due: float | None = None,
         read: int | None = None,
     ) -> "asyncio.Future[None]":
-        """Write rows; see `Store`."""
-        return self._do(log, lambda: self._append(log, epoch, rows, blobs, release, due, read))
+        """Write rows; see `Store`. Nothing is ever due here."""
+        return self._do(log, lambda: self._append(log, epoch, rows, blobs, release))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
         """Give a lease back; see `Store`."""
         return self._do(log, lambda: self._release(log, epoch))
 
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        """Add an item to the inbox of a log; see `Store`."""
+        return await self._do(log, lambda: self._post(log, key, data))
+
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        """Return the items of a log; see `Store`."""
+        return await self._do(log, lambda: items_in(self._at(log))[after:])
+
+    async def arrived(self) -> dict[str, int]:
+        """Return the last items of the logs that this store writes; see `Store`."""
+
+        def work() -> dict[str, int]:
+            counts = {log: len(items_in(self._at(log))) for log in self._held}
+            return {log: count for log, count in counts.items() if count}
+
+        return await self._do("", work) if self._held else {}
+
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        return await self._do(log, lambda: header_of(self._at(log)))
+        state = await self._do(log, lambda: state_of(self._at(log)))
+        return None if state is None else state.info
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return rows; see `Store`."""
         return await self._do(log, lambda: self._rows(log, after, limit))
 
-    async def acknowledged(self, log: str) -> LogMark | None:
-        """Return the last acknowledged row; see `SupportsLogMarks`."""
-        return await self._do(log, lambda: marked(self._at(log), log))
-
-    async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `SupportsLogMarks`."""
-        await self._do(log, lambda: self._append(log, epoch, rows, None, False, 0.0, None, accept_loss=True))
-
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value; see `Store`."""
-        path = self._at(log) / "blobs" / file_name(digest)
-        return await self._do(log, lambda: content_of(path))
+        return await self._do(log, lambda: content_of(self._at(log) / "blobs" / file_name(digest)))
 
     async def logs(
         self,
@@ -395,6 +425,14 @@ class FileStore(FileQueue):
     async def close(self) -> None:
         """Release the leases and end the thread; see `Store`."""
         try:
-            await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
+            await asyncio.gather(*(self.release(log, held.epoch) for log, held in list(self._held.items())))
         finally:
             await self._writer.finish()
+
+
+def _is_at(at: int, path: Path) -> bool:
+    """Return whether an open file is the one at a path, and not one that was removed."""
+    try:
+        return os.path.samestat(os.fstat(at), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -24,8 +24,8 @@ from ziggurat.databases.owner import is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite.batch import write_batch
 from ziggurat.databases.sqlite.connection import SqliteConnection, WouldWait
 from ziggurat.databases.writer import Writer
-from ziggurat.stores.live_folder import LiveFolder
 from ziggurat.stores.lost_leases import LostLeases
+from ziggurat.stores.sqlite.live_folder import LiveFolder
 from ziggurat.stores.sqlite.queue import SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
