@@ -174,7 +174,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             "INSERT INTO rows (id, number, digest, data, status) VALUES (?, ?, ?, ?, ?)",
             [(log, row.number, row.digest, row.data, row.status) for row in rows],
         )
-    path.with_name("runs.db-marks").unlink()
+    path.with_name("runs.db-ziggurat").unlink()
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())

@@ -131,7 +131,7 @@ async def test_a_store_without_marks_is_opened_without_complaint_and_marked_from
             await store.close()
 
     await opened(begin=True)
-    (tmp_path / "runs.db-marks").unlink()
+    (tmp_path / "runs.db-ziggurat").unlink()
     place.cut(2)
     count = await opened()
     place.cut(2)

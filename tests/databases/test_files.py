@@ -49,8 +49,7 @@ IRREGULAR: dict[str, Callable[[Path], object]] = {
 }
 OPENS: dict[str, Callable[[Path], object]] = {
     "read": read_private,
-    "append": lambda path: Disk().open(path, fresh=False),
-    "empty": lambda path: Disk().open(path, fresh=True),
+    "append": lambda path: Disk().open(path),
     "lock": lambda path: LockFile(path, new_owner()),
 }
 

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from tests.samples import amount
 from ziggurat.core import LogMark, Row
 from ziggurat.databases.disk import Disk
-from ziggurat.databases.marks import SLOT, Marks, mark_in, slot_of
+from ziggurat.databases.lock_file import LockFile
+from ziggurat.databases.marks import Marks
+from ziggurat.databases.owner import new_owner
 
+SLOT = 64
 LOGS = [f"run:{number}" for number in range(40)]
 _operation = st.tuples(st.sampled_from(("write", "remove", "reopen")), st.sampled_from(LOGS), st.integers(1, 1 << 40))
 
@@ -34,7 +37,7 @@ def test_marks_are_a_dict_on_disk(operations: list[tuple[str, str, int]]) -> Non
                 expected.pop(log, None)
             else:
                 marks.close()
-                marks = Marks(marks.path)
+                marks = Marks(Path(folder) / "marks")
             assert marks.find(log) == expected.get(log)
         assert {log: marks.find(log) for log in LOGS} == {log: expected.get(log) for log in LOGS}
         marks.close()
@@ -69,11 +72,30 @@ def test_the_file_grows_by_levels_and_no_mark_moves(tmp_path: Path) -> None:
 @given(st.integers(0, SLOT * 8 - 1))
 @settings(max_examples=amount(50, 500))
 def test_a_damaged_mark_is_no_mark(bit: int) -> None:
-    slot = bytearray(slot_of("run:r", mark(7)))
-    assert mark_in(bytes(slot), "run:r") == mark(7)
-    assert mark_in(bytes(slot), "run:s") is None
-    slot[bit // 8] ^= 1 << bit % 8
-    assert mark_in(bytes(slot), "run:r") is None
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Marks(Path(folder) / "marks")
+        marks.write("run:r", mark(7))
+        data = bytearray(marks.path.read_bytes())
+        at = next(place for place, byte in enumerate(data) if byte) // SLOT * SLOT
+        data[at + bit // 8] ^= 1 << bit % 8
+        marks.path.write_bytes(data)
+        assert marks.find("run:r") is None
+        marks.close()
+
+
+def test_marks_and_the_lock_share_a_file(tmp_path: Path) -> None:
+    marks, lock = Marks(tmp_path / "runs.db"), LockFile(tmp_path / "runs.db-ziggurat", new_owner())
+    marks.write("run:r", mark(7))
+    assert lock.take()
+    lock.sign()
+    assert marks.find("run:r") == mark(7)
+    other = LockFile(marks.path, new_owner())
+    marks.clear()
+    assert not other.take()
+    assert marks.find("run:r") is None
+    assert "this process" in str(other.refusal(1.0))
+    for each in (marks, lock, other):
+        each.close()
 
 
 def test_a_damaged_mark_is_reported_and_written_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

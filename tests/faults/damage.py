@@ -85,7 +85,7 @@ def _files(folder: Path) -> Store:
 PLACES: dict[str, Place] = {
     "main": Place(_sqlite, lambda folder: [folder / "runs.db"], settle=_checkpoint),
     "wal": Place(_sqlite, lambda folder: [folder / "runs.db-wal"], 1),
-    "marks": Place(_sqlite, lambda folder: [folder / "runs.db-marks"]),
+    "marks": Place(_sqlite, lambda folder: [folder / "runs.db-ziggurat"]),
     "file": Place(_files, lambda folder: list((folder / "runs/logs").glob("run*/log.jsonl"))),
     "session": Place(_files, lambda folder: list((folder / "runs/logs").glob("session*/log.jsonl"))),
 }

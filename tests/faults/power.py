@@ -204,10 +204,10 @@ class RecordingDisk(Disk):
     def _name(self, path: Path) -> str:
         return "" if path == self._root else str(path.relative_to(self._root))
 
-    def open(self, path: Path, *, fresh: bool) -> int:
-        at = super().open(path, fresh=fresh)
+    def open(self, path: Path) -> int:
+        at = super().open(path)
         self._open[at] = self._name(path)
-        self._note("open", path, 0 if fresh else -1)
+        self._note("open", path)
         return at
 
     def write(self, at: int, data: bytes | memoryview) -> int:

@@ -23,7 +23,7 @@ def test_damage_is_noticed_or_does_no_harm(kind: str) -> None:
 
 def test_a_store_that_forgets_what_it_acknowledged_is_found_out() -> None:
     def forget(folder: Path) -> None:
-        (folder / "runs.db-marks").unlink()
+        (folder / "runs.db-ziggurat").unlink()
 
     found = damage_files("wal", CASES, 11, forget)
     assert found.verdict.lost

@@ -43,4 +43,4 @@ async def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
     assert await runs.logs() == []
     await memory.close()
     await runs.close()
-    assert {path.name for path in tmp_path.iterdir()} <= {"agents.db", "agents.db-lock"}
+    assert {path.name for path in tmp_path.iterdir()} <= {"agents.db", "agents.db-ziggurat"}

@@ -152,7 +152,7 @@ async def _places(kind: str, folder: Path) -> list[Path]:
     if kind == "file":
         mine = [path for path in _files(folder) if "%3ab" in str(path) or path.name == "format.json"]
         return [*mine, folder / "runs" / "logs" / "run%3ab" / "inbox.jsonl"]
-    return [folder / f"runs.db{suffix}" for suffix in ("", "-wal", "-shm", "-lock")]
+    return [folder / f"runs.db{suffix}" for suffix in ("", "-wal", "-shm", "-ziggurat")]
 
 
 @pytest.mark.parametrize("what", IRREGULAR)

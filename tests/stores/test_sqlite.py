@@ -155,9 +155,9 @@ async def test_a_damaged_database_is_not_created_again(tmp_path: Path) -> None:
 
 def test_a_connection_that_was_never_made_is_closed_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_connection, "has_wal_reset_bug", lambda: True)
-    (tmp_path / "runs.db-lock").mkdir()
+    (tmp_path / "runs.db-ziggurat").mkdir()
     connection = SqliteConnection(tmp_path / "runs.db", "FULL", 1.0, sqlite3.connect)
-    with pytest.raises(StoreError, match=r"runs\.db-lock"):
+    with pytest.raises(StoreError, match=r"runs\.db-ziggurat"):
         connection.reading(lambda: None)
     connection.close()
     assert not (tmp_path / "runs.db").exists()

@@ -10,9 +10,9 @@ from ziggurat.databases.files import make_private_folder, open_private
 class Disk:
     """The file system; tests replace it by one that fails, or that tracks what was flushed."""
 
-    def open(self, path: Path, *, fresh: bool) -> int:
-        """Open a file for writing at its end; create it if needed, and empty it if `fresh`. Return the descriptor."""
-        return open_private(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if fresh else os.O_APPEND))
+    def open(self, path: Path) -> int:
+        """Open a file for writing at its end; create it if needed. Return the descriptor."""
+        return open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write(self, at: int, data: bytes | memoryview) -> int:
         """Write as many bytes as possible; return how many were written."""

@@ -17,8 +17,18 @@ except ImportError:  # not a POSIX system
 SUPPORTED = fcntl is not None
 """Whether this system has locks of files."""
 
-_SIZE = 512
+COMPANION = "-ziggurat"
+"""The end of the name of the one file beside a database: who has its lock, then the marks of its logs."""
+
+SIGNATURE = 512
+"""The bytes at the beginning of a lock file that say who has the lock."""
+
 _FREE = b"-"
+
+
+def companion_of(database: Path) -> Path:
+    """Return the path of the file beside a database: one file, also by way of a link."""
+    return Path(f"{os.path.realpath(database)}{COMPANION}")
 
 
 def lock_now(at: int) -> bool:
@@ -37,7 +47,6 @@ class LockFile:
         self.path = path
         self._owner = owner
         self._at = open_private(path, os.O_RDWR | os.O_CREAT)
-        self.fresh: bool = os.fstat(self._at).st_size == 0
         self._signed = False
 
     def take(self) -> bool:
@@ -46,7 +55,7 @@ class LockFile:
 
     def sign(self) -> None:
         """Write into the file who has the lock, and since when, for the error of a process that waits for it."""
-        note = f"{self._owner}\n{time.time():.3f}\n".encode()[:_SIZE].ljust(_SIZE)
+        note = f"{self._owner}\n{time.time():.3f}\n".encode()[:SIGNATURE].ljust(SIGNATURE)
         with contextlib.suppress(OSError):  # on a full disk the lock is as good without it
             os.pwrite(self._at, note, 0)
             self._signed = True
@@ -65,8 +74,8 @@ class LockFile:
 
     def refusal(self, waited: float) -> StoreError:
         """Return the error for a lock that another process has: who, since when, and what can be done."""
-        owner, _, rest = os.pread(self._at, _SIZE, 0).decode("utf-8", "replace").partition("\n")
-        what = str(self.path).removesuffix("-lock")
+        owner, _, rest = os.pread(self._at, SIGNATURE, 0).decode("utf-8", "replace").partition("\n")
+        what = str(self.path).removesuffix(COMPANION)
         try:
             since = float(rest.strip())
         except ValueError:  # another program has it, or a process that was stopped before it had signed

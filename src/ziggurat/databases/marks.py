@@ -1,6 +1,5 @@
-"""Marks in files: the last acknowledged row of each log, written after the log and apart from it."""
+"""Marks: the last acknowledged row of each log of a database, in the file beside it, written after the log."""
 
-import contextlib
 import logging
 import os
 from collections.abc import Iterable
@@ -12,15 +11,16 @@ from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogMark
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import open_private
+from ziggurat.databases.lock_file import SIGNATURE, companion_of
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
-SLOT = 64
+_SLOT = 64
 """The bytes of a mark. Slots are aligned, so none crosses a sector of a disk or a page of the system's cache."""
 
-_BUCKET = 4 * SLOT
+_BUCKET = 4 * _SLOT
 _FIRST = 64
-_FREE = bytes(SLOT)
+_FREE = bytes(_SLOT)
 _PLACES = 128
 """How many places of marks are remembered, so that the next mark of a log takes no search."""
 
@@ -29,31 +29,27 @@ def _tag(log: str) -> bytes:
     return blake2b(log.encode(), digest_size=16).digest()
 
 
-def slot_of(log: str, mark: LogMark) -> bytes:
-    """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
-    return _slot(_tag(log), mark)
-
-
 def _slot(tag: bytes, mark: LogMark) -> bytes:
+    """Return a mark as bytes: the log, the number, the check, and a checksum of these."""
     body = tag + mark.number.to_bytes(8) + bytes.fromhex(mark.check)
-    return body + blake2b(body, digest_size=SLOT - len(body)).digest()
+    return body + blake2b(body, digest_size=_SLOT - len(body)).digest()
 
 
-def mark_in(slot: bytes, log: str) -> LogMark | None:
+def _mark_in(slot: bytes, log: str) -> LogMark | None:
     """Return the mark of a log in a slot; None if it is damaged, free, or the mark of another log."""
     body = slot[:40]
-    if len(slot) != SLOT or not body.startswith(_tag(log)):
+    if len(slot) != _SLOT or not body.startswith(_tag(log)):
         return None
-    if slot[40:] != blake2b(body, digest_size=SLOT - len(body)).digest():
+    if slot[40:] != blake2b(body, digest_size=_SLOT - len(body)).digest():
         return None
     return LogMark(int.from_bytes(body[16:24]), body[24:].hex())
 
 
 class Marks:
-    """The marks of the logs in a database, in one file beside it."""
+    """The marks of the logs in a database, behind the signature of its lock; deleting the file only protects less."""
 
-    def __init__(self, path: Path, disk: Disk | None = None) -> None:
-        self.path = path
+    def __init__(self, database: Path, disk: Disk | None = None) -> None:
+        self.path: Path = companion_of(database)
         self._disk = disk or Disk()
         self._failed = False
         self._file = -1
@@ -67,7 +63,7 @@ class Marks:
             self._warn(error)
             return None
         for _, slot in slots:
-            mark = mark_in(slot, log)
+            mark = _mark_in(slot, log)
             if mark is not None:
                 return mark
         if any(_is_damaged(slot) for _, slot in slots):
@@ -78,7 +74,7 @@ class Marks:
         """Write the mark of a log; a failure is logged."""
         try:
             tag, at = self._places.get(log) or (_tag(log), -1)
-            if at < 0 or not os.pread(self._file, SLOT, at).startswith(tag):
+            if at < 0 or not os.pread(self._file, _SLOT, at).startswith(tag):
                 at = self._place(log, tag)
                 self._places[log] = (tag, at)
             self._disk.overwrite(self._file, at, _slot(tag, mark))
@@ -89,8 +85,7 @@ class Marks:
     def _place(self, log: str, tag: bytes) -> int:
         """Return where to write the mark of a log, and create the file if needed."""
         slots = self._slots(log)
-        if self._file < 0:
-            self._file = self._disk.edit(self.path)
+        self._open()
         if len(self._places) >= _PLACES:
             self._places.clear()
         mine = (at for at, slot in slots if slot.startswith(tag))
@@ -116,9 +111,13 @@ class Marks:
 
     def clear(self) -> None:
         """Remove all marks, of a database that no longer exists."""
-        self.close()
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
+        if self._file >= 0 or os.path.lexists(self.path):
+            self._open()
+            self._disk.truncate(self._file, SIGNATURE)  # another process may have locked the file
+
+    def _open(self) -> None:
+        if self._file < 0:
+            self._file = self._disk.edit(self.path)
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""
@@ -130,22 +129,22 @@ class Marks:
         """Return the slots where the mark of a log may be, with their positions; the last ones are free."""
         if self._file < 0 and os.path.lexists(self.path):
             try:
-                self._file = self._disk.edit(self.path)
+                self._open()
             except OSError:  # such as in a folder that may only be read
                 self._file = open_private(self.path, os.O_RDONLY)
         number = int.from_bytes(_tag(log)[:8])
         size = 0 if self._file < 0 else os.fstat(self._file).st_size
         slots: list[tuple[int, bytes]] = []
-        start, buckets = 0, _FIRST
+        start, buckets = SIGNATURE, _FIRST
         while True:
             at = start + number % buckets * _BUCKET
             data = os.pread(self._file, _BUCKET, at) if start < size else b""
             data = data.ljust(_BUCKET, b"\0")
-            slots += [(at + offset, data[offset : offset + SLOT]) for offset in range(0, _BUCKET, SLOT)]
+            slots += [(at + offset, data[offset : offset + _SLOT]) for offset in range(0, _BUCKET, _SLOT)]
             if start >= size:
                 return slots
             start, buckets = start + buckets * _BUCKET, 2 * buckets
 
 
 def _is_damaged(slot: bytes) -> bool:
-    return slot != _FREE and slot[40:] != blake2b(slot[:40], digest_size=SLOT - 40).digest()
+    return slot != _FREE and slot[40:] != blake2b(slot[:40], digest_size=_SLOT - 40).digest()

@@ -1,7 +1,6 @@
 """A connection to a SQLite database, used by one thread at a time; opened when needed, closed after a failure."""
 
 import contextlib
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import TypeVar
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.disk import Disk
 from ziggurat.databases.files import create_private, write_problem
-from ziggurat.databases.lock_file import LockFile
+from ziggurat.databases.lock_file import LockFile, companion_of
 from ziggurat.databases.owner import new_owner
 from ziggurat.databases.sqlite.schema import has_wal_reset_bug, migrate, refuse_foreign
 
@@ -233,7 +232,7 @@ class SqliteConnection:
             return
         if self._lock is None:
             Disk().make_folders(self.path.parent.absolute())
-            self._lock = LockFile(Path(f"{os.path.realpath(self.path)}-lock"), new_owner())
+            self._lock = LockFile(companion_of(self.path), new_owner())
         if not self._guarded:
             return
         if at_once:

@@ -154,7 +154,7 @@ class FileStore(ListsPending):
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int]:
-        at = self._disk.open(path, fresh=False)
+        at = self._disk.open(path)
         try:
             yield at
         finally:
@@ -181,7 +181,7 @@ class FileStore(ListsPending):
         try:
             self._disk.make_folder(staging)
             self._put(staging, blobs)
-            at = self._disk.open(staging / "log.jsonl", fresh=False)
+            at = self._disk.open(staging / "log.jsonl")
             lock_now(at)  # before anybody can find it
             append_lines(self._disk, at, [LogLine(info), LogLine(epoch=1, owner=self.owner), *map(LogLine.of, rows)])
             size = os.fstat(at).st_size
@@ -216,7 +216,7 @@ class FileStore(ListsPending):
         folder = self._folder(log)
         state = state_of(folder)
         path = folder / "log.jsonl"
-        at = self._disk.open(path, fresh=False)
+        at = self._disk.open(path)
         try:
             if not lock_now(at):
                 raise lease_held(log, "" if state is None else state.info.owner)

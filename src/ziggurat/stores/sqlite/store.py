@@ -52,7 +52,7 @@ _STATE = (
 class SqliteStore(SqliteQueue):
     """Store logs in a SQLite database; several processes may use it at once.
 
-    A file beside the database (``agents.db-marks``) has the last acknowledged row of each log; see `Marks`.
+    The file beside the database (``agents.db-ziggurat``) has its lock, and the last acknowledged row of each log.
 
     Args:
         path: The file; created with its folders if it does not exist.
@@ -63,7 +63,7 @@ class SqliteStore(SqliteQueue):
             that the process is gone.
         clock: The clock.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
-        disk: The file-system operations for the file of marks; the system's by default.
+        disk: The file-system operations for the file beside the database; the system's by default.
         key: The key of the digests, or several, the first of which is for new entries; see `DigestChain`. By default
             that of the environment variable ``ZIGGURAT_JOURNAL_KEY``, if it is set.
 
@@ -96,9 +96,8 @@ class SqliteStore(SqliteQueue):
         self._busy: set[str] = set()  # the agents of which the last claim has found a run
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
-        real = os.path.realpath(self.path)  # one file, also by way of a link
-        self._marks = Marks(Path(f"{real}-marks"), disk)
-        self.live: LiveFolder = LiveFolder(Path(f"{real}-live"))
+        self._marks = Marks(self.path, disk)
+        self.live: LiveFolder = LiveFolder(Path(f"{os.path.realpath(self.path)}-live"))
         self._written: dict[str, LogMark] = {}  # the last rows of the transaction under way
         self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(
