@@ -382,15 +382,3 @@ async def test_a_log_that_is_missing_among_the_names_can_be_used_and_deleted() -
         await store.append("run:r", await store.lease("run:r"), rows(1, 2))
         assert await store.delete("run:r")
         assert await store.find("run:r") is None
-
-
-def test_names_are_taken_from_an_older_format() -> None:
-    url = schema()
-    assert asked(url, "SELECT 1", migrations=MIGRATIONS[:1]) == 1
-    asked(
-        url,
-        "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, watched)"
-        " VALUES ('run:a', '', '', 0, 'running', 0, 0, '', 0, 1, '', 0)",
-        migrations=MIGRATIONS[:1],
-    )
-    assert asked(url, "SELECT log FROM names") == "run:a"

@@ -1,4 +1,4 @@
-"""The queue of each store: old ones are upgraded, and a claim looks at what is due, not at all that waits."""
+"""The queue of each store: a claim looks at what is due, not at all that waits."""
 
 import asyncio
 import sqlite3
@@ -10,45 +10,10 @@ import pytest
 
 from tests.stores.server import asked, schema
 from ziggurat.core import LogInfo
-from ziggurat.databases.postgres.schema import MIGRATIONS as POSTGRES_MIGRATIONS
-from ziggurat.databases.sqlite.schema import APPLICATION, MIGRATIONS
 from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
-
-
-async def _check_upgraded(store: SqliteStore | PostgresStore) -> None:
-    claims = await store.claim("desk", 9)
-    await store.close()
-    assert [(claim.log, claim.lost) for claim in claims] == [("run:old", False)]
-
-
-async def test_an_old_database_is_upgraded_and_its_interrupted_runs_are_due(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
-        for statement in (step for steps in MIGRATIONS[:2] for step in steps):
-            connection.execute(statement)
-        for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running")):
-            values = (name, "desk", "", 1.0, status, 1.0, 0, "", 0.0, 1, "", "{}")
-            connection.execute(f"INSERT INTO logs VALUES (NULL{', ?' * 12})", values)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute("PRAGMA user_version = 2")
-        connection.commit()
-    await _check_upgraded(SqliteStore(tmp_path / "old.db"))
-
-
-async def test_an_old_schema_is_upgraded_and_its_interrupted_runs_are_due() -> None:
-    url = schema()
-    asked(
-        url,
-        *(
-            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, problem, "
-            f"watched) VALUES ('{name}', 'desk', '', 1, '{status}', 1, 0, '', 0, 1, '', 0)"
-            for name, status in (("run:old", "running"), ("run:over", "Completed"), ("session:s", "running"))
-        ),
-        migrations=POSTGRES_MIGRATIONS[:3],
-    )
-    await _check_upgraded(PostgresStore(url))
 
 
 async def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
@@ -71,8 +36,8 @@ async def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
         await store.close()
         with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
             connection.executemany(
-                "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, epoch, "
-                "problem, due, priority) VALUES (?, 'desk', '', 1, ?, 1, 1, '', 0, 1, '', ?, ?)",
+                "INSERT INTO logs (log, agent, request, created, status, updated, owner, until, epoch, problem, due, "
+                "priority) VALUES (?, 'desk', '', 1, ?, 1, '', 0, 1, '', ?, ?)",
                 [
                     (f"run:{many}-{at}", ("running", "Completed")[at % 2], (1e12, None)[at % 2], at % 3)
                     for at in range(many)

@@ -247,8 +247,8 @@ async def test_of_ten_thousand_runs_only_those_that_are_listed_are_looked_at(tmp
     await store.find("run:r")
     with sqlite3.connect(tmp_path / "runs.db") as connection:
         connection.executemany(
-            "INSERT INTO logs (id, log, agent, request, created, status, updated, count, owner, problem, until, "
-            "epoch) VALUES (?, ?, 'a', '', 1, ?, ?, 0, '', '', 0, 1)",
+            "INSERT INTO logs (id, log, agent, request, created, status, updated, owner, problem, until, epoch) "
+            "VALUES (?, ?, 'a', '', 1, ?, ?, '', '', 0, 1)",
             [(n, f"run:{n}", "Completed" if n % 2 else "Failed", float(n)) for n in range(1, 10_001)],
         )
         connection.executemany(

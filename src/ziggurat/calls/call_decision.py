@@ -153,10 +153,8 @@ def item_of(
 
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
-    """Return whether a call is identical to the one that waits here; earlier versions recorded ids without the run."""
-    if record.pending is None:
-        return False
-    return record.pending.id in (item_of(call, ctx).id, digest([ctx.path, call.name, call.arguments]))
+    """Return whether a call is identical to the one that waits here."""
+    return record.pending is not None and record.pending.id == item_of(call, ctx).id
 
 
 def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:

@@ -339,7 +339,7 @@ async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> N
     before = as_type(entered.setup, dict[str, str])
     screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
     after = as_type(screened.setup if isinstance(screened, Entered) else {}, dict[str, str])
-    for what, now in (dict.fromkeys(before, "") | after).items():  # what an earlier version did not record is the same
-        event = journal.diverged(ctx.path, what, before.get(what, now), now)
+    for what in before | after:
+        event = journal.diverged(ctx.path, what, before.get(what, ""), after.get(what, ""))
         if event is not None and ctx.listens(Diverged):
             await ctx.emit(event)

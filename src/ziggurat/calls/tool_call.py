@@ -213,7 +213,7 @@ class _LiveCall(Struct, eq=False):
         self.journal.skip(self.ctx, record.decided or intent)  # what was lost before the decision is no answer
         if frozen.fingerprint() != intent.digest:
             frozen = await self._pass_hooks()
-            if intent.digest not in (frozen.fingerprint(), self.call.fingerprint()):  # older records: as it was asked
+            if frozen.fingerprint() != intent.digest:
                 raise self._not_kept_error()
         return ApprovedCall(frozen)
 

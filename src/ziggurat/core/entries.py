@@ -148,7 +148,7 @@ class Ended(JournalEntry, frozen=True, gc=True):
     due: float | None = None
     """When the run goes on by itself, in POSIX seconds; None for never."""
     waits: tuple[int, ...] | None = None
-    """The numbers of the entries with which began what the run waits for; None in records of earlier versions."""
+    """The numbers of the entries with which began what the run waits for; None if it waits for nothing."""
 
 
 class LossAccepted(JournalEntry, frozen=True, gc=False):

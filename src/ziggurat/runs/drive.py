@@ -212,7 +212,7 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
         if ctx.emit is not SILENCE:
             await emit_recorded(run, ctx)
         return run
-    if record is None or record.result is None:  # written before runs that broke off were kept as a whole
+    if record is None or record.result is None:  # it waits: replay it up to there
         replayed = journal.copy("replay")
         replayed.reopen(opening.run_id, 0.0)
         within = ctx.within(JOURNAL, replayed)

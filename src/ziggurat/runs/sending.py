@@ -71,9 +71,9 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
 async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
     """Return what a suspended run waits for; of its record only the entries that say so are read."""
     ended = await runs.entry(info.id, info.count)
-    if not isinstance(ended, Ended) or ended.waits is None:  # an earlier version wrote it, or it goes on by now
+    if not isinstance(ended, Ended):  # it goes on by now
         return (await runs.read(info.id)).pending()
-    entries = [await runs.entry(info.id, number) for number in ended.waits]
+    entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
     return [entry for entry in entries if isinstance(entry, Pending)]
 
 

@@ -7,30 +7,22 @@ from ziggurat.core.errors import StoreError
 from ziggurat.databases.postgres.address import PostgresAddress
 from ziggurat.databases.postgres.connection import Connection
 
-MIGRATIONS = (
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE logs (
             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, log text NOT NULL UNIQUE, agent text NOT NULL,
             request text NOT NULL, created float8 NOT NULL, status text NOT NULL, updated float8 NOT NULL,
             count bigint NOT NULL, owner text NOT NULL, until float8 NOT NULL, epoch bigint NOT NULL,
-            problem text NOT NULL, watched float8 NOT NULL) WITH (fillfactor = 60)""",
+            problem text NOT NULL, watched float8 NOT NULL, labels text NOT NULL DEFAULT '{}', due float8,
+            priority integer NOT NULL DEFAULT 0, posted bigint NOT NULL DEFAULT 0) WITH (fillfactor = 60)""",
+        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
+        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
         """CREATE TABLE rows (
             id bigint NOT NULL, number bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL,
             status text NOT NULL, PRIMARY KEY (id, number))""",
         "CREATE TABLE blobs (id bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL, PRIMARY KEY (id, digest))",
-    ),
-    (
         "CREATE TABLE names (log text PRIMARY KEY, id bigint NOT NULL)",
-        "INSERT INTO names SELECT log, id FROM logs",
         "CREATE INDEX names_id ON names (id)",
-    ),
-    ("ALTER TABLE logs ADD COLUMN labels text NOT NULL DEFAULT '{}'",),
-    (
-        """ALTER TABLE logs ADD COLUMN due float8, ADD COLUMN priority integer NOT NULL DEFAULT 0,
-            ADD COLUMN posted bigint NOT NULL DEFAULT 0""",
-        "UPDATE logs SET due = updated WHERE status = 'running' AND starts_with(log, 'run:')",
-        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
-        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
         """CREATE TABLE inbox (
             id bigint NOT NULL, number bigint NOT NULL, key text NOT NULL, data bytea NOT NULL,
             PRIMARY KEY (id, number), UNIQUE (id, key))""",

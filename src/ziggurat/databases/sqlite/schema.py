@@ -18,36 +18,27 @@ _NUMBERS = (
 )
 """What is 0 in a database that nobody uses."""
 
-MIGRATIONS = (
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE logs (
             id INTEGER PRIMARY KEY, log TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, request TEXT NOT NULL,
-            created REAL NOT NULL, status TEXT NOT NULL, updated REAL NOT NULL, count INTEGER NOT NULL,
-            owner TEXT NOT NULL, until REAL NOT NULL, epoch INTEGER NOT NULL, problem TEXT NOT NULL)""",
+            created REAL NOT NULL, status TEXT NOT NULL, updated REAL NOT NULL, owner TEXT NOT NULL,
+            until REAL NOT NULL, epoch INTEGER NOT NULL, problem TEXT NOT NULL, labels TEXT NOT NULL DEFAULT '{}',
+            due REAL, priority INTEGER NOT NULL DEFAULT 0, posted INTEGER NOT NULL DEFAULT 0)""",
         "CREATE INDEX logs_by_time ON logs (updated)",
+        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
+        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
         """CREATE TABLE rows (
             id INTEGER NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL,
             status TEXT NOT NULL, PRIMARY KEY (id, number)) WITHOUT ROWID""",
         """CREATE TABLE blobs (
             id INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, digest))""",
-    ),
-    ("ALTER TABLE logs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'",),
-    (
-        "ALTER TABLE logs ADD COLUMN due REAL",
-        "ALTER TABLE logs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE logs ADD COLUMN posted INTEGER NOT NULL DEFAULT 0",
-        "UPDATE logs SET due = updated WHERE status = 'running' AND substr(log, 1, 4) = 'run:'",
-        "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
-        "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
         """CREATE TABLE inbox (
             id INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
             PRIMARY KEY (id, number), UNIQUE (id, key)) WITHOUT ROWID""",
     ),
 )
-"""The statements that upgrade each format version to the next; ``user_version`` holds a file's version.
-
-The column ``count`` is not maintained: the rows themselves are counted.
-"""
+"""The statements that upgrade each format version to the next; ``user_version`` holds a file's version."""
 
 _FIXED = ((3, 53, 0), (3, 51, 3))
 _ALSO_FIXED = {(3, 50): 7, (3, 44): 6}

@@ -167,15 +167,15 @@ class SqliteStore(SqliteQueue):
 
     def _create(self, info: LogInfo, rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> int:
         execute, now = self._database.execute, self.clock.now()
-        values = (info.log, info.agent, info.request, info.created or now, "running", now, 0, self.owner)
+        values = (info.log, info.agent, info.request, info.created or now, "running", now, self.owner)
         due = now if info.due == 0 else info.due
         known = execute("SELECT id FROM logs WHERE log = ?", (info.log,)).fetchone()
         if known is not None:
             raise RunExists(f"{info.log} exists already; choose another id")
         self._check_not_lost(info.log)
         cursor = execute(
-            "INSERT INTO logs (log, agent, request, created, status, updated, count, owner, until, labels, due, "
-            "priority, epoch, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, '')",
+            "INSERT INTO logs (log, agent, request, created, status, updated, owner, until, labels, due, priority, "
+            "epoch, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, '')",
             (*values, now + self.seconds, labels_text(info.labels), due, info.priority),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
