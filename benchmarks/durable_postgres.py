@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 from benchmarks.durable import REPLY, timed
 
-from ziggurat.databases.postgres.address import PostgresAddress
+from ziggurat.databases.postgres import PostgresAddress
 from ziggurat.stores.postgres import PostgresStore
 
 

@@ -11,9 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import create_private, make_private_folder, open_private, read_private, refuse_irregular
-from ziggurat.databases.lock_file import LockFile
+from ziggurat.databases.companion import LockFile
+from ziggurat.databases.files import (
+    Disk,
+    create_private,
+    make_private_folder,
+    open_private,
+    read_private,
+    refuse_irregular,
+)
 from ziggurat.databases.owner import new_owner
 from ziggurat.errors import StoreError
 

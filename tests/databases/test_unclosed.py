@@ -18,8 +18,7 @@ import pytest
 from tests.stores.server import schema
 from ziggurat import Agent
 from ziggurat.core import LogInfo
-from ziggurat.databases.jobs import one_by_one
-from ziggurat.databases.writer import Writer
+from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.knowledge import GraphStore
 from ziggurat.memory import MemoryRecord, Remembering
 from ziggurat.memory.stores.postgres import PostgresMemoryStore

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.samples import amount
-from ziggurat.databases.jobs import Job
-from ziggurat.databases.writer import Writer, is_busy
+from ziggurat.databases.writer import Job, Writer, is_busy
 from ziggurat.errors import StoreError
 
 

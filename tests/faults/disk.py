@@ -16,7 +16,7 @@ from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK, Ledger, Verdict, World, finish
 from ziggurat.core import Store
 from ziggurat.core.entries import Intent
-from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import Disk
 from ziggurat.errors import RunNotFound, StoreError
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns

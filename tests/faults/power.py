@@ -19,7 +19,7 @@ from tests.faults.world import QUICK, Ledger, World, finish
 from ziggurat.core import LogInfo, Row, Store, accept_loss
 from ziggurat.core.store import chained, run_log
 from ziggurat.core.stored_rows import lines_of, read_rows
-from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import Disk
 from ziggurat.messages import stops
 from ziggurat.stores import FileStore, SqliteStore
 from ziggurat.testing import HandClock

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ziggurat.databases.disk import Disk
+from ziggurat.databases.files import Disk
 
 
 class WatchedDisk(Disk):

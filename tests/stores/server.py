@@ -24,9 +24,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import PostgresConnection
-from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
+from ziggurat.databases.postgres import MIGRATIONS, PostgresAddress, PostgresConnection, prepare
 
 PASSWORD = "open%20sesame%2F1"
 """The password in the server's URL; it must never appear anywhere else."""

@@ -16,7 +16,7 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.core import LogInfo
-from ziggurat.databases.sqlite import connection as sqlite_connection
+from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.errors import StoreError, StoreUnavailable
 from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.testing import HandClock
@@ -25,7 +25,7 @@ from ziggurat.testing.stores import rows
 SQLITE = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from ziggurat.databases.sqlite import connection
+from ziggurat.databases import sqlite as connection
 
 connection.has_wal_reset_bug = lambda: sys.argv[2] == "True"
 database = connection.SqliteConnection(Path(sys.argv[1]), "FULL", 5.0, sqlite3.connect)
@@ -36,9 +36,9 @@ database.close()
 
 POSTGRES = """
 import os, signal, sys
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import PostgresConnection
-from ziggurat.databases.postgres.schema import prepare
+from ziggurat.databases.postgres import PostgresAddress
+from ziggurat.databases.postgres import PostgresConnection
+from ziggurat.databases.postgres import prepare
 
 async def work(connection, again):
     if again:

@@ -20,9 +20,7 @@ from ziggurat import ConfigurationError
 from ziggurat.core import LogInfo, LogMark, Row, SupportsChangeSignal, accept_loss
 from ziggurat.core.store import run_log, session_log
 from ziggurat.databases.address import without_secrets
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import Connection, PostgresConnection
-from ziggurat.databases.postgres.schema import MIGRATIONS, prepare
+from ziggurat.databases.postgres import MIGRATIONS, Connection, PostgresAddress, PostgresConnection, prepare
 from ziggurat.errors import (
     JournalCorrupt,
     LeaseHeld,

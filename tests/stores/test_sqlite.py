@@ -13,10 +13,8 @@ from ziggurat import Agent, ConfigurationError
 from ziggurat.core import LogInfo, Row
 from ziggurat.core.entries import Result
 from ziggurat.core.stored_journal import StoredJournal
-from ziggurat.databases.sqlite import connection as sqlite_connection
-from ziggurat.databases.sqlite import schema as sqlite_schema
-from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.sqlite.schema import MIGRATIONS, has_wal_reset_bug
+from ziggurat.databases import sqlite as sqlite_connection
+from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import LeaseHeld, LeaseLost, StoreError
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
@@ -44,7 +42,7 @@ async def test_every_version_of_the_format_becomes_the_newest_and_keeps_what_it_
     store = _store(tmp_path)
     await store.create(LogInfo("run:r", "agent"), rows(3))
     await store.close()
-    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, ("ALTER TABLE logs ADD COLUMN more TEXT",)))
+    monkeypatch.setattr(sqlite_connection, "MIGRATIONS", (*MIGRATIONS, ("ALTER TABLE logs ADD COLUMN more TEXT",)))
     info = await _found(tmp_path)
     assert info is not None
     assert (info.agent, info.count) == ("agent", 3)
@@ -62,7 +60,7 @@ async def test_a_migration_that_fails_leaves_the_version_before(
 ) -> None:
     assert await _found(tmp_path) is None
     broken = ("ALTER TABLE logs ADD COLUMN more TEXT", "CREATE nonsense")
-    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, broken))
+    monkeypatch.setattr(sqlite_connection, "MIGRATIONS", (*MIGRATIONS, broken))
     with pytest.raises(StoreError, match="nonsense"):
         await _found(tmp_path)
     monkeypatch.undo()

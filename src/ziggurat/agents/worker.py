@@ -17,8 +17,8 @@ from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreUnavail
 from ziggurat.core.queue import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
+from ziggurat.runs.opening import Recovering
 from ziggurat.runs.options import Environment, RunOptions
-from ziggurat.runs.recovering import Recovering
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 

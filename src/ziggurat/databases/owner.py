@@ -1,14 +1,15 @@
-"""Lease owners: names that tell whether the process holding a lease is still alive."""
+"""Lease owners: names that tell whether the process holding a lease is still alive, and when to look for lost ones."""
 
 import math
 import os
 import socket
+import time
 from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ziggurat.core.clock import new_id
+from ziggurat.core.clock import Clock, new_id
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.core.store import LogInfo
 
@@ -94,3 +95,25 @@ def _state(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+_PAUSE = 1.0
+"""The longest time between looks, in seconds."""
+
+
+class LostLeases:
+    """Knows when to look for runs that have lost their process, which costs more the more runs are being driven."""
+
+    __slots__ = ("_looked", "_monotonic")
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._monotonic = time.monotonic if clock is None else clock.monotonic
+        self._looked: dict[str, float] = {}
+
+    def are_due(self, agent: str) -> bool:
+        """Return whether to look for those of an agent in this claim; the next is due a second later."""
+        now = self._monotonic()
+        if now < self._looked.get(agent, now - _PAUSE) + _PAUSE:
+            return False
+        self._looked[agent] = now
+        return True

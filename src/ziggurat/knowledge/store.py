@@ -11,11 +11,9 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.databases.checks import StorePath, check_path
-from ziggurat.databases.jobs import Job
-from ziggurat.databases.sqlite.batch import write_batch
-from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.writer import Writer
+from ziggurat.databases.address import StorePath, check_path
+from ziggurat.databases.sqlite import SqliteConnection, write_batch
+from ziggurat.databases.writer import Job, Writer
 from ziggurat.knowledge.entities import Entity, Relation
 from ziggurat.knowledge.graph import KnowledgeGraph, unknown
 

@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra, StoreError
 from ziggurat.databases.files import make_private_folder
 
 if TYPE_CHECKING:
-    from ziggurat.databases.sqlite.connection import SqliteConnection
+    from ziggurat.databases.sqlite import SqliteConnection
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 

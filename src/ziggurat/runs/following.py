@@ -12,7 +12,7 @@ from ziggurat.core.live import LiveMessages, LiveReader
 from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store, SupportsChangeSignal, run_log
 from ziggurat.core.stored_rows import known_run, lines_of, read_rows
-from ziggurat.runs.live import LiveEvents
+from ziggurat.runs.driven import LiveEvents
 
 POLL = 0.1
 """Seconds between checks of a run that another process drives."""

@@ -30,10 +30,9 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted
-from ziggurat.runs.opening import Opening, State
+from ziggurat.runs.opening import Opening, Recovering, State
 from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
-from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs, is_resumable
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,

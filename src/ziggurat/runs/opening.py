@@ -1,14 +1,18 @@
-"""Opening: a run that is open, with what it takes to drive it."""
+"""Opening: a run that is open, with what it takes to drive it; and how a run that was due is continued."""
 
 from typing import Literal
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
+from ziggurat.core.entries import Decided, Ended, Opened, Result, Returned
+from ziggurat.core.errors import LeaseHeld
 from ziggurat.core.event import Emit
 from ziggurat.core.facts import Fact
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
+from ziggurat.core.queue import Claim
+from ziggurat.core.store import UNFINISHED
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.runs import Runs
@@ -54,3 +58,22 @@ class Opening(Struct, eq=False):
             if self.runs is not None:
                 await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
             self.journal.close()
+
+
+class Recovering(Struct, frozen=True):
+    """How a worker continues a run."""
+
+    claim: Claim
+    attempts: int = 3
+
+    def losses(self, journal: LocalJournal) -> int:
+        """Return how often in a row the process of a run was lost before it could record another answer."""
+        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
+            raise LeaseHeld("another process has finished the run")
+        lost = 1 if self.claim.lost else 0
+        for entry in reversed(journal.entries):
+            if isinstance(entry, Opened):
+                return lost + entry.losses
+            if isinstance(entry, (Result, Returned, Decided, Ended)):
+                break
+        return lost

@@ -1,10 +1,4 @@
-"""Stores for runs and sessions; `connect` (in `addresses`) opens one by its URL.
-
-- Logs of rows: `local` (in this process), `file`, `sqlite`, `postgres`.
-- `lost_leases` says when to look for runs whose process is gone.
-- `pending` lists which calls of their runs wait for a decision.
-- `session` has conversations over many runs, in any of these.
-"""
+"""Stores for runs and sessions; `connect` (in `addresses`) opens one by its URL."""
 
 from ziggurat.core.lazy import lazy
 

@@ -87,7 +87,7 @@ def _open_once(known: str, make: Callable[[], Store]) -> Store:
 
 
 def _postgres(url: str, key: Key) -> Store:
-    from ziggurat.databases.postgres.address import PostgresAddress
+    from ziggurat.databases.postgres import PostgresAddress
     from ziggurat.stores.postgres import PostgresStore
 
     address = PostgresAddress.of(url)

@@ -6,8 +6,7 @@ from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.clock import HandClock, settle
 from ziggurat.testing.conversations import apply_violation, valid_conversation
-from ziggurat.testing.expect import Expected, Handle, Responder, expect
-from ziggurat.testing.faults import FailingOn, fail_on
+from ziggurat.testing.expect import Expected, FailingOn, Handle, Responder, expect, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import Connection, PostgresConnection
+from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, hits

@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import Connection
-from ziggurat.databases.postgres.schema import prepare
+from ziggurat.databases.postgres import Connection, PostgresAddress, prepare
 from ziggurat.memory.record import MemoryRecord, pack, unpack
 from ziggurat.memory.store import UNEMBEDDED, Query
 from ziggurat.memory.stores.rows import FIELDS

@@ -8,11 +8,9 @@ from typing import Any, Literal, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.databases.checks import StorePath, check_path
-from ziggurat.databases.jobs import Job
-from ziggurat.databases.sqlite.batch import write_batch
-from ziggurat.databases.sqlite.connection import SqliteConnection
-from ziggurat.databases.writer import Writer
+from ziggurat.databases.address import StorePath, check_path
+from ziggurat.databases.sqlite import SqliteConnection, write_batch
+from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import Hit, Query, findable, refuse_unfit
 from ziggurat.memory.stores.rows import scan_pages

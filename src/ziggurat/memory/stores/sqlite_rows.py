@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from ziggurat.core.errors import MissingExtra
-from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared, hits
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known

@@ -16,7 +16,7 @@ import msgspec
 
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.databases.lock_file import SUPPORTED, LockFile
+from ziggurat.databases.companion import SUPPORTED, LockFile
 from ziggurat.databases.owner import new_owner
 
 

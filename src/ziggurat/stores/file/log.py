@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import StoreError
 from ziggurat.core.queue import InboxItem
 from ziggurat.core.store import LogInfo, Row
-from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import open_private, read_private
+from ziggurat.databases.files import Disk, open_private, read_private
 from ziggurat.databases.owner import without_lost_lease
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")

@@ -19,13 +19,11 @@ from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, Ru
 from ziggurat.core.queue import InboxItem
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, Row
-from ziggurat.databases.checks import StorePath, check_path
-from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import read_private
-from ziggurat.databases.jobs import one_by_one
-from ziggurat.databases.lock_file import SUPPORTED, lock_now
+from ziggurat.databases.address import StorePath, check_path
+from ziggurat.databases.companion import SUPPORTED, lock_now
+from ziggurat.databases.files import Disk, read_private
 from ziggurat.databases.owner import lease_held, new_owner
-from ziggurat.databases.writer import Writer
+from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.stores.file.log import (
     UNREADABLE,
     LogLine,

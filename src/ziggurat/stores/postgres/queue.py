@@ -7,10 +7,9 @@ from typing import Any
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.databases.owner import is_gone
-from ziggurat.databases.postgres.connection import Connection, PostgresConnection
+from ziggurat.databases.owner import LostLeases, is_gone
+from ziggurat.databases.postgres import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener

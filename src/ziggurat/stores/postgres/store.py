@@ -15,18 +15,13 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
-from ziggurat.databases.jobs import Job, one_by_one
-from ziggurat.databases.owner import is_gone, lease_held, new_owner, without_lost_lease
-from ziggurat.databases.postgres.address import PostgresAddress
-from ziggurat.databases.postgres.connection import Connection, PostgresConnection, opened
-from ziggurat.databases.postgres.schema import prepare
-from ziggurat.databases.writer import Writer, closed_when_unused
-from ziggurat.stores.lost_leases import LostLeases
+from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
+from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
+from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
 from ziggurat.stores.postgres import statements as sql
-from ziggurat.stores.postgres.append import Append, write
-from ziggurat.stores.postgres.listener import PostgresListener
-from ziggurat.stores.postgres.live import PostgresLive
+from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive
 from ziggurat.stores.postgres.queue import PostgresQueue
+from ziggurat.stores.postgres.statements import Append, write
 
 T = TypeVar("T")
 

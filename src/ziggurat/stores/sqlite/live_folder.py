@@ -7,8 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.databases.companion import SUPPORTED
 from ziggurat.databases.files import make_private_folder, open_private
-from ziggurat.databases.lock_file import SUPPORTED
 
 if SUPPORTED:
     import fcntl

@@ -9,10 +9,9 @@ from msgspec import Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.databases.owner import is_gone
-from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.owner import LostLeases, is_gone
+from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.stores.lost_leases import LostLeases
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")

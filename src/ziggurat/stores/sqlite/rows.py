@@ -8,7 +8,7 @@ from msgspec import ValidationError, convert
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.store import LogInfo, Row, labels_in
 from ziggurat.databases.owner import without_lost_lease
-from ziggurat.databases.sqlite.connection import SqliteConnection
+from ziggurat.databases.sqlite import SqliteConnection
 
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "

@@ -1,7 +1,9 @@
-"""Marks: the last acknowledged row of each log of a database, in the file beside it, written after the log."""
+"""The file beside a database: the lock that excludes other processes, then the marks of what was acknowledged."""
 
+import contextlib
 import logging
 import os
+import time
 from collections.abc import Iterable
 from hashlib import blake2b
 from itertools import chain
@@ -9,9 +11,94 @@ from pathlib import Path
 
 from ziggurat.core.errors import StoreError
 from ziggurat.core.store import LogMark
-from ziggurat.databases.disk import Disk
-from ziggurat.databases.files import open_private
-from ziggurat.databases.lock_file import SIGNATURE, companion_of
+from ziggurat.databases.files import Disk, open_private
+from ziggurat.databases.owner import describe_owner
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+SUPPORTED = fcntl is not None
+"""Whether this system has locks of files."""
+
+_COMPANION = "-ziggurat"
+"""The end of the name of the one file beside a database: who has its lock, then the marks of its logs."""
+
+_SIGNATURE = 512
+"""The bytes at the beginning of a lock file that say who has the lock."""
+
+_UNSIGNED = b"-"
+
+
+def companion_of(database: Path) -> Path:
+    """Return the path of the file beside a database: one file, also by way of a link."""
+    return Path(f"{os.path.realpath(database)}{_COMPANION}")
+
+
+def lock_now(at: int) -> bool:
+    """Lock an open file if no other process has it locked, without waiting; return whether it was locked."""
+    try:
+        fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class LockFile:
+    """A file of a store that one process at a time has locked; the lock ends with the process."""
+
+    def __init__(self, path: Path, owner: str) -> None:
+        self.path = path
+        self._owner = owner
+        self._at = open_private(path, os.O_RDWR | os.O_CREAT)
+        self._signed = False
+
+    def take(self) -> bool:
+        """Take the lock if no other process has it, without waiting; return whether it was taken."""
+        return lock_now(self._at)
+
+    def sign(self) -> None:
+        """Write into the file who has the lock, and since when, for the error of a process that waits for it."""
+        note = f"{self._owner}\n{time.time():.3f}\n".encode()[:_SIGNATURE].ljust(_SIGNATURE)
+        with contextlib.suppress(OSError):  # on a full disk the lock is as good without it
+            os.pwrite(self._at, note, 0)
+            self._signed = True
+
+    def unsign(self) -> None:
+        """Take back what `sign` has written."""
+        if self._signed:
+            self._signed = False
+            with contextlib.suppress(OSError):
+                os.pwrite(self._at, _UNSIGNED, 0)
+
+    def give_back(self) -> None:
+        """Release the lock."""
+        self.unsign()
+        fcntl.flock(self._at, fcntl.LOCK_UN)
+
+    def refusal(self, waited: float) -> StoreError:
+        """Return the error for a lock that another process has: who, since when, and what can be done."""
+        owner, _, rest = os.pread(self._at, _SIGNATURE, 0).decode("utf-8", "replace").partition("\n")
+        what = str(self.path).removesuffix(_COMPANION)
+        try:
+            since = float(rest.strip())
+        except ValueError:  # another program has it, or a process that was stopped before it had signed
+            return StoreError(
+                f"{what}: another process has kept it locked for {waited:g} s; end it, or continue it if it is stopped"
+            )
+        who, cure = describe_owner(owner)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))
+        return StoreError(
+            f"{what} is locked by {who} since {at} ({max(0.0, time.time() - since):.0f} s), waited for {waited:g} s; "
+            f"{cure}"
+        )
+
+    def close(self) -> None:
+        """Close the file, which also releases the lock."""
+        self.unsign()
+        os.close(self._at)
+
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -113,7 +200,7 @@ class Marks:
         """Remove all marks, of a database that no longer exists."""
         if self._file >= 0 or os.path.lexists(self.path):
             self._open()
-            self._disk.truncate(self._file, SIGNATURE)  # another process may have locked the file
+            self._disk.truncate(self._file, _SIGNATURE)  # another process may have locked the file
 
     def _open(self) -> None:
         if self._file < 0:
@@ -135,7 +222,7 @@ class Marks:
         number = int.from_bytes(_tag(log)[:8])
         size = 0 if self._file < 0 else os.fstat(self._file).st_size
         slots: list[tuple[int, bytes]] = []
-        start, buckets = SIGNATURE, _FIRST
+        start, buckets = _SIGNATURE, _FIRST
         while True:
             at = start + number % buckets * _BUCKET
             data = os.pread(self._file, _BUCKET, at) if start < size else b""

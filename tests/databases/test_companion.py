@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tests.samples import amount
 from ziggurat.core import LogMark, Row
-from ziggurat.databases.disk import Disk
-from ziggurat.databases.lock_file import LockFile
-from ziggurat.databases.marks import Marks
+from ziggurat.databases.companion import LockFile, Marks
+from ziggurat.databases.files import Disk
 from ziggurat.databases.owner import new_owner
 
 SLOT = 64

@@ -1,1 +1,0 @@
-"""SQLite: connection, tables, and jobs that share a transaction."""
