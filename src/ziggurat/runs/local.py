@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
@@ -11,14 +12,17 @@ from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.store import LogInfo, Store, run_log
+from ziggurat.core.store import UNFINISHED, LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import BY_STORE, Runs, Screening, is_resumable
+from ziggurat.runs.runs import Runs, Screening
 
 if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem
+
+_BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
+"""The runs of each store in use, by its `id()`: one object per store."""
 
 LIMIT = 1000
 """How many runs that can be continued are kept; beyond that the oldest are dropped."""
@@ -42,7 +46,7 @@ class LocalRuns(Runs):
         from ziggurat.stores.local import LocalLogs
 
         store = LocalLogs()
-        BY_STORE[id(store)] = self
+        _BY_STORE[id(store)] = self
         return store
 
     async def find(self, run_id: str) -> LogInfo | None:
@@ -120,7 +124,7 @@ class LocalRuns(Runs):
             if mistaken and journal.is_new:
                 self._journals.pop(run_id, None)
             return
-        if ended is not None and not is_resumable(ended.stop):
+        if ended is not None and ended.stop not in UNFINISHED:
             self._journals.pop(run_id, None)
             self._drop(run_id)
             return
@@ -168,7 +172,7 @@ def runs_of(store: str | Store | None) -> Runs:
     from ziggurat.stores.addresses import connect
 
     store = connect(store)
-    runs = BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused
+    runs = _BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused
     if runs is None:
-        runs = BY_STORE[id(store)] = StoredRuns(store)
+        runs = _BY_STORE[id(store)] = StoredRuns(store)
     return runs

@@ -24,7 +24,7 @@ from ziggurat.core.ids import check_new_id
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
 from ziggurat.core.path import escaped, is_beneath
-from ziggurat.core.store import LogInfo
+from ziggurat.core.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
@@ -33,7 +33,7 @@ from ziggurat.runs.deciding import decide, hold_posted
 from ziggurat.runs.opening import Opening, Recovering, State
 from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
 from ziggurat.runs.prompt import Prompt
-from ziggurat.runs.runs import Runs, is_resumable
+from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
     SessionWriter,
@@ -144,7 +144,7 @@ class Opener:
     ) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record."""
         info = None if recovering else await self.runs.find(run_id)
-        if info is not None and not is_resumable(info.status) and info.status != "Quarantined":
+        if info is not None and info.status not in UNFINISHED and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
         return await self._continue(run_id, options, recovering, forked)
 

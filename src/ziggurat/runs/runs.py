@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.containment import ring
@@ -13,7 +12,7 @@ from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.journal import LocalJournal
 from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.store import UNFINISHED, LogInfo, Store
+from ziggurat.core.store import LogInfo, Store
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment
 
@@ -233,12 +232,3 @@ class Runs(ABC):
             others[:] = [other for other in others if other is not waiting]
             if not others and self._waiting.get(run_id) is others:
                 self._waiting.pop(run_id, None)
-
-
-BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
-"""The runs of each store in use, by its `id()`: one object per store."""
-
-
-def is_resumable(status: str) -> bool:
-    """Return whether a run in this state can be continued; otherwise it has ended for good."""
-    return status in UNFINISHED

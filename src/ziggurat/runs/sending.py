@@ -10,14 +10,14 @@ from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
 from ziggurat.core.settings import NonEmptyText
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.core.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import RunId
 from ziggurat.runs.prompt import Prompt, user_messages
-from ziggurat.runs.runs import Runs, is_resumable
+from ziggurat.runs.runs import Runs
 
 
 async def send(
@@ -56,7 +56,7 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     title = f"event {name} {new_id() if key is None else key}"
     info = await _find(runs, run_id)
     wrong = None
-    if not is_resumable(info.status):
+    if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
         misfit = _misfit(await _waits(runs, info), name, decode(data, PostedEvent).value)

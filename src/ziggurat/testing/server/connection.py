@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         self.lost: bool = False
         self.task: asyncio.Task[None] | None = None
 
-    # -- what asyncio calls ------------------------------------------------------------------------------------------
+    # -- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving."""
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._transport.close()
 
-    # -- what the server calls ---------------------------------------------------------------------------------------
+    # -- called by the server ----------------------------------------------------------------------------------------
 
     async def _more(self) -> bool:
         """Wait for more data; False if none will come."""

@@ -24,7 +24,7 @@ _SHORT = 12
 
 
 class _ReplyRecorder:
-    """Records what a model says (as an Emit), and its pauses (as a Clock)."""
+    """Records the events of a model (as an Emit), and its pauses (as a Clock)."""
 
     blocked = 0.0
     now = staticmethod(SYSTEM_CLOCK.now)
@@ -53,14 +53,14 @@ async def ask(
     model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: ReceivedRequest
 ) -> ReplyContent:
     """Call a model with a request; an error it raises becomes part of the reply."""
-    ear = _ReplyRecorder()
+    recorder = _ReplyRecorder()
     name = _model_name(seen)
     reply = ReplyContent((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
     try:
-        response = await model(request, root("provider").within(CLOCK, ear).emitting(ear))
+        response = await model(request, root("provider").within(CLOCK, recorder).emitting(recorder))
     except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
-        return replace(reply, pieces=_unique(torn(ear.deltas), seen.number), error=error)
-    deltas = ear.deltas
+        return replace(reply, pieces=_unique(torn(recorder.deltas), seen.number), error=error)
+    deltas = recorder.deltas
     if message_of(deltas).parts != response.message.parts:
         deltas = list(deltas_of(response.message))
     usage = _estimate(response.usage, seen, response.text)

@@ -72,7 +72,7 @@ class ReceivedRequest(Struct, frozen=True):
     def __repr__(self) -> str:
         headers = {key: "..." if any(word in key for word in _SECRET) else value for key, value in self.headers}
         path = urlsplit(self.path).path
-        return f"Seen({self.number}, {self.method} {path}, {headers}, {len(self.body)} bytes)"
+        return f"ReceivedRequest({self.number}, {self.method} {path}, {headers}, {len(self.body)} bytes)"
 
 
 class ReplyContent(Struct, frozen=True):
