@@ -1,14 +1,22 @@
-"""One HTTP/1.1 connection of the fake provider: it reads requests and sends answers exactly as given."""
+"""An HTTP/1.1 server on loopback, which reads requests and sends answers exactly as given."""
 
 import asyncio
 import socket
 import struct
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from http import HTTPStatus
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ziggurat.testing.server.types import Ending, Headers, HttpResponse, Wait
+from ziggurat.core.clock import Clock
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.testing.server.types import Ending, Headers, HttpResponse, Wait, error_answer
+
+_TURNS = 4
 
 
 class RawRequest(Struct, frozen=True):
@@ -21,14 +29,14 @@ class RawRequest(Struct, frozen=True):
     body: bytes
 
 
-class BadRequest(Exception):
+class _BadRequest(Exception):
     """Raised when the received bytes are not an HTTP request."""
 
 
-class Connection(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """An accepted connection."""
 
-    def __init__(self, serve: "Callable[[Connection], Awaitable[None]]", open_ones: "set[Connection]") -> None:
+    def __init__(self, serve: "Callable[[_Connection], Awaitable[None]]", open_ones: "set[_Connection]") -> None:
         self._serve = serve
         self._open = open_ones
         self._buffer = bytearray()
@@ -96,7 +104,7 @@ class Connection(asyncio.Protocol):
         while (at := self._buffer.find(b"\n", read)) < 0:
             read = len(self._buffer)
             if not await self._more():
-                raise BadRequest("the connection ended in the middle of a line")
+                raise _BadRequest("the connection ended in the middle of a line")
         line = bytes(self._buffer[:at])
         del self._buffer[: at + 1]
         return line.rstrip(b"\r")
@@ -104,7 +112,7 @@ class Connection(asyncio.Protocol):
     async def _bytes(self, count: int) -> bytes:
         while len(self._buffer) < count:
             if not await self._more():
-                raise BadRequest("the connection ended in the middle of a body")
+                raise _BadRequest("the connection ended in the middle of a body")
         data = bytes(self._buffer[:count])
         del self._buffer[:count]
         return data
@@ -122,7 +130,7 @@ class Connection(asyncio.Protocol):
             return None
         words = (await self._line()).decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            raise BadRequest(f"this is not a request line: {' '.join(words)[:100]!r}")
+            raise _BadRequest(f"this is not a request line: {' '.join(words)[:100]!r}")
         headers: list[tuple[str, str]] = []
         while line := (await self._line()).decode("latin-1"):
             name, _, value = line.partition(":")
@@ -142,7 +150,7 @@ class Connection(asyncio.Protocol):
             while await self._line():
                 pass
         except ValueError as error:
-            raise BadRequest(f"this is not a length: {error}") from error
+            raise _BadRequest(f"this is not a length: {error}") from error
         return bytes(body)
 
     async def write(self, data: bytes) -> None:
@@ -173,7 +181,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def head_of(answer: HttpResponse) -> bytes:
+def _head_of(answer: HttpResponse) -> bytes:
     """Return the status line and headers of an answer."""
     if answer.head is not None:
         return answer.head
@@ -190,11 +198,11 @@ def head_of(answer: HttpResponse) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8")
 
 
-async def send(
-    connection: Connection, answer: HttpResponse, rest: Callable[[Wait, Connection], Awaitable[None]]
+async def _send(
+    connection: _Connection, answer: HttpResponse, rest: Callable[[Wait, _Connection], Awaitable[None]]
 ) -> Ending:
     """Send an answer byte for byte, and return what to do with the connection."""
-    head = head_of(answer)
+    head = _head_of(answer)
     if answer.head_pace == 0:
         await connection.write(answer.before + head)
     else:
@@ -213,3 +221,141 @@ async def send(
     if chunked and answer.ending not in ("cut", "reset"):
         await connection.write(b"0\r\n\r\n")
     return "close" if answer.framing == "close" and answer.ending == "keep" else answer.ending
+
+
+class LoopbackServer:
+    """Listens on loopback, on the running event loop or in a thread of its own.
+
+    Args:
+        answer: Returns the answer to a request.
+        clock: The clock for pauses.
+        port: The port to listen on; 0 for any free port.
+    """
+
+    def __init__(self, answer: Callable[[RawRequest], Awaitable[HttpResponse]], clock: Clock, port: int) -> None:
+        self._answer = answer
+        self._clock = clock
+        self._wanted = port
+        self.port: int = 0
+        self.connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stop: asyncio.Event | None = None
+        self._released = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start listening on the running event loop."""
+        self._check_idle()
+        await self._listen()
+
+    async def _listen(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: _Connection(self._serve, self.connections), "127.0.0.1", self._wanted
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening and close every connection."""
+        assert self._server is not None
+        with suppress(NotImplementedError):  # the event loop does not watch sockets
+            asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)  # connections just accepted must be set up before the server closes
+        self._server.close()
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in list(self.connections):
+            connection.drop()
+        await self._server.wait_closed()
+        await asyncio.sleep(0)  # dropped connections close in the next turn
+        self._server = self._loop = None
+        self.port = 0
+
+    def start_thread(self) -> None:
+        """Start listening in a thread of its own."""
+        self._check_idle()
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+
+    def stop_thread(self) -> None:
+        """Stop listening, close every connection and end the thread."""
+        assert self._thread is not None
+        assert self._loop is not None
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._thread = None
+
+    async def _live(self, ready: "Future[None]") -> None:
+        self._stop = asyncio.Event()
+        try:
+            await self._listen()
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for the start
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        try:
+            await self._stop.wait()
+        finally:
+            await self.stop()
+
+    def _check_idle(self) -> None:
+        if self._loop is not None or self._thread is not None:
+            raise ConfigurationError("this fake provider is already running; make another one")
+
+    def release(self) -> None:
+        """End all pauses without a time."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._let_go)
+
+    def _let_go(self) -> None:
+        self._released.set()
+        self._released = asyncio.Event()
+
+    async def _serve(self, connection: _Connection) -> None:
+        while True:
+            try:
+                raw = await connection.request()
+            except _BadRequest as error:
+                await _send(connection, replace(error_answer(None, 400, str(error)), framing="close"), self._rest)
+                return
+            if raw is None:
+                return
+            answer = await self._answer(raw)
+            if raw.version == "HTTP/1.0":
+                answer = replace(answer, framing="close")
+            if answer.ending == "keep" and dict(raw.headers).get("connection", "").lower() == "close":
+                answer = replace(answer, ending="close")
+            ending = await _send(connection, answer, self._rest)
+            if ending == "drop_next":
+                await connection.begins()
+            if ending == "reset":
+                connection.reset()
+            if ending != "keep":
+                return
+
+    async def _rest(self, wait: Wait, connection: _Connection) -> None:
+        """Pause, but no longer than the client stays connected."""
+        if wait.seconds == 0:
+            await asyncio.sleep(0)
+            return
+        released = self._released
+        over = released.wait() if wait.seconds is None else self._clock.sleep(wait.seconds)
+        tasks = [asyncio.ensure_future(over), asyncio.ensure_future(connection.gone())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
