@@ -33,8 +33,8 @@ def checked(ended: Ended) -> Ended:
     return ended
 
 
-async def plant(url: str, old_id: str, agent: Runnable) -> str:
-    """Store a run of an agent under an id that is refused today, as an earlier version could have; return the id."""
+async def plant(url: str, odd_id: str, agent: Runnable) -> str:
+    """Store a run of an agent under an id that is refused, as another program could have; return the id."""
     made = Runnable(agent, name=agent.name, store=url)
     run = await made.run(f"asked: {HOSTILE}", run_id=new_id(), labels={"command line": {"model": HOSTILE}})
     store = made.store
@@ -43,17 +43,17 @@ async def plant(url: str, old_id: str, agent: Runnable) -> str:
     assert info is not None
     chain, renamed = "", []
     for row in rows:
-        data = row.data.replace(run.id.encode(), json.dumps(old_id)[1:-1].encode())
-        for item in run.pending:  # ids did not name the run then
-            earlier = digest([item.path, item.call.name, item.call.arguments])
-            data = data.replace(item.id.encode(), earlier.encode())
+        data = row.data.replace(run.id.encode(), json.dumps(odd_id)[1:-1].encode())
+        for item in run.pending:
+            renamed_item = digest([odd_id, item.path, item.call.name, item.call.arguments])
+            data = data.replace(item.id.encode(), renamed_item.encode())
         chain = chained(chain, data)
         renamed.append(Row(row.number, chain, data, row.status))
-    epoch = await store.create(LogInfo(run_log(old_id), info.agent, info.request, info.created, info.status), renamed)
-    await store.release(run_log(old_id), epoch)
+    epoch = await store.create(LogInfo(run_log(odd_id), info.agent, info.request, info.created, info.status), renamed)
+    await store.release(run_log(odd_id), epoch)
     await store.delete(run_log(run.id))
     await store.close()
-    return old_id
+    return odd_id
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ async def test_no_agent_on_record_becomes_code(url: str, capsys: pytest.CaptureF
         assert "file.py:name or module:name" in capsys.readouterr().err
 
 
-def test_a_run_under_an_earlier_id_goes_on_as_its_hint_says(url: str, ziggurat: Command) -> None:
+def test_a_run_under_a_hostile_id_goes_on_as_its_hint_says(url: str, ziggurat: Command) -> None:
     run_id = asyncio.run(plant(url, f"waits{HOSTILE}", waits))
     agent = ("--agent", f"{AGENTS}:waits")
     shown = checked(ziggurat("show", "waits"))
