@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.samples import sample
-from tests.stores.places import PLACES, stores
+from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, Context, tool
 from ziggurat.core import Store
 from ziggurat.events import Skipped, SubscribedItem, ToolDelta
@@ -60,7 +60,7 @@ def texts(items: list[SubscribedItem]) -> list[str]:
     return [item.what.text for item in items if isinstance(item.what, ToolDelta)]
 
 
-@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
 async def test_readers_elsewhere_get_every_entry_and_every_piece_in_order(kind: str, tmp_path: Path) -> None:
     pieces = ["short", "über\n\x00 \u2028 'quoted'", "long " * 3000, *map(str, range(40))]
 

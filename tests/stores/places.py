@@ -31,7 +31,7 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "postgres": _postgres,
 }
 QUEUES = ("memory", "sqlite", "postgres")
-"""Those from which workers take runs."""
+"""Those from which workers take runs, and which pass live events."""
 
 STORES = ("memory", "sqlite", "file")
 """Those that need no server."""
