@@ -39,7 +39,6 @@ class LocalLive:
 
     @asynccontextmanager
     async def listen(self, log: str) -> AsyncIterator[LiveBuffer]:
-        """Listen to a log; see `LiveMessages`."""
         reader = LiveBuffer()
         readers = self._readers.setdefault(log, [])
         readers.append(reader)
@@ -51,13 +50,10 @@ class LocalLive:
                 self._readers.pop(log, None)
 
     async def watched(self, logs: Sequence[str]) -> Collection[str]:
-        """Return the logs with readers; see `LiveMessages`."""
         return [log for log in logs if log in self._readers]
 
     @asynccontextmanager
     async def sending(self, log: str) -> AsyncIterator[Send]:
-        """Send messages; see `LiveMessages`."""
-
         async def send(message: bytes) -> None:
             for reader in self._readers.get(log, ()):
                 reader.put(message)
@@ -107,7 +103,6 @@ class LocalLogs(ListsPending):
         return known
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Create a log; see `Store`."""
         now = self.clock.now()
         if info.log in self._logs:
             raise RunExists(f"{info.log} exists already; choose another id")
@@ -120,7 +115,6 @@ class LocalLogs(ListsPending):
         return 1
 
     async def lease(self, log: str) -> int:
-        """Become the only writer of a log; see `Store`."""
         known, now = self._require(log), self.clock.now()
         owner = known.info.owner
         if owner and owner != self.owner and known.until > now:
@@ -146,7 +140,6 @@ class LocalLogs(ListsPending):
         due: float | None = None,
         read: int | None = None,
     ) -> Awaitable[None]:
-        """Write rows; see `Store`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._append(log, epoch, rows, blobs or {}, release, due, read)
@@ -200,7 +193,6 @@ class LocalLogs(ListsPending):
             self._held.pop(oldest, None)
 
     async def release(self, log: str, epoch: int) -> None:
-        """Give a lease back; see `Store`."""
         known = self._logs.get(log)
         if known is not None and known.epoch == epoch and known.info.owner == self.owner:
             known.info = replace(known.info, owner="")
@@ -211,14 +203,12 @@ class LocalLogs(ListsPending):
         return None if log not in self._logs else self._require(log).info
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return rows; see `Store`."""
         if log not in self._logs:
             return []
         end = None if limit is None else after + limit
         return self._require(log).rows[after:end]
 
     async def blob(self, log: str, digest: str) -> bytes | None:
-        """Return a large value; see `Store`."""
         return self._logs[log].blobs.get(digest) if log in self._logs else None
 
     async def logs(
@@ -240,7 +230,6 @@ class LocalLogs(ListsPending):
         return sorted(infos, key=lambda info: -info.updated)[:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Quarantine a damaged log; see `Store`."""
         known = self._require(log)
         known.epoch += 1
         known.info = replace(known.info, status="Quarantined", problem=problem, owner="", due=None)
@@ -266,7 +255,6 @@ class LocalLogs(ListsPending):
         return len(old)
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
-        """Add an item to the inbox of a log; see `Queue`."""
         known, now = self._require(log), self.clock.now()
         if any(item.key == key for item in known.inbox):
             return False
@@ -276,16 +264,13 @@ class LocalLogs(ListsPending):
         return True
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        """Return the items of a log; see `Queue`."""
         return self._require(log).inbox[after:] if log in self._logs else []
 
     async def arrived(self) -> dict[str, int]:
-        """Return the last items of the logs that this store writes; see `Queue`."""
         known = {log: self._logs[log] for log in self._held if log in self._logs}
         return {log: len(each.inbox) for log, each in known.items() if each.inbox and each.info.owner == self.owner}
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
-        """Lease logs that are due; see `Queue`."""
         now, due = self.clock.now(), list[tuple[tuple[float, ...], str]]()
         for log, known in self._logs.items():
             info = known.info
@@ -296,7 +281,6 @@ class LocalLogs(ListsPending):
         return [Claim(log, lost=bool(known.info.owner), epoch=self._take(log, known)) for log, known in chosen]
 
     async def woken(self, after: int, seconds: float) -> int:
-        """Wait a moment; see `Queue`."""
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
         return 0
 

@@ -339,11 +339,9 @@ class FileStore(ListsPending):
         return self._writer.submit(tried, log)
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Create a log; see `Store`."""
         return await self._do(info.log, lambda: self._create(info, rows, blobs))
 
     async def lease(self, log: str) -> int:
-        """Become the only writer of a log; see `Store`."""
         return await self._do(log, lambda: self._lease(log))
 
     def append(
@@ -361,20 +359,15 @@ class FileStore(ListsPending):
         return self._do(log, lambda: self._append(log, epoch, rows, blobs, release))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
-        """Give a lease back; see `Store`."""
         return self._do(log, lambda: self._release(log, epoch))
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
-        """Add an item to the inbox of a log; see `Store`."""
         return await self._do(log, lambda: self._post(log, key, data))
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        """Return the items of a log; see `Store`."""
         return await self._do(log, lambda: items_in(self._at(log))[after:])
 
     async def arrived(self) -> dict[str, int]:
-        """Return the last items of the logs that this store writes; see `Store`."""
-
         def work() -> dict[str, int]:
             counts = {log: len(items_in(self._at(log))) for log in self._held}
             return {log: count for log, count in counts.items() if count}
@@ -387,11 +380,9 @@ class FileStore(ListsPending):
         return None if state is None else state.info
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return rows; see `Store`."""
         return await self._do(log, lambda: self._rows(log, after, limit))
 
     async def blob(self, log: str, digest: str) -> bytes | None:
-        """Return a large value; see `Store`."""
         return await self._do(log, lambda: content_of(self._at(log) / "blobs" / file_name(digest)))
 
     async def logs(
@@ -409,7 +400,6 @@ class FileStore(ListsPending):
         return [info for info in infos if info.fits(agent, status, before, labels)][:limit]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Quarantine a damaged log; see `Store`."""
         await self._do(log, lambda: self._quarantine(log, problem))
 
     async def delete(self, log: str) -> bool:

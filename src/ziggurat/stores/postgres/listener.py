@@ -251,7 +251,6 @@ class PostgresLive:
 
     @asynccontextmanager
     async def listen(self, log: str) -> AsyncIterator[LiveBuffer]:
-        """Listen to a log; see `LiveMessages`."""
         reader, parts, channel = LiveBuffer(), list[str](), self._channel(log)
 
         def receive(payload: str) -> None:  # the parts of a message come one after the other, as they were committed
@@ -268,13 +267,11 @@ class PostgresLive:
             await self._listener.leave(channel, receive)
 
     async def watched(self, logs: Sequence[str]) -> Collection[str]:
-        """Return the logs with readers; see `LiveMessages`."""
         keys = {self._channel(log).key: log for log in logs}
         return [keys[key] for (key,) in await self._read(WATCHED, list(keys))]
 
     @asynccontextmanager
     async def sending(self, log: str) -> AsyncIterator[Send]:
-        """Send messages; see `LiveMessages`."""
         channel = self._channel(log).name
 
         async def send(message: bytes) -> None:

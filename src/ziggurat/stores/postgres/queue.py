@@ -78,23 +78,18 @@ class PostgresQueue(ListsPending):
     # -- the methods of Queue ------------------------------------------------------------------------------------
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
-        """Add an item to the inbox of a log; see `Queue`."""
         return await self._writer.submit(lambda: self._post(log, key, data), log)
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        """Return the items of a log; see `Queue`."""
         return [InboxItem(*row) for row in await self._read(sql.INBOX, log, after)]
 
     async def arrived(self) -> dict[str, int]:
-        """Return the last items of the logs that this store writes; see `Queue`."""
         return dict(await self._read(sql.ARRIVED, self.owner)) if self._held else {}
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
-        """Lease logs that are due; see `Queue`."""
         return await self._writer.submit(lambda: self._claim(agent, limit), f"due {agent}")
 
     async def woken(self, after: int, seconds: float) -> int:
-        """Wait for a signal; see `Queue`."""
         if await self._listener.ready():
             return await self._listener.signalled(after, seconds)
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))

@@ -255,11 +255,9 @@ class PostgresStore(PostgresQueue):
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Create a log; see `Store`."""
         return await self._writer.submit(lambda: self._create(info, rows, blobs or {}), info.log)
 
     async def lease(self, log: str) -> int:
-        """Become the only writer of a log; see `Store`."""
         return await self._writer.submit(lambda: self._lease(log), log)
 
     def append(
@@ -273,12 +271,10 @@ class PostgresStore(PostgresQueue):
         due: float | None = None,
         read: int | None = None,
     ) -> "Future[None]":
-        """Write rows; see `Store`."""
         at, _ = self._held.get(log, (0, 0))  # 0 is the number of no log
         return self._writer.submit(Append(at, epoch, rows, blobs or {}, release, due, read), log)
 
     def release(self, log: str, epoch: int) -> "Future[None]":
-        """Give a lease back; see `Store`."""
         return self._writer.submit(lambda: self._release(log, epoch), log)
 
     async def find(self, log: str) -> LogInfo | None:
@@ -289,22 +285,18 @@ class PostgresStore(PostgresQueue):
         return _info_of(rows[0]) if rows else None
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return rows; see `Store`."""
         return [Row(*row) for row in await self._read(sql.READ, log, after, limit)]
 
     async def acknowledged(self, log: str) -> LogMark | None:
-        """Return the last acknowledged row; see `SupportsLogMarks`."""
         rows = await self._read(sql.ACKNOWLEDGED, log)
         return LogMark(rows[0][0]) if rows else None
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `SupportsLogMarks`."""
         count = rows[0].number - 1
         await self._writer.submit(lambda: self._writing.fetch(sql.ACCEPT_LOSS, log, epoch, self.owner, count), log)
         await self.append(log, epoch, rows, due=0.0)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
-        """Return a large value; see `Store`."""
         rows = await self._read(sql.BLOB, log, digest)
         return bytes(rows[0][0]) if rows else None
 
@@ -324,7 +316,6 @@ class PostgresStore(PostgresQueue):
         return [_info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
-        """Wait until a log has more rows; see `SupportsChangeSignal`."""
         if not await self._listener.ready():
             await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
             return
@@ -341,7 +332,6 @@ class PostgresStore(PostgresQueue):
         await self._listener.wait(number, count, seconds)
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Quarantine a damaged log; see `Store`."""
         await self._writer.submit(lambda: self._writing.fetch(sql.QUARANTINE, problem, log), log)
 
     async def delete(self, log: str) -> bool:

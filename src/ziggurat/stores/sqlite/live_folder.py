@@ -31,7 +31,6 @@ class LiveFolder:
 
     @asynccontextmanager
     async def listen(self, log: str) -> AsyncIterator["_FileReader"]:
-        """Listen to a log; see `LiveMessages`."""
         reader = _FileReader(self._at(log))
         try:
             yield reader
@@ -40,12 +39,10 @@ class LiveFolder:
             self._clean(log)
 
     async def watched(self, logs: Sequence[str]) -> Collection[str]:
-        """Return the logs with readers; see `LiveMessages`."""
         return [log for log in logs if SUPPORTED and self._clean(log)] if self._path.exists() else ()
 
     @asynccontextmanager
     async def sending(self, log: str) -> AsyncIterator["_FileSender"]:
-        """Send messages; see `LiveMessages`."""
         sender = _FileSender(self._at(log))
         try:
             yield sender
@@ -90,7 +87,6 @@ class _FileReader:
         return self._at is not None
 
     def take(self) -> list[bytes]:
-        """Return the lines that were written since; see `LiveReader`."""
         lines: list[bytes] = []
         size = 0
         while size <= _LARGEST and (self._at is not None or self._opened()):
@@ -108,7 +104,6 @@ class _FileReader:
         return lines
 
     async def wait(self, seconds: float) -> None:
-        """Wait a moment; see `LiveReader`."""
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
 
     def close(self) -> None:

@@ -136,11 +136,9 @@ class SqliteQueue(ListsPending):
     # -- the methods of Queue ------------------------------------------------------------------------------------
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
-        """Add an item to the inbox of a log; see `Queue`."""
         return await self._write(log, lambda: self._post(log, key, data))
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        """Return the items of a log; see `Queue`."""
         statement = (
             "SELECT number, key, data FROM inbox JOIN logs ON logs.id = inbox.id WHERE log = ? AND number > ? "
             "ORDER BY number"
@@ -149,13 +147,11 @@ class SqliteQueue(ListsPending):
         return [InboxItem(*row) for row in rows]
 
     async def arrived(self) -> dict[str, int]:
-        """Return the last items of the logs that this store writes; see `Queue`."""
         if not self._held:
             return {}
         return dict(await self._read(lambda: self._database.execute(_ARRIVED, (self.owner,)).fetchall()))
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
-        """Lease logs that are due; see `Queue`."""
         if agent not in self._busy and not await self._read(lambda: self._due(agent, 1)):
             return []  # without writing
         claims: list[Claim] = []
@@ -169,6 +165,5 @@ class SqliteQueue(ListsPending):
         return claims
 
     async def woken(self, after: int, seconds: float) -> int:
-        """Wait a moment; see `Queue`."""
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
         return 0

@@ -263,11 +263,9 @@ class SqliteStore(SqliteQueue):
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        """Create a log; see `Store`."""
         return await self._write(info.log, lambda: self._create(info, rows, blobs), _is_small(rows, blobs))
 
     async def lease(self, log: str) -> int:
-        """Become the only writer of a log; see `Store`."""
         return await self._write(log, lambda: self._lease(log))
 
     def append(
@@ -281,12 +279,10 @@ class SqliteStore(SqliteQueue):
         due: float | None = None,
         read: int | None = None,
     ) -> "asyncio.Future[None]":
-        """Write rows; see `Store`."""
         work = partial(self._append, log, epoch, rows, blobs, release, due, read)
         return self._write(log, work, _is_small(rows, blobs))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
-        """Give a lease back; see `Store`."""
         return self._write(log, lambda: self._release(log, epoch), small=True)
 
     async def find(self, log: str) -> LogInfo | None:
@@ -298,19 +294,15 @@ class SqliteStore(SqliteQueue):
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        """Return rows; see `Store`."""
         return await self._read(lambda: read_rows(self._database, log, after, limit))
 
     async def acknowledged(self, log: str) -> LogMark | None:
-        """Return the last acknowledged row; see `SupportsLogMarks`."""
         return await self._read(lambda: self._marks.find(log))
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
-        """Append rows in place of lost ones; see `SupportsLogMarks`."""
         await self.append(log, epoch, rows, due=0.0)
 
     async def blob(self, log: str, digest: str) -> bytes | None:
-        """Return a large value; see `Store`."""
         statement = "SELECT data FROM blobs JOIN logs ON logs.id = blobs.id WHERE log = ? AND digest = ?"
         row = await self._read(lambda: self._database.execute(statement, (log, digest)).fetchone())
         return None if row is None else bytes(row[0])
@@ -343,7 +335,6 @@ class SqliteStore(SqliteQueue):
         return [info_of(each) for each in headers]
 
     async def quarantine(self, log: str, problem: str) -> None:
-        """Quarantine a damaged log; see `Store`."""
         statement = (
             "UPDATE logs SET status = 'Quarantined', problem = ?, owner = '', epoch = epoch + 1, due = NULL "
             "WHERE log = ? AND status <> 'Quarantined'"
