@@ -8,7 +8,6 @@ from typing import Protocol, cast, runtime_checkable
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.protocols import implements
 
 MAX_PRIORITY = 100
 """The highest priority of a run; the lowest is the same below zero."""
@@ -75,7 +74,7 @@ def queue_of(store: object, agent: str) -> Queue:
     Raises:
         ConfigurationError: there is no store, or it is not a queue.
     """
-    if implements(store, Queue):
+    if hasattr(store, "claim"):
         return cast("Queue", store)
     kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
     raise ConfigurationError(
