@@ -42,6 +42,7 @@ async def pass_gate(
     """Check a call against the approval rules, and get a decision if they, or the tool itself, require one."""
     stage: Stage = "model" if tool is None else "tool"
     waits = record is not None and record.pending is not None
+    # A call without effects may be made twice; one that waits already is the first of its kind itself.
     if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
         await _refuse_second(call, ctx, normalize)
     always = waits or (tool is not None and tool.approval)
@@ -49,6 +50,7 @@ async def pass_gate(
         return ApprovedCall(call)
     frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
     judgement = Judgement("ask")
+    # A recorded decision stands: rules may have changed since, and a person must not be asked twice.
     if record is None or record.decided is None:
         judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
@@ -146,6 +148,7 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
         if verdict == "ask" and asking is None:
             asking, why = number, reason
     if asking is not None:
+        # The approver at or above the outermost rule that asks: an agent below must not decide for those above it.
         return Judgement("ask", why, next((gate for gate in reversed(gates[: asking + 1]) if gate in desks), None))
     if always:
         return Judgement("ask", "", next(iter(desks), None))
@@ -154,10 +157,12 @@ async def judge(call: ToolCall, stage: Stage, ctx: Context, *, always: bool = Fa
 
 async def _judge_by(gate: Approvals, call: ToolCall, stage: Stage, ctx: Context) -> tuple[Verdict, str]:
     at_work = ctx.scope.get(_AT_WORK) or ()
+    # Calls of the approver itself are not asked about, for that would not end, but they can still be denied.
     rules = gate.rules if gate not in at_work else [rule for rule in gate.rules if rule.verdict == "deny"]
     concerned = [rule for rule in rules if rule.concerns(call.name, stage) and rule not in at_work]
     unsure: str | None = None
     for rule in sorted(concerned, key=lambda rule: rule.verdict != "deny"):  # a stable sort
+        # A rule that denies could not be judged: no later rule may allow the call then, a person decides.
         if rule.verdict != "deny" and unsure is not None:
             break
         holds = await _applies(rule, call.arguments, ctx)

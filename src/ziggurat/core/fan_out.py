@@ -86,6 +86,7 @@ class FanOut(Generic[T]):
         return task
 
     def _ended(self, task: "asyncio.Task[T | Suspend]") -> None:
+        # Judged at once, in the callback: a second outcome of the same turn must not overrule the first.
         if not self._over.done():
             self._judge(task)
         if not self._over.done():  # else the calls around go on, and those that wait for a slot never begin
@@ -112,6 +113,7 @@ class FanOut(Generic[T]):
     async def _end_all(self) -> None:
         """Cancel the calls that still run, and wait for them; those that do not stop are left alone."""
         self._over.cancel()  # if it is not over yet
+        # Calls that ignore their cancellation longer than `_end` waits give their slots back when they end.
         try:
             await self._end([task for task in self.tasks if task is not None])
         finally:
@@ -132,14 +134,14 @@ async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Su
             HELD.set((*held(), slot))
         return await in_task(partial(member, watch))
     except Suspend as suspend:
-        return suspend
+        return suspend  # as a value: the others go on, and all that wait are raised together at the end
 
 
 def raise_suspended(outcomes: Iterable[object]) -> None:
     """Raise one `Suspend` for all calls that wait for a person, if there are any."""
     suspends = [outcome for outcome in outcomes if isinstance(outcome, Suspend)]
     for suspend in suspends:
-        if isinstance(suspend, RecordEnds):
+        if isinstance(suspend, RecordEnds):  # a replay is over; what others wait for is not known from the record
             raise suspend
     if suspends:
         raise Suspend(tuple(item for suspend in suspends for item in suspend.pending))

@@ -213,6 +213,7 @@ class Recorder:
         if record is not None:
             outcome = self.next_outcome(ctx, record)
             entered = record.entered is not None  # then the agent there answers itself
+            # A failure is an answer for an agent, too; its result it makes again from its own entries, with all events.
             if outcome is not None and not (entered and isinstance(outcome, Result)):
                 return await self.answer(ctx, outcome, name, request, returns)
         if composite:
@@ -224,6 +225,7 @@ class Recorder:
             if type(value) is not returns:
                 must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
+            # Also of a cancelled call, which has no outcome: what it has cost must be in the sums of the run.
             error = contained_call(raised, name, ctx.path)
             usage = None if self.is_from_below(ctx.path, error) else usage_of(error)
             spent = known(self.take_charges(ctx.path, usage))
@@ -236,6 +238,7 @@ class Recorder:
         spent = () if self.charges is None else known(self.take_charges(ctx.path))
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         usage = getattr(value, "usage", None)
+        # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
         if spent or usage is not None:
             count(ctx, name, (*spent, usage), True)
         if waiting is not None:
@@ -253,6 +256,7 @@ class Recorder:
             if not (isinstance(last, Failure) and last.error is error):
                 await self.write_failure(ctx, name, request, error)
             raise
+        # An agent has written its result itself, with the end of its run; it must not be written twice.
         if (record := self.find(ctx.path)) is None or record.result is None:
             must_be(value, returns, name, ctx, stored=self.durable)
             await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
@@ -278,6 +282,7 @@ class Recorder:
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
         self._errors = self._errors or {}
+        # By identity, since equal errors may come from different calls; the error is kept, so its id is not used again.
         self._errors[id(error)] = (error, path, answer)
 
     def note_mistake(self, error: BaseException, /) -> None:
@@ -323,6 +328,7 @@ class Recorder:
         charges = self.charges
         if charges is None:
             return own
+        # Also those below: the tries of calls inside have charged their own paths.
         costs = [cost for at, cost in charges if is_beneath(at, path)]
         self.charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
         return (*costs, *own)

@@ -82,6 +82,7 @@ class Opener:
             if known is not None:
                 return await self._open_known(known, fingerprint, options)
             new_id = _new_id(options)
+            # The session first: its lease orders the turns, and the run's request contains the turns before it.
             writer = None if session is None else await open_session(session, new_id, request)
             try:
                 return await self._open_new(request, options, new_id, fingerprint, writer)
@@ -161,6 +162,7 @@ class Opener:
             clock = options.clock
             control = options.control or self._control(run_id)
             control.inboxes = self.runs
+            # Decisions that others posted were made before those of this call, and the first one stands.
             await hold_posted(journal, control.inbox(run_id, journal), clock.now(), self._agent)
             decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
@@ -239,7 +241,7 @@ class Opener:
         self._recorded_request(before, origin.run_id)
         forked = new_id or options.environment.ids()
         check_new_id(forked, "new_id")
-        before.reopen(origin.run_id, 0.0)  # what ended it is no part of its steps
+        before.reopen(origin.run_id, 0.0)  # the end of the original is not one of its steps
         valid = [entry for entry in before.entries if not isinstance(entry, Tried) or before.is_current(entry)]
         entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
