@@ -3,31 +3,51 @@
 ``async (request, context) -> response``. Names are loaded when they are first used, so that importing costs little.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.agent": ("Agent",),
-        "agents.callbacks": ("Callbacks",),
-        "agents.runnable": ("Runnable",),
-        "agents.stop": ("loop_detection", "stop_when", "until_tool_called"),
-        "core.context": ("Context",),
-        "core.errors": ("ConfigurationError", "Denied", "Timeout", "ToolError", "ZigguratError"),
-        "core.event": ("Event",),
-        "core.layer": ("layer", "stack"),
-        "core.scope": ("Key",),
-        "core.service": ("Service",),
-        "core.stream": ("open_stream",),
-        "messages.agent": ("AgentRequest", "AgentRun", "Approve", "Deny", "Modify"),
-        "messages.budget": ("Budget",),
-        "messages.message": ("Message", "user"),
-        "messages.middleware": ("Middleware",),
-        "messages.model": ("ModelRequest", "ModelResponse", "ModelSettings"),
-        "messages.parts": ("Image", "Text", "ToolCall", "ToolResult"),
-        "messages.usage": ("Usage",),
-        "tools.approval": ("Approvals", "Rule"),
-        "tools.function": ("raw_tool", "tool"),
-        "tools.toolbox": ("Toolbox",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.agent import Agent as Agent
+    from ziggurat.agents.callbacks import Callbacks as Callbacks
+    from ziggurat.agents.runnable import Runnable as Runnable
+    from ziggurat.agents.stop import (
+        loop_detection as loop_detection,
+        stop_when as stop_when,
+        until_tool_called as until_tool_called,
+    )
+    from ziggurat.core.context import Context as Context
+    from ziggurat.core.errors import (
+        ConfigurationError as ConfigurationError,
+        Denied as Denied,
+        Timeout as Timeout,
+        ToolError as ToolError,
+        ZigguratError as ZigguratError,
+    )
+    from ziggurat.core.event import Event as Event
+    from ziggurat.core.layer import layer as layer, stack as stack
+    from ziggurat.core.scope import Key as Key
+    from ziggurat.core.service import Service as Service
+    from ziggurat.core.stream import open_stream as open_stream
+    from ziggurat.messages.agent import (
+        AgentRequest as AgentRequest,
+        AgentRun as AgentRun,
+        Approve as Approve,
+        Deny as Deny,
+        Modify as Modify,
+    )
+    from ziggurat.messages.budget import Budget as Budget
+    from ziggurat.messages.message import Message as Message, user as user
+    from ziggurat.messages.middleware import Middleware as Middleware
+    from ziggurat.messages.model import (
+        ModelRequest as ModelRequest,
+        ModelResponse as ModelResponse,
+        ModelSettings as ModelSettings,
+    )
+    from ziggurat.messages.parts import Image as Image, Text as Text, ToolCall as ToolCall, ToolResult as ToolResult
+    from ziggurat.messages.usage import Usage as Usage
+    from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
+    from ziggurat.tools.function import raw_tool as raw_tool, tool as tool
+    from ziggurat.tools.toolbox import Toolbox as Toolbox
+
+__getattr__, __dir__, __all__ = lazy(__name__)

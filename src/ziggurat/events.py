@@ -1,65 +1,65 @@
 """Events: what a run reports while it happens, and how to listen."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.callbacks": ("Callbacks",),
-        "agents.partial": ("partial_values",),
-        "core.broadcast": ("SubscribedItem",),
-        "core.event": (
-            "CacheHit",
-            "CircuitChanged",
-            "Diverged",
-            "Dropped",
-            "Event",
-            "Joined",
-            "Listener",
-            "PerRun",
-            "Queued",
-            "Retrying",
-            "Skipped",
-            "UnderPressure",
-        ),
-        "core.stream": ("EventStream", "open_stream"),
-        "memory.merging": ("MemoriesMerged",),
-        "messages.delta": (
-            "DeltaFilter",
-            "Fold",
-            "PartDelta",
-            "TextDelta",
-            "ThinkingDelta",
-            "ToolCallDelta",
-            "WholePart",
-        ),
-        "messages.events": (
-            "AgentEnded",
-            "AgentStarted",
-            "AnyEvent",
-            "ApprovalDecided",
-            "ApprovalExecuted",
-            "ApprovalRequested",
-            "Compacted",
-            "Delta",
-            "HandedOff",
-            "LoopWarning",
-            "MemoryRecalled",
-            "MemoryStored",
-            "MiddlewareCompleted",
-            "MiddlewareStarted",
-            "ModelEnded",
-            "ModelStarted",
-            "NodeChanged",
-            "NodeStatus",
-            "Steered",
-            "StepEnded",
-            "StepStarted",
-            "ToolAbandoned",
-            "ToolDelta",
-            "ToolEnded",
-            "ToolStarted",
-            "Warned",
-        ),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.callbacks import Callbacks as Callbacks
+    from ziggurat.agents.partial import partial_values as partial_values
+    from ziggurat.core.broadcast import SubscribedItem as SubscribedItem
+    from ziggurat.core.event import (
+        CacheHit as CacheHit,
+        CircuitChanged as CircuitChanged,
+        Diverged as Diverged,
+        Dropped as Dropped,
+        Event as Event,
+        Joined as Joined,
+        Listener as Listener,
+        PerRun as PerRun,
+        Queued as Queued,
+        Retrying as Retrying,
+        Skipped as Skipped,
+        UnderPressure as UnderPressure,
+    )
+    from ziggurat.core.stream import EventStream as EventStream, open_stream as open_stream
+    from ziggurat.memory.merging import MemoriesMerged as MemoriesMerged
+    from ziggurat.messages.delta import (
+        DeltaFilter as DeltaFilter,
+        Fold as Fold,
+        PartDelta as PartDelta,
+        TextDelta as TextDelta,
+        ThinkingDelta as ThinkingDelta,
+        ToolCallDelta as ToolCallDelta,
+        WholePart as WholePart,
+    )
+    from ziggurat.messages.events import (
+        AgentEnded as AgentEnded,
+        AgentStarted as AgentStarted,
+        AnyEvent as AnyEvent,
+        ApprovalDecided as ApprovalDecided,
+        ApprovalExecuted as ApprovalExecuted,
+        ApprovalRequested as ApprovalRequested,
+        Compacted as Compacted,
+        Delta as Delta,
+        HandedOff as HandedOff,
+        LoopWarning as LoopWarning,
+        MemoryRecalled as MemoryRecalled,
+        MemoryStored as MemoryStored,
+        MiddlewareCompleted as MiddlewareCompleted,
+        MiddlewareStarted as MiddlewareStarted,
+        ModelEnded as ModelEnded,
+        ModelStarted as ModelStarted,
+        NodeChanged as NodeChanged,
+        NodeStatus as NodeStatus,
+        Steered as Steered,
+        StepEnded as StepEnded,
+        StepStarted as StepStarted,
+        ToolAbandoned as ToolAbandoned,
+        ToolDelta as ToolDelta,
+        ToolEnded as ToolEnded,
+        ToolStarted as ToolStarted,
+        Warned as Warned,
+    )
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,5 +1,17 @@
 """A fake provider of models: real HTTP on loopback, three wire formats, errors, cuts and delays."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"testing.server": "*"})
+if TYPE_CHECKING:
+    from ziggurat.testing.server import (
+        FakeProvider as FakeProvider,
+        Quirk as Quirk,
+        ReceivedRequest as ReceivedRequest,
+        cut as cut,
+        stall as stall,
+        status as status,
+    )
+
+__getattr__, __dir__, __all__ = lazy(__name__)

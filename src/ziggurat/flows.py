@@ -1,19 +1,26 @@
 """Durable flows: plain async functions whose steps are recorded, so that they go on after a crash."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.flow": ("Flow", "flow"),
-        "agents.schedule": ("Schedule", "schedule"),
-        "calls.call_decision": ("Question", "question_of"),
-        "calls.event": ("event",),
-        "calls.gather": ("first", "gather", "quorum", "settled"),
-        "calls.question": ("ask",),
-        "calls.step": ("Arguments", "Step", "step"),
-        "calls.waiting": ("sleep",),
-        "core.clock": ("Cron", "Every", "Recurrence", "cron", "due_ticks", "every"),
-        "runs.sending": ("send",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.flow import Flow as Flow, flow as flow
+    from ziggurat.agents.schedule import Schedule as Schedule, schedule as schedule
+    from ziggurat.calls.call_decision import Question as Question, question_of as question_of
+    from ziggurat.calls.event import event as event
+    from ziggurat.calls.gather import first as first, gather as gather, quorum as quorum, settled as settled
+    from ziggurat.calls.question import ask as ask
+    from ziggurat.calls.step import Arguments as Arguments, Step as Step, step as step
+    from ziggurat.calls.waiting import sleep as sleep
+    from ziggurat.core.clock import (
+        Cron as Cron,
+        Every as Every,
+        Recurrence as Recurrence,
+        cron as cron,
+        due_ticks as due_ticks,
+        every as every,
+    )
+    from ziggurat.runs.sending import send as send
+
+__getattr__, __dir__, __all__ = lazy(__name__)

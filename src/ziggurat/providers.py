@@ -1,36 +1,36 @@
 """Providers: models of hosted services and of this machine, one function each."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "models.http.dialect": ("DIALECTS", "Dialect"),
-        "http.limits": ("Limits",),
-        "models.http.providers": (
-            "Provider",
-            "anthropic",
-            "azure",
-            "cerebras",
-            "deepseek",
-            "fireworks",
-            "gemini",
-            "groq",
-            "llamacpp",
-            "lmstudio",
-            "mistral",
-            "ollama",
-            "openai",
-            "openai_responses",
-            "openrouter",
-            "provider",
-            "together",
-            "vllm",
-            "xai",
-        ),
-        "http.user_client": ("UserClient",),
-        "models.local": ("install", "local"),
-        "models.resolving": ("PROVIDERS", "known_models", "resolve"),
-        "models.selection": ("SelectedModel", "select_model"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.http.limits import Limits as Limits
+    from ziggurat.http.user_client import UserClient as UserClient
+    from ziggurat.models.http.dialect import DIALECTS as DIALECTS, Dialect as Dialect
+    from ziggurat.models.http.providers import (
+        Provider as Provider,
+        anthropic as anthropic,
+        azure as azure,
+        cerebras as cerebras,
+        deepseek as deepseek,
+        fireworks as fireworks,
+        gemini as gemini,
+        groq as groq,
+        llamacpp as llamacpp,
+        lmstudio as lmstudio,
+        mistral as mistral,
+        ollama as ollama,
+        openai as openai,
+        openai_responses as openai_responses,
+        openrouter as openrouter,
+        provider as provider,
+        together as together,
+        vllm as vllm,
+        xai as xai,
+    )
+    from ziggurat.models.local import install as install, local as local
+    from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
+    from ziggurat.models.selection import SelectedModel as SelectedModel, select_model as select_model
+
+__getattr__, __dir__, __all__ = lazy(__name__)

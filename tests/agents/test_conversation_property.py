@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.agents.support import turns
 from tests.samples import amount

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Agent, tool

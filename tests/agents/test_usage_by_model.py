@@ -8,13 +8,11 @@ from operator import add
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from tests.messages.strategies import usages
-from tests.samples import amount as examples
-from tests.samples import sample
+from tests.samples import amount as examples, sample
 from tests.stores.places import PLACES, opening
 from ziggurat import Agent, AgentRun, Approve, ModelRequest, ModelResponse, Usage, stack, tool
 from ziggurat.core import Store

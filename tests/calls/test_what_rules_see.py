@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.json import encode
 
 from tests.samples import amount

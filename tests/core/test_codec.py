@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Timeout
 from ziggurat.core.codec import Raw, as_type, canonical, decode, digest, encode, error_to_json

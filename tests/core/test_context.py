@@ -2,8 +2,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, Key, Timeout
 from ziggurat.core import CLOCK, JOURNAL, RUN_ID, LocalJournal, root

@@ -4,8 +4,7 @@ import string
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError

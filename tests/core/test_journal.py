@@ -3,8 +3,7 @@ import contextlib
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Context, Event, Timeout
 from ziggurat.core import LocalJournal

@@ -1,8 +1,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from ziggurat import Context, Event

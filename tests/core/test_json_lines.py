@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, as_type, encode

@@ -11,8 +11,7 @@ from inspect import iscoroutinefunction, signature
 from typing import Annotated, Any, Literal, Protocol, TextIO, TypedDict, TypeVar, Unpack
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Meta
 
 from tests.wrong import wrong

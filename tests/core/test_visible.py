@@ -5,8 +5,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.samples import LONG, sample
 from ziggurat.core.visible import escaped_json, is_hidden, visible, visible_line

@@ -17,11 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.faults.damage import KINDS as DAMAGED
-from tests.faults.damage import damage_store, words
+from tests.faults.damage import KINDS as DAMAGED, damage_store, words
 from tests.faults.disk import STORES, Outcome, every_request
-from tests.faults.power import KINDS, record
-from tests.faults.power import examine as after_losses
+from tests.faults.power import KINDS, examine as after_losses, record
 from tests.faults.storm import WORLDS, Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema

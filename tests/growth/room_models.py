@@ -36,8 +36,7 @@ from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai.stream import Reader as ChatReader
-from ziggurat.models.openai.to_wire import encode_message as to_chat
-from ziggurat.models.openai.to_wire import encode_pictures
+from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
 from ziggurat.models.openai_responses.to_wire import encode_message as to_responses

@@ -3,8 +3,7 @@
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError
 from ziggurat.http.fetcher import is_public, network_of

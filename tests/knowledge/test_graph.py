@@ -8,8 +8,7 @@ from collections.abc import Callable
 from itertools import chain, pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.knowledge.naive import Naive, graphs
 from tests.samples import amount

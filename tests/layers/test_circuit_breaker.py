@@ -3,8 +3,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layers.guarded import GONE, Guarded, Thing
 from tests.samples import amount

@@ -7,8 +7,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.layers.guarded import GONE, Guarded
 from tests.samples import sample

@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack

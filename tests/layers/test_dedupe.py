@@ -2,8 +2,7 @@ import asyncio
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Denied, Event, ModelResponse, Service, Timeout, Usage, stack
 from ziggurat.core import CLOCK, RUN_ID, root

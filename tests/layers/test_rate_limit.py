@@ -2,8 +2,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, stack
 from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root

@@ -5,8 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from ziggurat import Agent, ConfigurationError, Context, Event, Service, Timeout, layer, stack

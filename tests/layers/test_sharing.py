@@ -6,8 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.samples import pairs
 from ziggurat import Agent, AgentRequest, AgentRun, Context, stack, tool, user

@@ -4,8 +4,7 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Context

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.memory.making import DAY, HOUR, context
 from tests.memory.test_upkeep import PLACES, opened

@@ -6,8 +6,7 @@ from math import log
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.memory.making import DAY, HOUR, context
 from tests.samples import amount

@@ -3,8 +3,7 @@
 from math import log
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.memory.making import DAY, context
 from tests.samples import amount

@@ -4,8 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ziggurat.memory import Hit, LocalMemoryStore, MemoryRecord, Query

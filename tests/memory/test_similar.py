@@ -6,8 +6,7 @@ import unicodedata
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat.errors import MissingExtra

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.memory.making import DAY, context
 from tests.memory.stores.test_agreement import answers, change, memories, query

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.memory.test_upkeep import PLACES, opened
 from tests.samples import amount, sample

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import AgentRequest, AgentRun, Approve, Deny, Modify, ToolResult, user
 from ziggurat.agents import Decision, PendingItem, Step

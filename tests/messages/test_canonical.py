@@ -4,8 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.canonical import canonical

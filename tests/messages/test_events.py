@@ -2,8 +2,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Approve, Deny, Event, Modify

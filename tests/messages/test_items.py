@@ -1,8 +1,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Message
 from ziggurat.core.codec import decode, encode

@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.core.hand import HandClock
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Agent, Message, ToolCall, ToolResult, ZigguratError, tool
 from ziggurat.agents.output import AnswerReader
@@ -32,8 +31,7 @@ from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.providers import DIALECTS
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH
-from ziggurat.tools.arguments import read
+from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH, read
 
 
 @tool

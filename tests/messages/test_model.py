@@ -1,5 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall, Usage, user
 from ziggurat.core.codec import decode, encode

@@ -1,8 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Image, Text, ToolCall, ToolResult
 from ziggurat.core.codec import decode, encode

@@ -2,8 +2,7 @@
 
 from html.parser import HTMLParser
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import AgentRun, Message, Text, ToolCall, ToolResult, Usage, user
 from ziggurat.messages import Transcript, assistant, stops, tool_message

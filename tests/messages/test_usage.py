@@ -2,8 +2,7 @@ from functools import reduce
 from operator import add
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Usage
 from ziggurat.core.codec import Raw, decode, encode

@@ -3,8 +3,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError

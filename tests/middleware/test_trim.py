@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Agent, ConfigurationError, Message, Text, ToolResult, user
 from ziggurat.core.codec import encode

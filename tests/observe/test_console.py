@@ -7,8 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Agent, Approve, Deny, Event, ModelResponse, Modify, ToolCall, ToolResult, Usage, stack
 from ziggurat.agents import PendingItem

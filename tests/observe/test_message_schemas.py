@@ -8,8 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Image, Message, ModelRequest, ModelResponse, Text, ToolCall, ToolResult
 from ziggurat.core import JOURNAL, LocalJournal, root

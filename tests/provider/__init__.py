@@ -16,8 +16,7 @@ from tests.provider.body_quirks import (
     redirect,
     status,
 )
-from tests.provider.catalogue import QuirkInfo, parsed
-from tests.provider.catalogue import entries as quirks
+from tests.provider.catalogue import QuirkInfo, entries as quirks, parsed
 from tests.provider.ending_quirks import (
     error_event,
     negative_usage,

@@ -1,7 +1,6 @@
 """The directory: who is found, in what order, and when somebody is forgotten."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.runtime import Directory
 from ziggurat.testing import HandClock

@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 from tests.http import test_fetcher as addresses
-from tests.serve import test_attacks as raw
-from tests.serve import test_other_pages as pages
-from tests.serve import test_page_attacks as fields
+from tests.serve import test_attacks as raw, test_other_pages as pages, test_page_attacks as fields
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "serve.md"
 

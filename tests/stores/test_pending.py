@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.test_pending import DB
-from tests.runs.test_pending import _agent as agent_on
+from tests.runs.test_pending import DB, _agent as agent_on
 from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, Approve

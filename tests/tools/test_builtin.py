@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.core import CLOCK, SystemClock, root
 from ziggurat.errors import InvalidArguments

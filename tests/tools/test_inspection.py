@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import docstring_parser
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.tools.inspection import Docstring, describe, parse
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 import msgspec
 import pydantic
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import Meta
 
 from tests.tools.signatures import Colour, Place, Tree, problem, taking

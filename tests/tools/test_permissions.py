@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Denied, Modify, tool
 from ziggurat.agents import Decision, Environment, PendingItem

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.samples import sample
 from tests.wrong import wrong

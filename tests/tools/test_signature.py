@@ -11,8 +11,7 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Meta
 
 from tests.tools.signatures import Colour, Place, Tree, problem, taking

@@ -4,8 +4,7 @@ from itertools import groupby
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import Usage
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta

@@ -1,61 +1,61 @@
 """Agents: a model and tools in a loop; the verbs that run, resume, replay, fork and steer it."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.agent": ("Agent", "AgentArguments"),
-        "agents.as_tool": ("AgentTool",),
-        "agents.attached": ("AttachedRun", "RunStatus"),
-        "agents.callbacks": ("Callbacks",),
-        "agents.checkpoints": ("Checkpoint", "Checkpoints"),
-        "agents.handle": ("RunHandle",),
-        "agents.loop": ("AgentLoop",),
-        "agents.output": ("Output",),
-        "agents.reply": ("OutputValidator",),
-        "agents.runnable": ("Runnable",),
-        "agents.steering": ("STEERABLE", "Steerable", "Steering"),
-        "agents.stop": (
-            "Advice",
-            "BasePolicy",
-            "LoopAction",
-            "LoopMode",
-            "MAX_STEPS",
-            "Policy",
-            "Progress",
-            "StopPolicy",
-            "Verdict",
-            "all_of",
-            "any_of",
-            "max_steps",
-            "max_tool_calls",
-            "natural_end",
-            "not_",
-            "stop_when",
-            "until_no_tool_calls",
-            "until_tool_called",
-        ),
-        "agents.tool_input": ("AGENT_INPUT",),
-        "agents.worker": ("Recovery", "Worker"),
-        "messages.agent": (
-            "AgentRequest",
-            "AgentRun",
-            "Answer",
-            "Approve",
-            "Decision",
-            "Decisions",
-            "Deny",
-            "DidNotHappen",
-            "Happened",
-            "Modify",
-            "PendingItem",
-        ),
-        "messages.budget": ("Budget",),
-        "messages.steer": ("Place", "Steer"),
-        "messages.step": ("Step",),
-        "runs.local": ("runs_of",),
-        "runs.options": ("Environment", "RunArguments"),
-        "tools.approval": ("Approvals", "Approver", "Rule"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.agent import Agent as Agent, AgentArguments as AgentArguments
+    from ziggurat.agents.as_tool import AgentTool as AgentTool
+    from ziggurat.agents.attached import AttachedRun as AttachedRun, RunStatus as RunStatus
+    from ziggurat.agents.callbacks import Callbacks as Callbacks
+    from ziggurat.agents.checkpoints import Checkpoint as Checkpoint, Checkpoints as Checkpoints
+    from ziggurat.agents.handle import RunHandle as RunHandle
+    from ziggurat.agents.loop import AgentLoop as AgentLoop
+    from ziggurat.agents.output import Output as Output
+    from ziggurat.agents.reply import OutputValidator as OutputValidator
+    from ziggurat.agents.runnable import Runnable as Runnable
+    from ziggurat.agents.steering import STEERABLE as STEERABLE, Steerable as Steerable, Steering as Steering
+    from ziggurat.agents.stop import (
+        MAX_STEPS as MAX_STEPS,
+        Advice as Advice,
+        BasePolicy as BasePolicy,
+        LoopAction as LoopAction,
+        LoopMode as LoopMode,
+        Policy as Policy,
+        Progress as Progress,
+        StopPolicy as StopPolicy,
+        Verdict as Verdict,
+        all_of as all_of,
+        any_of as any_of,
+        max_steps as max_steps,
+        max_tool_calls as max_tool_calls,
+        natural_end as natural_end,
+        not_ as not_,
+        stop_when as stop_when,
+        until_no_tool_calls as until_no_tool_calls,
+        until_tool_called as until_tool_called,
+    )
+    from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
+    from ziggurat.agents.worker import Recovery as Recovery, Worker as Worker
+    from ziggurat.messages.agent import (
+        AgentRequest as AgentRequest,
+        AgentRun as AgentRun,
+        Answer as Answer,
+        Approve as Approve,
+        Decision as Decision,
+        Decisions as Decisions,
+        Deny as Deny,
+        DidNotHappen as DidNotHappen,
+        Happened as Happened,
+        Modify as Modify,
+        PendingItem as PendingItem,
+    )
+    from ziggurat.messages.budget import Budget as Budget
+    from ziggurat.messages.steer import Place as Place, Steer as Steer
+    from ziggurat.messages.step import Step as Step
+    from ziggurat.runs.local import runs_of as runs_of
+    from ziggurat.runs.options import Environment as Environment, RunArguments as RunArguments
+    from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -38,8 +38,7 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import unknown_outcome
-from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG
-from ziggurat.tools.permissions import check as check_permissions
+from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, check as check_permissions
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox, ToolEntry
 

@@ -25,8 +25,7 @@ from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.recorded_events import RecordedEvents, subscribe
-from ziggurat.runs.sending import post_cancel, post_messages
-from ziggurat.runs.sending import send as send_event
+from ziggurat.runs.sending import post_cancel, post_messages, send as send_event
 
 T = TypeVar("T")
 

@@ -18,8 +18,7 @@ from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.json_lines import read_entry
 from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.core.stored_rows import accept_loss as accept_loss_of
-from ziggurat.core.stored_rows import lines_of, read_record
+from ziggurat.core.stored_rows import accept_loss as accept_loss_of, lines_of, read_record
 from ziggurat.core.visible import visible_line
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem

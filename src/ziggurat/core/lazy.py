@@ -1,20 +1,20 @@
 """Lazy names: a module that hands on names of other modules, each of which is imported on first use."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from ziggurat.core.names import NAMES
 
-def lazy(
-    module: str, names: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names."""
-    homes = {
-        name: home
-        for home, each in names.items()
-        for name in (import_module(f"ziggurat.{home}").__all__ if each == "*" else each)
-    }
+
+def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, `__dir__` and `__all__` of a module that hands on names.
+
+    The module imports them under TYPE_CHECKING. At run time `core.names`, written by the tests from these imports, says
+    where each of them is: to read them from the source would fail in programs that are shipped without it.
+    """
+    homes = {name: home for home, names in NAMES[module].items() for name in names.split()}
 
     def load(name: str) -> Any:
         if name not in homes:

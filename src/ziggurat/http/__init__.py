@@ -1,5 +1,10 @@
 """The one HTTP client, and the door for addresses that others gave."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"http.fetcher": ("Fetched", "Fetcher")})
+if TYPE_CHECKING:
+    from ziggurat.http.fetcher import Fetched as Fetched, Fetcher as Fetcher
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,13 +1,19 @@
 """Knowledge graphs: entities, relations between them, and algorithms on both."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.knowledge": ("graph_tools",),
-        "knowledge.entities": ("Entity", "Relation"),
-        "knowledge.graph": ("Direction", "KnowledgeGraph", "dot", "mermaid", "networkx_graph"),
-        "knowledge.store": ("GraphStore",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.knowledge import graph_tools as graph_tools
+    from ziggurat.knowledge.entities import Entity as Entity, Relation as Relation
+    from ziggurat.knowledge.graph import (
+        Direction as Direction,
+        KnowledgeGraph as KnowledgeGraph,
+        dot as dot,
+        mermaid as mermaid,
+        networkx_graph as networkx_graph,
+    )
+    from ziggurat.knowledge.store import GraphStore as GraphStore
+
+__getattr__, __dir__, __all__ = lazy(__name__)

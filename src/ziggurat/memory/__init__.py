@@ -1,41 +1,68 @@
 """Long-term storage of what agents remember: memory records, their scoring, eviction and stores."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.memory": ("FactsBy", "Note", "Remembering", "WorkingValues", "everything_said", "memory_tools"),
-        "memory.agent_memory": ("AgentMemory",),
-        "memory.calibrating": ("Bounds", "calibrate"),
-        "memory.consolidating": ("CompressionPolicy", "ConsolidationPolicy", "compression", "consolidation"),
-        "memory.kinds": ("EpisodicMemory", "SemanticMemory", "WorkingMemory"),
-        "memory.longterm": ("LongTermMemory",),
-        "memory.maintenance": ("Maintenance",),
-        "memory.merging": ("MemoriesMerged", "MergePolicy", "MergeReport", "MergeRequest"),
-        "memory.record": ("MemoryRecord",),
-        "memory.scoring": (
-            "Score",
-            "ScoringInputs",
-            "decayed",
-            "frequency",
-            "half_life",
-            "hybrid",
-            "importance",
-            "lowest",
-            "oldest",
-            "product",
-            "recency",
-            "retention",
-            "similarity",
-            "weighted",
-        ),
-        "memory.search": ("Recalled",),
-        "memory.similar": ("TfIdf", "find_same"),
-        "memory.store": ("Hit", "MemoryStore", "Query", "open_memory"),
-        "memory.stores.local": ("LocalMemoryStore",),
-        "memory.upkeep": ("Finding", "MemoryAudit", "audit", "export_memories", "import_memories"),
-        "memory.vectorizing": ("reembed",),
-        "memory.words": ("CONTEXT",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.memory import (
+        FactsBy as FactsBy,
+        Note as Note,
+        Remembering as Remembering,
+        WorkingValues as WorkingValues,
+        everything_said as everything_said,
+        memory_tools as memory_tools,
+    )
+    from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
+    from ziggurat.memory.calibrating import Bounds as Bounds, calibrate as calibrate
+    from ziggurat.memory.consolidating import (
+        CompressionPolicy as CompressionPolicy,
+        ConsolidationPolicy as ConsolidationPolicy,
+        compression as compression,
+        consolidation as consolidation,
+    )
+    from ziggurat.memory.kinds import (
+        EpisodicMemory as EpisodicMemory,
+        SemanticMemory as SemanticMemory,
+        WorkingMemory as WorkingMemory,
+    )
+    from ziggurat.memory.longterm import LongTermMemory as LongTermMemory
+    from ziggurat.memory.maintenance import Maintenance as Maintenance
+    from ziggurat.memory.merging import (
+        MemoriesMerged as MemoriesMerged,
+        MergePolicy as MergePolicy,
+        MergeReport as MergeReport,
+        MergeRequest as MergeRequest,
+    )
+    from ziggurat.memory.record import MemoryRecord as MemoryRecord
+    from ziggurat.memory.scoring import (
+        Score as Score,
+        ScoringInputs as ScoringInputs,
+        decayed as decayed,
+        frequency as frequency,
+        half_life as half_life,
+        hybrid as hybrid,
+        importance as importance,
+        lowest as lowest,
+        oldest as oldest,
+        product as product,
+        recency as recency,
+        retention as retention,
+        similarity as similarity,
+        weighted as weighted,
+    )
+    from ziggurat.memory.search import Recalled as Recalled
+    from ziggurat.memory.similar import TfIdf as TfIdf, find_same as find_same
+    from ziggurat.memory.store import Hit as Hit, MemoryStore as MemoryStore, Query as Query, open_memory as open_memory
+    from ziggurat.memory.stores.local import LocalMemoryStore as LocalMemoryStore
+    from ziggurat.memory.upkeep import (
+        Finding as Finding,
+        MemoryAudit as MemoryAudit,
+        audit as audit,
+        export_memories as export_memories,
+        import_memories as import_memories,
+    )
+    from ziggurat.memory.vectorizing import reembed as reembed
+    from ziggurat.memory.words import CONTEXT as CONTEXT
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,49 +1,66 @@
 """The data that flows between services: messages, requests, responses, runs, events."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "messages.conversation": ("Conversation", "Transcript"),
-        "messages.embedding": ("EmbedRequest", "Embeddings"),
-        "messages.items": (
-            "HandoffItem",
-            "MessageItem",
-            "RunItem",
-            "ToolCallItem",
-            "ToolOutputItem",
-            "filter_by_type",
-            "items_to_messages",
-            "messages_to_items",
-            "to_messages",
-        ),
-        "messages.message": ("Message", "Role", "assistant", "system", "tool_message", "user"),
-        "messages.model": (
-            "Effect",
-            "FinishReason",
-            "Model",
-            "ModelRequest",
-            "ModelResponse",
-            "ModelSettings",
-            "OutputSchema",
-            "ToolSpec",
-        ),
-        "messages.parts": (
-            "Audio",
-            "File",
-            "Image",
-            "Part",
-            "Text",
-            "Thinking",
-            "ToolCall",
-            "ToolErrorKind",
-            "ToolResult",
-            "tool_call",
-        ),
-        "messages.rewriting": ("OriginalMessages", "Rewrite", "RewriteRequest"),
-        "messages.budget": ("expected_tokens", "used_tokens"),
-        "messages.usage": ("Usage", "estimate_tokens"),
-        "messages.validation": ("ValidationPolicy", "Violation", "ViolationCode", "validate", "validate_all"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.messages.budget import expected_tokens as expected_tokens, used_tokens as used_tokens
+    from ziggurat.messages.conversation import Conversation as Conversation, Transcript as Transcript
+    from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
+    from ziggurat.messages.items import (
+        HandoffItem as HandoffItem,
+        MessageItem as MessageItem,
+        RunItem as RunItem,
+        ToolCallItem as ToolCallItem,
+        ToolOutputItem as ToolOutputItem,
+        filter_by_type as filter_by_type,
+        items_to_messages as items_to_messages,
+        messages_to_items as messages_to_items,
+        to_messages as to_messages,
+    )
+    from ziggurat.messages.message import (
+        Message as Message,
+        Role as Role,
+        assistant as assistant,
+        system as system,
+        tool_message as tool_message,
+        user as user,
+    )
+    from ziggurat.messages.model import (
+        Effect as Effect,
+        FinishReason as FinishReason,
+        Model as Model,
+        ModelRequest as ModelRequest,
+        ModelResponse as ModelResponse,
+        ModelSettings as ModelSettings,
+        OutputSchema as OutputSchema,
+        ToolSpec as ToolSpec,
+    )
+    from ziggurat.messages.parts import (
+        Audio as Audio,
+        File as File,
+        Image as Image,
+        Part as Part,
+        Text as Text,
+        Thinking as Thinking,
+        ToolCall as ToolCall,
+        ToolErrorKind as ToolErrorKind,
+        ToolResult as ToolResult,
+        tool_call as tool_call,
+    )
+    from ziggurat.messages.rewriting import (
+        OriginalMessages as OriginalMessages,
+        Rewrite as Rewrite,
+        RewriteRequest as RewriteRequest,
+    )
+    from ziggurat.messages.usage import Usage as Usage, estimate_tokens as estimate_tokens
+    from ziggurat.messages.validation import (
+        ValidationPolicy as ValidationPolicy,
+        Violation as Violation,
+        ViolationCode as ViolationCode,
+        validate as validate,
+        validate_all as validate_all,
+    )
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest, encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.errors import ToolErrorKind as ToolErrorKind
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, ToolErrorKind as ToolErrorKind
 from ziggurat.messages.limits import check_depth
 
 

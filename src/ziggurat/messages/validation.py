@@ -10,10 +10,13 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Settings
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.violations import ValidationPolicy as ValidationPolicy
-from ziggurat.messages.violations import Violation as Violation
-from ziggurat.messages.violations import ViolationCode as ViolationCode
-from ziggurat.messages.violations import lost_reasoning, reasoning
+from ziggurat.messages.violations import (
+    ValidationPolicy as ValidationPolicy,
+    Violation as Violation,
+    ViolationCode as ViolationCode,
+    lost_reasoning,
+    reasoning,
+)
 
 # -- types of fields, which a Struct does not check --------------------------------------------------------------------
 

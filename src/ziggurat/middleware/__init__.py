@@ -1,19 +1,23 @@
 """The built-in middleware."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "messages.caller": ("CALLER", "Caller", "ParsedAnswer"),
-        "messages.middleware": ("Middleware",),
-        "middleware.around": ("everywhere",),
-        "middleware.dynamic": ("AllowTools", "DynamicPrompt", "DynamicTools"),
-        "middleware.guardrail": ("OutputGuardrail",),
-        "middleware.log": ("HookCounts", "Logging"),
-        "middleware.prompt_cache": ("PromptCacheGuard",),
-        "middleware.redaction": ("Redaction",),
-        "middleware.trim": ("Trim",),
-        "middleware.usage": ("Accounts", "UsageAccounting"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.messages.caller import CALLER as CALLER, Caller as Caller, ParsedAnswer as ParsedAnswer
+    from ziggurat.messages.middleware import Middleware as Middleware
+    from ziggurat.middleware.around import everywhere as everywhere
+    from ziggurat.middleware.dynamic import (
+        AllowTools as AllowTools,
+        DynamicPrompt as DynamicPrompt,
+        DynamicTools as DynamicTools,
+    )
+    from ziggurat.middleware.guardrail import OutputGuardrail as OutputGuardrail
+    from ziggurat.middleware.log import HookCounts as HookCounts, Logging as Logging
+    from ziggurat.middleware.prompt_cache import PromptCacheGuard as PromptCacheGuard
+    from ziggurat.middleware.redaction import Redaction as Redaction
+    from ziggurat.middleware.trim import Trim as Trim
+    from ziggurat.middleware.usage import Accounts as Accounts, UsageAccounting as UsageAccounting
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -7,26 +7,45 @@
   of JSON: `brackets`.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "messages.embedding": ("EmbedRequest", "Embeddings"),
-        "messages.model": ("Model", "ModelRequest", "ModelResponse", "ModelSettings"),
-        "models.embed.resolve": ("cached", "resolve_embedder"),
-        "models.embed.endpoint": ("HttpEmbedder", "http_embedder"),
-        "models.function": ("FunctionModel",),
-        "models.http.dialect": ("window_of",),
-        "models.local": ("EmbeddedModel", "TemplatedModel", "install", "installed"),
-        "models.local.minilm": ("MiniLm",),
-        "models.react_protocol.layer": ("react",),
-        "models.react_protocol.parser": ("ReactParser",),
-        "models.react_protocol.prompt": ("FINAL_ANSWER",),
-        "models.real": ("allow_real_calls", "forbid_real_calls", "require_real_calls_allowed"),
-        "models.replay": ("ReplayModel",),
-        "models.reply": ("model_facts",),
-        "models.resolving": ("PROVIDERS", "known_models", "resolve"),
-        "models.scripted": ("PAUSE", "Pause", "ScriptedModel", "ScriptedReply"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
+    from ziggurat.messages.model import (
+        Model as Model,
+        ModelRequest as ModelRequest,
+        ModelResponse as ModelResponse,
+        ModelSettings as ModelSettings,
+    )
+    from ziggurat.models.embed.endpoint import HttpEmbedder as HttpEmbedder, http_embedder as http_embedder
+    from ziggurat.models.embed.resolve import cached as cached, resolve_embedder as resolve_embedder
+    from ziggurat.models.function import FunctionModel as FunctionModel
+    from ziggurat.models.http.dialect import window_of as window_of
+    from ziggurat.models.local import (
+        EmbeddedModel as EmbeddedModel,
+        TemplatedModel as TemplatedModel,
+        install as install,
+        installed as installed,
+    )
+    from ziggurat.models.local.minilm import MiniLm as MiniLm
+    from ziggurat.models.react_protocol.layer import react as react
+    from ziggurat.models.react_protocol.parser import ReactParser as ReactParser
+    from ziggurat.models.react_protocol.prompt import FINAL_ANSWER as FINAL_ANSWER
+    from ziggurat.models.real import (
+        allow_real_calls as allow_real_calls,
+        forbid_real_calls as forbid_real_calls,
+        require_real_calls_allowed as require_real_calls_allowed,
+    )
+    from ziggurat.models.replay import ReplayModel as ReplayModel
+    from ziggurat.models.reply import model_facts as model_facts
+    from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
+    from ziggurat.models.scripted import (
+        PAUSE as PAUSE,
+        Pause as Pause,
+        ScriptedModel as ScriptedModel,
+        ScriptedReply as ScriptedReply,
+    )
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,19 +1,23 @@
 """Listeners and middleware that report the events of a run and change nothing."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "observe.console": ("ConsoleView",),
-        "observe.jsonl": ("JsonLines",),
-        "observe.logs": ("JsonFormatter", "RunFilter"),
-        "observe.metrics": ("CallStatistics", "Metrics"),
-        "observe.otel": ("MeterProvider", "OpenTelemetry", "TracerProvider"),
-        "messages.price": ("cost",),
-        "observe.picture": ("diagram_svg",),
-        "observe.price": ("Costs",),
-        "observe.run_node": ("NodeKind", "RunNode"),
-        "observe.tree": ("RunTree", "run_tree"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.messages.price import cost as cost
+    from ziggurat.observe.console import ConsoleView as ConsoleView
+    from ziggurat.observe.jsonl import JsonLines as JsonLines
+    from ziggurat.observe.logs import JsonFormatter as JsonFormatter, RunFilter as RunFilter
+    from ziggurat.observe.metrics import CallStatistics as CallStatistics, Metrics as Metrics
+    from ziggurat.observe.otel import (
+        MeterProvider as MeterProvider,
+        OpenTelemetry as OpenTelemetry,
+        TracerProvider as TracerProvider,
+    )
+    from ziggurat.observe.picture import diagram_svg as diagram_svg
+    from ziggurat.observe.price import Costs as Costs
+    from ziggurat.observe.run_node import NodeKind as NodeKind, RunNode as RunNode
+    from ziggurat.observe.tree import RunTree as RunTree, run_tree as run_tree
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -6,36 +6,50 @@
 - `drawing`: both as diagrams; `statuses`: how far a run has come.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "plans.conditions": ("Condition", "asked", "contains", "when"),
-        "plans.executing": ("ExecutedPlan", "ExecutedStep", "PlannedStep", "Verification", "plan_execute"),
-        "plans.htn": (
-            "Compound",
-            "DepthExceeded",
-            "HtnPlan",
-            "HtnStep",
-            "Method",
-            "NoMethodFound",
-            "NoPlan",
-            "NoPreconditionSatisfied",
-            "Planner",
-            "Primitive",
-            "Refusal",
-            "SearchLimitExceeded",
-            "StepLimitExceeded",
-            "htn_flow",
-        ),
-        "plans.nodes": ("Branch", "Loop", "Map", "Node", "Parallel", "Sequence", "Task"),
-        "plans.result": ("NodeResult", "PlanResult"),
-        "plans.statuses": ("draw_plan", "node_statuses"),
-        "plans.trees": ("workflow",),
-        "plans.graph": ("Graph",),
-        "plans.graph_parts": ("END", "START", "GraphPoint"),
-        "plans.reducers": ("append", "merge"),
-        "plans.state_graph": ("StateGraph",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.plans.conditions import Condition as Condition, asked as asked, contains as contains, when as when
+    from ziggurat.plans.executing import (
+        ExecutedPlan as ExecutedPlan,
+        ExecutedStep as ExecutedStep,
+        PlannedStep as PlannedStep,
+        Verification as Verification,
+        plan_execute as plan_execute,
+    )
+    from ziggurat.plans.graph import Graph as Graph
+    from ziggurat.plans.graph_parts import END as END, START as START, GraphPoint as GraphPoint
+    from ziggurat.plans.htn import (
+        Compound as Compound,
+        DepthExceeded as DepthExceeded,
+        HtnPlan as HtnPlan,
+        HtnStep as HtnStep,
+        Method as Method,
+        NoMethodFound as NoMethodFound,
+        NoPlan as NoPlan,
+        NoPreconditionSatisfied as NoPreconditionSatisfied,
+        Planner as Planner,
+        Primitive as Primitive,
+        Refusal as Refusal,
+        SearchLimitExceeded as SearchLimitExceeded,
+        StepLimitExceeded as StepLimitExceeded,
+        htn_flow as htn_flow,
+    )
+    from ziggurat.plans.nodes import (
+        Branch as Branch,
+        Loop as Loop,
+        Map as Map,
+        Node as Node,
+        Parallel as Parallel,
+        Sequence as Sequence,
+        Task as Task,
+    )
+    from ziggurat.plans.reducers import append as append, merge as merge
+    from ziggurat.plans.result import NodeResult as NodeResult, PlanResult as PlanResult
+    from ziggurat.plans.state_graph import StateGraph as StateGraph
+    from ziggurat.plans.statuses import draw_plan as draw_plan, node_statuses as node_statuses
+    from ziggurat.plans.trees import workflow as workflow
+
+__getattr__, __dir__, __all__ = lazy(__name__)

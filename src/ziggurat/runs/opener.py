@@ -14,8 +14,7 @@ from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
 from ziggurat.calls.inbox import INBOX
-from ziggurat.core.clock import Clock
-from ziggurat.core.clock import new_id as fresh_id
+from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried

@@ -3,24 +3,29 @@
 Its names have `Runtime`, too, an agent put together of many parts: it is in the room of the agents.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "agents.runtime": ("Runtime",),
-        "runtime.bus": (
-            "Address",
-            "Broadcast",
-            "Bus",
-            "BusClosed",
-            "BusMessage",
-            "BusStatistics",
-            "Lagged",
-            "Role",
-            "Specific",
-            "Subscription",
-        ),
-        "runtime.directory": ("Directory", "Health", "Match", "Registration"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.agents.runtime import Runtime as Runtime
+    from ziggurat.runtime.bus import (
+        Address as Address,
+        Broadcast as Broadcast,
+        Bus as Bus,
+        BusClosed as BusClosed,
+        BusMessage as BusMessage,
+        BusStatistics as BusStatistics,
+        Lagged as Lagged,
+        Role as Role,
+        Specific as Specific,
+        Subscription as Subscription,
+    )
+    from ziggurat.runtime.directory import (
+        Directory as Directory,
+        Health as Health,
+        Match as Match,
+        Registration as Registration,
+    )
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -11,6 +11,11 @@
 - `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"serve.application": ("ServedApp", "app")})
+if TYPE_CHECKING:
+    from ziggurat.serve.application import ServedApp as ServedApp, app as app
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -5,31 +5,37 @@
 - What they share: the `conversation` of a team and its `visibility`, and `program`, its code as a Runnable.
 """
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "teams.delegating": ("background",),
-        "teams.chatting": ("group_chat",),
-        "teams.debating": ("debate",),
-        "teams.handoff": (
-            "Handoff",
-            "HandoffPolicy",
-            "HandoffState",
-            "HandoffTool",
-            "any_handoff",
-            "composite_handoff",
-            "explicit_handoff",
-            "multi_handoff",
-            "sequential_handoff",
-        ),
-        "teams.desk": ("handoffs",),
-        "teams.planning": ("ledger_team",),
-        "teams.program": ("TeamArguments",),
-        "teams.result": ("TeamResult",),
-        "teams.swarming": ("Subtask", "swarm"),
-        "teams.visibility": ("Visibility",),
-        "teams.rounds": ("majority", "mesh", "parallel", "ring", "star"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.teams.chatting import group_chat as group_chat
+    from ziggurat.teams.debating import debate as debate
+    from ziggurat.teams.delegating import background as background
+    from ziggurat.teams.desk import handoffs as handoffs
+    from ziggurat.teams.handoff import (
+        Handoff as Handoff,
+        HandoffPolicy as HandoffPolicy,
+        HandoffState as HandoffState,
+        HandoffTool as HandoffTool,
+        any_handoff as any_handoff,
+        composite_handoff as composite_handoff,
+        explicit_handoff as explicit_handoff,
+        multi_handoff as multi_handoff,
+        sequential_handoff as sequential_handoff,
+    )
+    from ziggurat.teams.planning import ledger_team as ledger_team
+    from ziggurat.teams.program import TeamArguments as TeamArguments
+    from ziggurat.teams.result import TeamResult as TeamResult
+    from ziggurat.teams.rounds import (
+        majority as majority,
+        mesh as mesh,
+        parallel as parallel,
+        ring as ring,
+        star as star,
+    )
+    from ziggurat.teams.swarming import Subtask as Subtask, swarm as swarm
+    from ziggurat.teams.visibility import Visibility as Visibility
+
+__getattr__, __dir__, __all__ = lazy(__name__)

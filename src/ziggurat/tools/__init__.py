@@ -1,17 +1,28 @@
 """Tools: services from a `ToolCall` to a `ToolResult`."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "messages.parts": ("ToolCall", "ToolResult", "tool_call"),
-        "tools.approval": ("Approvals", "Approver", "Rule"),
-        "tools.builtin": ("calculator", "echo", "timestamp"),
-        "tools.function": ("FunctionTool", "raw_tool", "tool"),
-        "tools.permissions": ("PERMISSIONS", "PermissionCheck", "PermissionLog", "Permissions"),
-        "tools.signature": ("RawSchema", "Signature"),
-        "tools.toolbox": ("Quorum", "Tool", "ToolStatistics", "Toolbox", "quorum"),
-        "tools.validator": ("SchemaValidator",),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.messages.parts import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
+    from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
+    from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
+    from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
+    from ziggurat.tools.permissions import (
+        PERMISSIONS as PERMISSIONS,
+        PermissionCheck as PermissionCheck,
+        PermissionLog as PermissionLog,
+        Permissions as Permissions,
+    )
+    from ziggurat.tools.signature import RawSchema as RawSchema, Signature as Signature
+    from ziggurat.tools.toolbox import (
+        Quorum as Quorum,
+        Tool as Tool,
+        Toolbox as Toolbox,
+        ToolStatistics as ToolStatistics,
+        quorum as quorum,
+    )
+    from ziggurat.tools.validator import SchemaValidator as SchemaValidator
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -115,8 +115,7 @@ def _joined(text: str) -> str:
 
 def _by_library(text: str) -> Docstring:
     try:
-        from docstring_parser import ParseError
-        from docstring_parser import parse as parse_any
+        from docstring_parser import ParseError, parse as parse_any
     except ImportError:
         return Docstring(text)
     try:

@@ -7,8 +7,7 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.tools.arguments import Problem as Problem
-from ziggurat.tools.arguments import expectation, explain, has_infinity, path_in, read, shown
+from ziggurat.tools.arguments import Problem as Problem, expectation, explain, has_infinity, path_in, read, shown
 from ziggurat.tools.schema import schema_of
 from ziggurat.tools.type_parts import Part, alternatives, divide, needs_plain, plain
 

@@ -1,8 +1,7 @@
 """Selectors: what is kept, and that units stay whole."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Message, Text, ToolCall, ToolResult, user
 from ziggurat.compaction import Recent, units

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user

@@ -6,8 +6,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.stores.proxy import Proxy
 from tests.stores.server import asked, schema

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ziggurat import ConfigurationError
 from ziggurat.errors import ModelError

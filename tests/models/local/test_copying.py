@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.models.local.fakes import WordCounter
 from ziggurat.models.local.copying import Copied, Copier

@@ -1,8 +1,7 @@
 """Tests of the parts of a request that can be copied."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.models.local.spans import Span, Words, expression_in, in_digits, rarity
 from ziggurat.tools.builtin import evaluate

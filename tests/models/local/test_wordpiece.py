@@ -1,7 +1,6 @@
 """Tests of the tokenizer: known tokens, strange texts, the limit."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ziggurat.models.local.wordpiece import pieces, vocabulary, words
 

@@ -3,8 +3,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.models.openai.streams import usage
 from ziggurat import Image, ModelResponse, Text, ToolCall, Usage

@@ -3,8 +3,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.models.openai.inverse import messages_of
 from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 from msgspec.structs import replace
 
 from tests.models.openai_responses.support import (

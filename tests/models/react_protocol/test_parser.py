@@ -1,8 +1,7 @@
 """The protocol's parser: what it reads, what it refuses, and that splitting the text changes nothing."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.samples import sample
 from ziggurat import Message, Text, ToolCall
