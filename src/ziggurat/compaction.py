@@ -5,15 +5,9 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.agents.compaction.excerpts import (
-        Excerpt as Excerpt,
-        Recent as Recent,
-        Selector as Selector,
-        units as units,
-    )
+    from ziggurat.agents.compaction.excerpts import Excerpt as Excerpt, Recent as Recent
     from ziggurat.agents.compaction.middleware import (
         Compaction as Compaction,
-        Trigger as Trigger,
         at_fraction as at_fraction,
         over_messages as over_messages,
         over_tokens as over_tokens,
@@ -23,16 +17,11 @@ if TYPE_CHECKING:
         Concatenate as Concatenate,
         Drop as Drop,
         Mask as Mask,
-        Reducer as Reducer,
         Summary as Summary,
     )
     from ziggurat.agents.compaction.turns import (
-        Importance as Importance,
-        Shortened as Shortened,
         TokenBudget as TokenBudget,
-        Turn as Turn,
         TurnCount as TurnCount,
-        TurnCountResult as TurnCountResult,
         composite as composite,
         entity_density as entity_density,
         keyword_density as keyword_density,

@@ -15,28 +15,23 @@ if TYPE_CHECKING:
         Dropped as Dropped,
         Event as Event,
         Joined as Joined,
-        Listener as Listener,
-        PerRun as PerRun,
         Queued as Queued,
         Retrying as Retrying,
         Skipped as Skipped,
         UnderPressure as UnderPressure,
     )
-    from ziggurat.core.stream import EventStream as EventStream, open_stream as open_stream
+    from ziggurat.core.stream import open_stream as open_stream
     from ziggurat.memory.merging import MemoriesMerged as MemoriesMerged
     from ziggurat.messages.delta import (
-        DeltaFilter as DeltaFilter,
         Fold as Fold,
         PartDelta as PartDelta,
         TextDelta as TextDelta,
         ThinkingDelta as ThinkingDelta,
         ToolCallDelta as ToolCallDelta,
-        WholePart as WholePart,
     )
     from ziggurat.messages.events import (
         AgentEnded as AgentEnded,
         AgentStarted as AgentStarted,
-        AnyEvent as AnyEvent,
         ApprovalDecided as ApprovalDecided,
         ApprovalExecuted as ApprovalExecuted,
         ApprovalRequested as ApprovalRequested,

@@ -6,21 +6,14 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.flow import Flow as Flow, flow as flow
-    from ziggurat.agents.schedule import Schedule as Schedule, schedule as schedule
-    from ziggurat.calls.call_decision import Question as Question, question_of as question_of
+    from ziggurat.agents.schedule import schedule as schedule
+    from ziggurat.calls.call_decision import Question as Question
     from ziggurat.calls.event import event as event
     from ziggurat.calls.gather import first as first, gather as gather, quorum as quorum, settled as settled
     from ziggurat.calls.question import ask as ask
     from ziggurat.calls.step import Arguments as Arguments, Step as Step, step as step
     from ziggurat.calls.waiting import sleep as sleep
-    from ziggurat.core.clock import (
-        Cron as Cron,
-        Every as Every,
-        Recurrence as Recurrence,
-        cron as cron,
-        due_ticks as due_ticks,
-        every as every,
-    )
+    from ziggurat.core.clock import Every as Every, cron as cron, due_ticks as due_ticks, every as every
     from ziggurat.runs.sending import send as send
 
 __getattr__, __dir__, __all__ = lazy(__name__)

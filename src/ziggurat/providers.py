@@ -6,10 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.http.limits import Limits as Limits
-    from ziggurat.http.user_client import UserClient as UserClient
-    from ziggurat.models.http.dialect import DIALECTS as DIALECTS, Dialect as Dialect
     from ziggurat.models.http.providers import (
-        Provider as Provider,
         anthropic as anthropic,
         azure as azure,
         cerebras as cerebras,
@@ -31,6 +28,6 @@ if TYPE_CHECKING:
     )
     from ziggurat.models.local import install as install, local as local
     from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
-    from ziggurat.models.selection import SelectedModel as SelectedModel, select_model as select_model
+    from ziggurat.models.selection import select_model as select_model
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 from tests.hard_cases.support import ByTurn, results
 from ziggurat import Agent, AgentRun, Approve, Deny, Modify, ZigguratError, tool
 from ziggurat.agents import Decision
-from ziggurat.stops import status_of
+from ziggurat.messages.stops import status_of
 from ziggurat.stores import connect
 from ziggurat.tools import tool_call
 

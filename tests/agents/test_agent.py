@@ -27,7 +27,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Step
-from ziggurat.core import COMPOSITE, NAME, fact
+from ziggurat.core.facts import COMPOSITE, NAME, fact
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_message

@@ -10,7 +10,8 @@ from tests.agents.support import turns
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Rule, Usage, tool
-from ziggurat.agents import AttachedRun, Environment
+from ziggurat.agents import Environment
+from ziggurat.agents.attached import AttachedRun
 from ziggurat.core import Store
 from ziggurat.core.entries import Ended
 from ziggurat.errors import RunExists, RunNotFound

@@ -27,7 +27,7 @@ from ziggurat import (
     tool,
     user,
 )
-from ziggurat.agents import AgentTool
+from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core import CLOCK, Scope, root
 from ziggurat.core.store import run_log
 from ziggurat.errors import ModelError

@@ -8,7 +8,8 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, ConfigurationError, tool
-from ziggurat.agents import Checkpoint, Checkpoints
+from ziggurat.agents import Checkpoints
+from ziggurat.agents.checkpoints import Checkpoint
 from ziggurat.core import Store
 from ziggurat.errors import RunNotFound
 from ziggurat.models import ScriptedModel

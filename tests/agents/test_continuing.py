@@ -10,12 +10,13 @@ from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import Place
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Deny, Event, tool
-from ziggurat.agents import Decision, RunArguments
+from ziggurat.agents import Decision
 from ziggurat.core import Store
 from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
 from ziggurat.messages import stops
 from ziggurat.models import PAUSE, ScriptedModel
+from ziggurat.runs.options import RunArguments
 from ziggurat.tools import tool_call
 
 STORES = ["by reference", "sqlite", "file"]

@@ -3,7 +3,7 @@
 import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, tool
-from ziggurat.core import DIAGRAM, Diagram, DiagramEdge, DiagramNode
+from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode
 from ziggurat.layers.retry import retry
 from ziggurat.models import ScriptedModel
 

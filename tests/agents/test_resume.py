@@ -24,7 +24,8 @@ from ziggurat import (
     stop_when,
     tool,
 )
-from ziggurat.agents import Decision, Progress
+from ziggurat.agents import Decision
+from ziggurat.agents.stop import Progress
 from ziggurat.core import LocalJournal, Store
 from ziggurat.core.entries import Failure
 from ziggurat.core.path import is_model_call

@@ -27,10 +27,10 @@ from ziggurat.layers import Gate
 from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, WorkingValues, open_memory
 from ziggurat.messages import assistant
 from ziggurat.messages.message import MEMORY
+from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
 from ziggurat.runtime import Runtime
-from ziggurat.stops import status_of
 from ziggurat.tools import tool_call
 
 

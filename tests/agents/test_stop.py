@@ -31,12 +31,9 @@ from ziggurat import (
     until_tool_called,
 )
 from ziggurat.agents import (
-    Advice,
-    BasePolicy,
     Environment,
     Output,
     Policy,
-    Progress,
     all_of,
     any_of,
     max_steps,
@@ -44,6 +41,7 @@ from ziggurat.agents import (
     not_,
     until_no_tool_calls,
 )
+from ziggurat.agents.stop import Advice, BasePolicy, Progress
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
 from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import OutputMode

@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Agent, tool
-from ziggurat.agents import Advice, BasePolicy, Progress, Verdict, all_of, any_of, max_steps, not_
+from ziggurat.agents import Verdict, all_of, any_of, max_steps, not_
+from ziggurat.agents.stop import Advice, BasePolicy, Progress
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -25,7 +25,8 @@ from ziggurat import (
 )
 from ziggurat.agents import PendingItem
 from ziggurat.calls.tool_call import act
-from ziggurat.core import JOURNAL, RUN_ID, LocalJournal, Scope
+from ziggurat.core import LocalJournal, Scope
+from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Intent, JournalEntry, Pending, Result
 from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, NotRepeatable, Suspend, ToolError
 from ziggurat.events import Diverged, ToolEnded, ToolStarted

@@ -15,7 +15,8 @@ from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
 from tests.samples import sample
 from ziggurat import Runnable
 from ziggurat.cli.main import main
-from ziggurat.core import LocalJournal, LogInfo, Row, new_id
+from ziggurat.core import LocalJournal, LogInfo, Row
+from ziggurat.core.clock import new_id
 from ziggurat.core.codec import digest
 from ziggurat.core.store import chained, run_log, session_log
 from ziggurat.core.visible import is_hidden

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.samples import sample
-from ziggurat.providers import DIALECTS
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.testing.server import FakeProvider, status
 from ziggurat.tools import tool_call
 

@@ -9,9 +9,10 @@ import pytest
 from tests.cli.conftest import AGENTS, Command, Typed
 from ziggurat.cli.main import main
 from ziggurat.core.codec import decode
-from ziggurat.events import AgentEnded, AnyEvent
+from ziggurat.events import AgentEnded
+from ziggurat.messages.events import AnyEvent
 from ziggurat.models import PROVIDERS, FunctionModel
-from ziggurat.providers import DIALECTS
+from ziggurat.models.http.dialect import DIALECTS
 
 
 def test_a_pipe_gets_the_answer_and_nothing_else(ziggurat: Command) -> None:

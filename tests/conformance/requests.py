@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ziggurat import Image, Message, ModelRequest, Text, ToolResult, user
 from ziggurat.messages import File, Part, Transcript, assistant, system, tool_message
-from ziggurat.providers import DIALECTS, Dialect
+from ziggurat.models.http.dialect import DIALECTS, Dialect
 
 Json = dict[str, Any]
 

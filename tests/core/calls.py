@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat import Context, Event
-from ziggurat.core import JOURNAL, LocalJournal, root
+from ziggurat.core import LocalJournal, root
+from ziggurat.core.context import JOURNAL
 
 
 class Answer(Struct, frozen=True):

@@ -2,7 +2,8 @@ import asyncio
 import re
 import time
 
-from ziggurat.core import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, SystemClock, new_id, root
+from ziggurat.core import CLOCK, SYSTEM_CLOCK, Clock, root
+from ziggurat.core.clock import IDS, RANDOM, SystemClock, new_id
 
 from .hand import HandClock
 

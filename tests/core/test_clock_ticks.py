@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.flows import Recurrence, cron, due_ticks, every
+from ziggurat.core.clock import Recurrence
+from ziggurat.flows import cron, due_ticks, every
 
 RECURRENCES: st.SearchStrategy[Recurrence] = st.one_of(
     st.builds(every, seconds=st.integers(60, 10_000)),

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, Key, Timeout
-from ziggurat.core import CLOCK, JOURNAL, RUN_ID, LocalJournal, root
+from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.events import Dropped
 
 from .hand import HandClock, run, settle

@@ -9,8 +9,7 @@ import pytest
 from tests.samples import amount
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.core import Diagram, DiagramEdge, DiagramNode
-from ziggurat.core.diagram import diagram_label
+from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
 
 SIGNS = "ab é漢 \"`'[](){}<>|#;:%&\\/-=.~^$@!\n\t\x00\x1b\u202e\u2028\ud800\uffff😀end subgraph"
 LINE = re.compile(

@@ -5,11 +5,12 @@ from hypothesis import given, strategies as st
 from msgspec import Struct
 
 from ziggurat import Context, Event
-from ziggurat.core import LocalJournal, journal_of
+from ziggurat.core import LocalJournal
 from ziggurat.core.broadcast import subscribe
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER
 from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
+from ziggurat.core.journal import journal_of
 from ziggurat.core.recorder import Mode
 from ziggurat.errors import ForeignError
 from ziggurat.events import Diverged

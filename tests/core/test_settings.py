@@ -16,18 +16,22 @@ from msgspec import Meta
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.core import (
+from ziggurat.core import PositiveInt
+from ziggurat.core.settings import (
+    SHARED,
+    CheckedStruct,
     Fraction,
     NonEmptyText,
     NonNegativeInt,
     NonNegativeSeconds,
     PositiveFloat,
-    PositiveInt,
     Seconds,
     SecondsOrForever,
+    SecretText,
+    Settings,
+    Share,
     checked,
 )
-from ziggurat.core.settings import SHARED, CheckedStruct, SecretText, Settings, Share
 
 T = TypeVar("T")
 NAN, INF = math.nan, math.inf

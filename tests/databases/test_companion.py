@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
-from ziggurat.core import LogMark, Row
+from ziggurat.core import Row
+from ziggurat.core.store import LogMark
 from ziggurat.databases.companion import LockFile, Marks
 from ziggurat.databases.files import Disk
 from ziggurat.databases.owner import new_owner

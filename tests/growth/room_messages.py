@@ -10,15 +10,15 @@ from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
 from ziggurat.calls.inbox import Inbox
-from ziggurat.core import InboxItem, LocalJournal
+from ziggurat.core import LocalJournal
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
 from ziggurat.core.json_lines import as_error, read_entry
+from ziggurat.core.queue import InboxItem
 from ziggurat.core.visible import escaped_json, visible, visible_line
-from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
+from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import (
-    Conversation,
     Message,
     Part,
     Thinking,
@@ -32,7 +32,8 @@ from ziggurat.messages import (
     validate_all,
 )
 from ziggurat.messages.canonical import canonical as canonical_arguments
-from ziggurat.messages.delta import deltas_of, fit, refolded, without_repeats
+from ziggurat.messages.conversation import Conversation
+from ziggurat.messages.delta import WholePart, deltas_of, fit, refolded, without_repeats
 from ziggurat.messages.limits import check_depth, check_size, unique_object
 from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown

@@ -13,21 +13,22 @@ from tests.growth.room_messages import CONVERSATIONS, DELTAS, MESSAGES, given, o
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces
 from ziggurat import Message, ToolResult, user
 from ziggurat.core import root
-from ziggurat.events import DeltaFilter, PartDelta, TextDelta, ThinkingDelta
+from ziggurat.events import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.memory import MemoryRecord, TfIdf, find_same
+from ziggurat.memory import MemoryRecord, TfIdf
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import pieces as query_pieces
-from ziggurat.memory.similar import term_cosine, tfidf, wording
+from ziggurat.memory.similar import find_same, term_cosine, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
+from ziggurat.messages.delta import DeltaFilter
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
-from ziggurat.models import ReactParser
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
 from ziggurat.models.anthropic.stream import Reader as AnthropicReader
 from ziggurat.models.anthropic.to_wire import encode_message as to_anthropic
 from ziggurat.models.brackets import Brackets
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
@@ -40,8 +41,8 @@ from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pic
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
 from ziggurat.models.openai_responses.to_wire import encode_message as to_responses
+from ziggurat.models.react_protocol.parser import ReactParser
 from ziggurat.models.react_protocol.prompt import observation, prompt_of
-from ziggurat.providers import DIALECTS
 
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 

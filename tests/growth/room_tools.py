@@ -20,11 +20,11 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.formatting import call_text, result_text, shortened
 from ziggurat.observe import ConsoleView
 from ziggurat.testing import ScriptedModel
-from ziggurat.tools import FunctionTool, RawSchema, SchemaValidator, Signature
+from ziggurat.tools import FunctionTool, SchemaValidator
 from ziggurat.tools.arguments import explain, has_infinity, listing, read, shown
 from ziggurat.tools.builtin import evaluate
 from ziggurat.tools.results import error_result, result_of, text_of_error
-from ziggurat.tools.signature import plain_form
+from ziggurat.tools.signature import RawSchema, Signature, plain_form
 from ziggurat.tools.validator import Unfolding, weight_of_patterns
 
 

@@ -23,8 +23,9 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import Environment
-from ziggurat.core import Context, name_of, root
+from ziggurat.core import Context, root
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
+from ziggurat.core.facts import name_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry

@@ -28,8 +28,9 @@ from ziggurat import (
     stack,
     tool,
 )
+from ziggurat.core.facts import Effect
 from ziggurat.events import Diverged
-from ziggurat.messages import Effect, ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
+from ziggurat.messages import ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import LocalLogs
 from ziggurat.testing import settle

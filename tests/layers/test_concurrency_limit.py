@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import JOURNAL, LocalJournal, root
+from ziggurat.core import LocalJournal, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.core.fan_out import FanOut
 from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.errors import LimitExceeded, Suspend

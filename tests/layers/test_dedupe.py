@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Denied, Event, ModelResponse, Service, Timeout, Usage, stack
-from ziggurat.core import CLOCK, RUN_ID, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.context import RUN_ID
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import CacheHit, Joined
 from ziggurat.layers import DedupeStore

@@ -5,8 +5,10 @@ import pytest
 from msgspec import Struct
 
 from ziggurat import ConfigurationError, Context, Denied, Event, Service, Timeout, stack
-from ziggurat.core import COMPOSITE, JOURNAL, NAME, Fact, LocalJournal, fact, name_of, root
+from ziggurat.core import LocalJournal, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.core.entries import Ended
+from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.recorder import Mode
 from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspend
 from ziggurat.events import Dropped

@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from tests.samples import pairs
 from ziggurat import ConfigurationError, Context, Event, Service, stack, tool
-from ziggurat.core import CLOCK, COMPOSITE, JOURNAL, NAME, Effect, LocalJournal, fact, name_of, root
+from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core.context import JOURNAL
+from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Dropped
 from ziggurat.layers.fallback import fallback

@@ -5,7 +5,8 @@ import pytest
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import JOURNAL, LocalJournal, root
+from ziggurat.core import LocalJournal, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import UnderPressure
 from ziggurat.layers import Gate

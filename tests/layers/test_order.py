@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from ziggurat import Agent, Context, Timeout, stack, tool
-from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
+from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.core.entries import Failure
 from ziggurat.errors import CircuitOpen, LimitExceeded
 from ziggurat.layers import Bulkhead, CircuitBreaker, Gate, RateLimiter, RetryBudget

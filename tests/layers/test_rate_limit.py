@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import CLOCK, JOURNAL, LocalJournal, root
+from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.events import Queued
 from ziggurat.layers import RateLimiter

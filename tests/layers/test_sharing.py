@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from tests.samples import pairs
 from ziggurat import Agent, AgentRequest, AgentRun, Context, stack, tool, user
-from ziggurat.core import RUN_ID, root
+from ziggurat.core import root
+from ziggurat.core.context import RUN_ID
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.layers import Bulkhead, CacheStore, CircuitBreaker, DedupeStore, Gate, RateLimiter, RetryBudget
 from ziggurat.layers.cache import cache

@@ -5,7 +5,9 @@ from typing import Any, TypeVar
 import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, ModelRequest, Service, stack
-from ziggurat.core import COMPOSITE, JOURNAL, NAME, RUN_ID, LocalJournal, fact, name_of, root
+from ziggurat.core import LocalJournal, root
+from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
 from ziggurat.core.recorder import Mode
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.layers.retry import retry

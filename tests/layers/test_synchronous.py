@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Context, Middleware, Runnable, layer, open_stream, stack
+from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.compaction import Compaction, Recent, Summary, over_messages
 from ziggurat.core import root
 from ziggurat.flows import flow
@@ -15,7 +16,7 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
-from ziggurat.memory import FactsBy, Remembering, everything_said
+from ziggurat.memory import Remembering, everything_said
 from ziggurat.middleware import everywhere
 from ziggurat.models import ScriptedModel
 

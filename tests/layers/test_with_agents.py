@@ -7,7 +7,8 @@ import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, Service, Timeout, Usage, stack
 from ziggurat.agents import Environment
-from ziggurat.core import CLOCK, JOURNAL, RUN_ID, LocalJournal, root
+from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.entries import Failure
 from ziggurat.errors import ModelError
 from ziggurat.layers.fallback import fallback

@@ -21,8 +21,8 @@ from ziggurat.core.entries import Failure, Unanswered
 from ziggurat.core.store import run_log
 from ziggurat.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.messages import ValidationPolicy, validate
+from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import as_usage
-from ziggurat.stops import status_of
 from ziggurat.stores import FileStore, LocalLogs, SqliteStore
 from ziggurat.testing import HandClock
 

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ziggurat import Agent, ModelRequest, ToolCall
-from ziggurat.memory import FactsBy, MemoryStore, Remembering, memory_tools, open_memory
+from ziggurat.agents.memory.policies import FactsBy
+from ziggurat.memory import MemoryStore, Remembering, memory_tools, open_memory
 from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import ScriptedModel, resolve_embedder

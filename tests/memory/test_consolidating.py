@@ -19,14 +19,13 @@ from ziggurat.memory import (
     EpisodicMemory,
     LocalMemoryStore,
     MemoryRecord,
-    MergeReport,
     MergeRequest,
     SemanticMemory,
     audit,
     compression,
     consolidation,
 )
-from ziggurat.memory.merging import leased
+from ziggurat.memory.merging import MergeReport, leased
 from ziggurat.memory.record import predecessors
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock

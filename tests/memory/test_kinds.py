@@ -15,7 +15,6 @@ from ziggurat import ConfigurationError, Context
 from ziggurat.memory import (
     EpisodicMemory,
     LocalMemoryStore,
-    Recalled,
     SemanticMemory,
     WorkingMemory,
     decayed,
@@ -26,6 +25,7 @@ from ziggurat.memory import (
 )
 from ziggurat.memory.record import pack
 from ziggurat.memory.scoring import Eviction
+from ziggurat.memory.search import Recalled
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 

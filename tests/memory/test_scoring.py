@@ -8,8 +8,6 @@ from hypothesis import given, strategies as st
 from ziggurat import ConfigurationError
 from ziggurat.memory import (
     MemoryRecord,
-    Score,
-    ScoringInputs,
     decayed,
     frequency,
     half_life,
@@ -23,6 +21,7 @@ from ziggurat.memory import (
     similarity,
     weighted,
 )
+from ziggurat.memory.scoring import Score, ScoringInputs
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 100 * DAY

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from ziggurat.memory import Hit, LocalMemoryStore, MemoryRecord, Query
+from ziggurat.memory import LocalMemoryStore, MemoryRecord, Query
 from ziggurat.memory.record import pack
 from ziggurat.memory.search import relevance
+from ziggurat.memory.store import Hit
 
 cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)

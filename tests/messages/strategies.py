@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ziggurat import Image, Message, Text, ToolCall, ToolResult, Usage
 from ziggurat.core.codec import encode
-from ziggurat.errors import ToolErrorKind
+from ziggurat.core.errors import ToolErrorKind
 from ziggurat.events import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Audio, File, Part, Thinking
 

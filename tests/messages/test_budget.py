@@ -2,7 +2,8 @@ from typing import Any
 
 from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, Usage
 from ziggurat.errors import ModelError
-from ziggurat.messages import Conversation, expected_tokens, used_tokens
+from ziggurat.messages import expected_tokens, used_tokens
+from ziggurat.messages.conversation import Conversation
 
 
 def asked(text: str, **settings: Any) -> ModelRequest:

@@ -4,8 +4,8 @@ from hypothesis import given, strategies as st
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
 from ziggurat.errors import JournalCorrupt
-from ziggurat.messages import Conversation, Thinking, Transcript, ValidationPolicy, assistant, tool_message, validate
-from ziggurat.messages.conversation import characters
+from ziggurat.messages import Thinking, Transcript, ValidationPolicy, assistant, tool_message, validate
+from ziggurat.messages.conversation import Conversation, characters
 from ziggurat.messages.message import taint_of
 from ziggurat.testing import apply_violation, valid_conversation
 from ziggurat.testing.conversations import VIOLATION_OF, Damage

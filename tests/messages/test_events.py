@@ -8,9 +8,10 @@ from tests.samples import amount
 from ziggurat import Approve, Deny, Event, Modify
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.failures import Cause
-from ziggurat.events import AnyEvent, Diverged, Dropped, Retrying
+from ziggurat.events import Diverged, Dropped, Retrying
 from ziggurat.messages import events
 from ziggurat.messages.delta import deltas_of
+from ziggurat.messages.events import AnyEvent
 
 from .strategies import calls, messages, results, words
 from .test_agent import pending, runs

@@ -25,11 +25,11 @@ from ziggurat.messages.limits import (
     unique_object,
 )
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
-from ziggurat.providers import DIALECTS
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH, read
 

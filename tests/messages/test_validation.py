@@ -14,7 +14,6 @@ from ziggurat.messages import (
     Thinking,
     ValidationPolicy,
     Violation,
-    ViolationCode,
     assistant,
     system,
     tool_message,
@@ -22,6 +21,7 @@ from ziggurat.messages import (
     validate_all,
 )
 from ziggurat.messages.validation import validate_rewrite
+from ziggurat.messages.violations import ViolationCode
 from ziggurat.testing import apply_violation, valid_conversation
 from ziggurat.testing.conversations import VIOLATION_OF, Damage
 

@@ -16,7 +16,10 @@ from ziggurat import (
     Usage,
     user,
 )
-from ziggurat.core import CLOCK, RUN_ID, SystemClock, fact, name_of, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.clock import SystemClock
+from ziggurat.core.context import RUN_ID
+from ziggurat.core.facts import fact, name_of
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, Transcript, assistant, tool_message

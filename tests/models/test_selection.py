@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ziggurat import Agent
-from ziggurat.core import name_of
+from ziggurat.core.facts import name_of
 from ziggurat.models import resolve
-from ziggurat.providers import SelectedModel, select_model
+from ziggurat.models.selection import SelectedModel
+from ziggurat.providers import select_model
 from ziggurat.testing.server import FakeProvider
 
 SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")

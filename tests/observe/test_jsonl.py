@@ -11,7 +11,8 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.core.codec import decode
-from ziggurat.events import AgentEnded, AnyEvent, Retrying
+from ziggurat.events import AgentEnded, Retrying
+from ziggurat.messages.events import AnyEvent
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import JsonLines
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.test_diagram import a_diagram
 from tests.samples import amount
-from ziggurat.core import Diagram, DiagramEdge, DiagramNode
+from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.visible import visible
 from ziggurat.observe import diagram_svg
 

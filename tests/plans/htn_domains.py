@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from ziggurat.plans import Compound, HtnStep, Method, Primitive
-from ziggurat.plans.htn import HtnTask
+from ziggurat.plans import Compound, Method, Primitive
+from ziggurat.plans.htn import HtnStep, HtnTask
 
 MAX_DEPTH, MAX_STEPS = 4, 5
 

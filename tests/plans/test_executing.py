@@ -9,8 +9,8 @@ from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
 from ziggurat.events import NodeChanged
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import ExecutedPlan, PlannedStep, plan_execute
-from ziggurat.plans.executing import read_plan, read_verdict
+from ziggurat.plans import plan_execute
+from ziggurat.plans.executing import ExecutedPlan, PlannedStep, read_plan, read_verdict
 from ziggurat.stores import LocalLogs
 
 GOAL = "Research the latest Rust async developments"

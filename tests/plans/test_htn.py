@@ -15,19 +15,17 @@ from ziggurat.models import ScriptedModel
 from ziggurat.plans import (
     Compound,
     DepthExceeded,
-    HtnStep,
     Method,
     NoMethodFound,
     NoPlan,
     NoPreconditionSatisfied,
     Planner,
     Primitive,
-    Refusal,
     SearchLimitExceeded,
     StepLimitExceeded,
     htn_flow,
 )
-from ziggurat.plans.htn import HtnTask
+from ziggurat.plans.htn import HtnStep, HtnTask, Refusal
 from ziggurat.stores import LocalLogs
 
 PRIVATE = Method(

@@ -11,7 +11,7 @@ from tests.plans.random_graphs import Trail, built, declared, pausing
 from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents import Answer, runs_of
-from ziggurat.core import Diagram
+from ziggurat.core.diagram import Diagram
 from ziggurat.core.entries import Result
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow

@@ -13,8 +13,8 @@ from tests.stores.places import stores
 from ziggurat import Agent, AgentRun, tool
 from ziggurat.core.store import run_log
 from ziggurat.errors import ModelError
+from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
-from ziggurat.stops import status_of
 from ziggurat.stores import Session
 from ziggurat.testing.clock import disk
 from ziggurat.tools import tool_call

@@ -4,7 +4,7 @@ import pytest
 
 from tests.stores.records import dump_of, plant
 from ziggurat import Agent, Approve, ConfigurationError, Event, Toolbox, tool
-from ziggurat.agents import AgentTool
+from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core.event import difference
 from ziggurat.errors import JournalMismatch
 from ziggurat.events import Diverged

@@ -29,7 +29,8 @@ from ziggurat import Agent, ModelRequest, ToolCall, tool
 from ziggurat.events import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
 from ziggurat.models import FunctionModel
-from ziggurat.serve import ServedApp, app
+from ziggurat.serve import app
+from ziggurat.serve.application import ServedApp
 from ziggurat.serve.server import run_server
 
 STEPS = 4

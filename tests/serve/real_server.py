@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests.serve.serving import TOKEN, serving
-from ziggurat.serve import ServedApp
+from ziggurat.serve.application import ServedApp
 
 __all__ = ["RealServer"]
 

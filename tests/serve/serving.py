@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from ziggurat.serve import ServedApp
+from ziggurat.serve.application import ServedApp
 from ziggurat.serve.server import server_for
 
 TOKEN = "a-token-for-tests-only"

@@ -14,7 +14,8 @@ from ziggurat.flows import ask, flow
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
-from ziggurat.serve import ServedApp, app
+from ziggurat.serve import app
+from ziggurat.serve.application import ServedApp
 from ziggurat.tools import tool_call
 
 

@@ -15,7 +15,8 @@ from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.serve import ServedApp, app
+from ziggurat.serve import app
+from ziggurat.serve.application import ServedApp
 from ziggurat.tools import tool_call
 
 

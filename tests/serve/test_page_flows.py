@@ -14,7 +14,8 @@ from ziggurat import Agent, Message, ToolCall, tool
 from ziggurat.flows import ask, flow
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
-from ziggurat.serve import ServedApp, app
+from ziggurat.serve import app
+from ziggurat.serve.application import ServedApp
 from ziggurat.tools import tool_call
 
 long = pytest.mark.skipif(not LONG, reason="a decision is the smoke test")

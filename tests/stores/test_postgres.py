@@ -17,8 +17,8 @@ from tests.stores.proxy import Proxy
 from tests.stores.server import PASSWORD, asked, schema, server
 from tests.turns import until
 from ziggurat import ConfigurationError
-from ziggurat.core import LogInfo, LogMark, Row, SupportsChangeSignal, accept_loss
-from ziggurat.core.store import run_log, session_log
+from ziggurat.core import LogInfo, Row, accept_loss
+from ziggurat.core.store import LogMark, SupportsChangeSignal, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres import MIGRATIONS, Connection, PostgresAddress, PostgresConnection, prepare
 from ziggurat.errors import (

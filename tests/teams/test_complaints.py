@@ -21,17 +21,8 @@ from ziggurat.events import AgentStarted, Delta, Fold
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import LocalLogs
-from ziggurat.teams import (
-    Handoff,
-    HandoffState,
-    HandoffTool,
-    group_chat,
-    handoffs,
-    ledger_team,
-    majority,
-    parallel,
-    swarm,
-)
+from ziggurat.teams import Handoff, group_chat, handoffs, ledger_team, majority, parallel, swarm
+from ziggurat.teams.handoff import HandoffState, HandoffTool
 
 
 class Requests(Middleware):

@@ -10,7 +10,8 @@ from tests.teams.models import Answering
 from tests.teams.patterns import ALONE, CASES, NAMES, NESTED, PATTERNS, built, member
 from tests.teams.test_everywhere import ids
 from ziggurat import Agent, Approve, ModelRequest, Runnable, ToolCall, tool
-from ziggurat.core import DIAGRAM, Diagram, fact
+from ziggurat.core.diagram import DIAGRAM, Diagram
+from ziggurat.core.facts import fact
 from ziggurat.layers.timeout import timeout
 from ziggurat.teams import (
     composite_handoff,

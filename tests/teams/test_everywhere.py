@@ -28,10 +28,12 @@ from ziggurat import (
     tool,
     until_tool_called,
 )
-from ziggurat.agents import Answer, Progress
+from ziggurat.agents import Answer
+from ziggurat.agents.stop import Progress
+from ziggurat.core.facts import Effect
 from ziggurat.events import AgentEnded, AgentStarted, ModelStarted
 from ziggurat.flows import ask
-from ziggurat.messages import Effect, ModelRequest, stops, tool_call
+from ziggurat.messages import ModelRequest, stops, tool_call
 from ziggurat.stores import LocalLogs
 
 

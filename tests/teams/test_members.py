@@ -12,8 +12,6 @@ from ziggurat import Agent, Approvals, ConfigurationError, Deny, Message, ModelR
 from ziggurat.messages import stops, tool_call
 from ziggurat.teams import (
     Handoff,
-    HandoffState,
-    HandoffTool,
     TeamResult,
     debate,
     explicit_handoff,
@@ -24,6 +22,7 @@ from ziggurat.teams import (
     parallel,
     swarm,
 )
+from ziggurat.teams.handoff import HandoffState, HandoffTool
 
 
 async def test_a_tool_of_handing_over_takes_an_optional_reason_and_context() -> None:

@@ -18,11 +18,11 @@ from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest,
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import LocalLogs
-from ziggurat.teams import Subtask, TeamResult, debate, majority, mesh, parallel, ring, star, swarm
+from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, star, swarm
 from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.swarming import NOTHING, converge, split_task
+from ziggurat.teams.swarming import NOTHING, Subtask, converge, split_task
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:

@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from ziggurat import ConfigurationError, Context
-from ziggurat.core import name_of, root
+from ziggurat.core import root
+from ziggurat.core.facts import name_of
 from ziggurat.testing import fail_on, settle
 from ziggurat.testing.expect import expect
 

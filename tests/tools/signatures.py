@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ziggurat.errors import InvalidArguments
-from ziggurat.tools import Signature
+from ziggurat.tools.signature import Signature
 
 
 class Colour(enum.Enum):

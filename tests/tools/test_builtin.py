@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from ziggurat.core import CLOCK, SystemClock, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.clock import SystemClock
 from ziggurat.errors import InvalidArguments
 from ziggurat.tools import calculator, echo, timestamp
 from ziggurat.tools.builtin import MAX_LENGTH

@@ -12,8 +12,8 @@ from tests.samples import pairs
 from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.tool_call import act
-from ziggurat.core import JOURNAL, LocalJournal, Scope
-from ziggurat.core.context import AMBIENT
+from ziggurat.core import LocalJournal, Scope
+from ziggurat.core.context import AMBIENT, JOURNAL
 from ziggurat.errors import Suspend
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import FunctionTool, tool_call

@@ -13,7 +13,8 @@ from ziggurat import Agent, Context, Event, Timeout, Toolbox, ToolCall, tool
 from ziggurat.agents import Environment
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, JOURNAL, LocalJournal, Scope
+from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core.context import JOURNAL
 from ziggurat.events import ToolAbandoned
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel

@@ -10,7 +10,7 @@ import pytest
 
 from tests.samples import pairs, sample
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Toolbox, ToolCall, ToolResult, layer, stack, tool
-from ziggurat.core import COMPOSITE, EFFECT, NAME, fact, name_of
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, fact, name_of
 from ziggurat.core.layer import Enclosed
 from ziggurat.flows import flow
 from ziggurat.layers.fallback import fallback

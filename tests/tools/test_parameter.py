@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import Meta
 
 from tests.tools.signatures import Colour, Place, Tree, problem, taking
-from ziggurat.tools import Signature
+from ziggurat.tools.signature import Signature
 
 
 @dataclass

@@ -10,8 +10,8 @@ from ziggurat.agents import Decision, Environment, PendingItem
 from ziggurat.messages import ToolSpec
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock
-from ziggurat.tools import PERMISSIONS, PermissionCheck, PermissionLog, tool_call
-from ziggurat.tools.permissions import GRANTS, check, narrow_grants
+from ziggurat.tools import PermissionLog, tool_call
+from ziggurat.tools.permissions import GRANTS, PERMISSIONS, PermissionCheck, check, narrow_grants
 
 NAMES = st.sets(st.sampled_from([*sorted(PERMISSIONS), "custom:mail", "custom:x"])).map(frozenset)
 

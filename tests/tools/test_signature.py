@@ -17,7 +17,7 @@ from msgspec import Meta
 from tests.tools.signatures import Colour, Place, Tree, problem, taking
 from ziggurat import ConfigurationError, Context
 from ziggurat.errors import InvalidArguments
-from ziggurat.tools import Signature
+from ziggurat.tools.signature import Signature
 
 
 async def weather(city: str, days: int = 1, ctx: Context | None = None) -> str:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, raw_tool, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core import JOURNAL, LocalJournal, Scope
+from ziggurat.core import LocalJournal, Scope
+from ziggurat.core.context import JOURNAL
 from ziggurat.errors import InvalidArguments, MissingExtra
 from ziggurat.tools import FunctionTool
 

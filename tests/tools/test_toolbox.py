@@ -8,7 +8,9 @@ import pytest
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, ToolResult, stack, tool
 from ziggurat.calls.batch import call_tools, not_executed
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, COMPOSITE, JOURNAL, LocalJournal, Scope
+from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core.context import JOURNAL
+from ziggurat.core.facts import COMPOSITE
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
 from ziggurat.messages.facts import SPEC

@@ -5,39 +5,27 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.agents.agent import Agent as Agent, AgentArguments as AgentArguments
-    from ziggurat.agents.as_tool import AgentTool as AgentTool
-    from ziggurat.agents.attached import AttachedRun as AttachedRun, RunStatus as RunStatus
+    from ziggurat.agents.agent import Agent as Agent
     from ziggurat.agents.callbacks import Callbacks as Callbacks
-    from ziggurat.agents.checkpoints import Checkpoint as Checkpoint, Checkpoints as Checkpoints
+    from ziggurat.agents.checkpoints import Checkpoints as Checkpoints
     from ziggurat.agents.handle import RunHandle as RunHandle
-    from ziggurat.agents.loop import AgentLoop as AgentLoop
     from ziggurat.agents.output import Output as Output
-    from ziggurat.agents.reply import OutputValidator as OutputValidator
     from ziggurat.agents.runnable import Runnable as Runnable
-    from ziggurat.agents.steering import STEERABLE as STEERABLE, Steerable as Steerable, Steering as Steering
+    from ziggurat.agents.steering import Steerable as Steerable, Steering as Steering
     from ziggurat.agents.stop import (
-        MAX_STEPS as MAX_STEPS,
-        Advice as Advice,
-        BasePolicy as BasePolicy,
-        LoopAction as LoopAction,
-        LoopMode as LoopMode,
         Policy as Policy,
-        Progress as Progress,
-        StopPolicy as StopPolicy,
         Verdict as Verdict,
         all_of as all_of,
         any_of as any_of,
         max_steps as max_steps,
         max_tool_calls as max_tool_calls,
-        natural_end as natural_end,
         not_ as not_,
         stop_when as stop_when,
         until_no_tool_calls as until_no_tool_calls,
         until_tool_called as until_tool_called,
     )
     from ziggurat.agents.tool_input import AGENT_INPUT as AGENT_INPUT
-    from ziggurat.agents.worker import Recovery as Recovery, Worker as Worker
+    from ziggurat.agents.worker import Worker as Worker
     from ziggurat.messages.agent import (
         AgentRequest as AgentRequest,
         AgentRun as AgentRun,
@@ -52,10 +40,9 @@ if TYPE_CHECKING:
         PendingItem as PendingItem,
     )
     from ziggurat.messages.budget import Budget as Budget
-    from ziggurat.messages.steer import Place as Place, Steer as Steer
     from ziggurat.messages.step import Step as Step
     from ziggurat.runs.local import runs_of as runs_of
-    from ziggurat.runs.options import Environment as Environment, RunArguments as RunArguments
+    from ziggurat.runs.options import Environment as Environment
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.http.fetcher import Fetched as Fetched, Fetcher as Fetcher
+    from ziggurat.http.fetcher import Fetcher as Fetcher
 
 __getattr__, __dir__, __all__ = lazy(__name__)

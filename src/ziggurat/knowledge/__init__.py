@@ -7,13 +7,7 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.agents.knowledge import graph_tools as graph_tools
     from ziggurat.knowledge.entities import Entity as Entity, Relation as Relation
-    from ziggurat.knowledge.graph import (
-        Direction as Direction,
-        KnowledgeGraph as KnowledgeGraph,
-        dot as dot,
-        mermaid as mermaid,
-        networkx_graph as networkx_graph,
-    )
+    from ziggurat.knowledge.graph import KnowledgeGraph as KnowledgeGraph, dot as dot, mermaid as mermaid
     from ziggurat.knowledge.store import GraphStore as GraphStore
 
 __getattr__, __dir__, __all__ = lazy(__name__)

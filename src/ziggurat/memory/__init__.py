@@ -6,7 +6,6 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.memory import (
-        FactsBy as FactsBy,
         Note as Note,
         Remembering as Remembering,
         WorkingValues as WorkingValues,
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
         memory_tools as memory_tools,
     )
     from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
-    from ziggurat.memory.calibrating import Bounds as Bounds, calibrate as calibrate
+    from ziggurat.memory.calibrating import calibrate as calibrate
     from ziggurat.memory.consolidating import (
         CompressionPolicy as CompressionPolicy,
         ConsolidationPolicy as ConsolidationPolicy,
@@ -28,16 +27,9 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.longterm import LongTermMemory as LongTermMemory
     from ziggurat.memory.maintenance import Maintenance as Maintenance
-    from ziggurat.memory.merging import (
-        MemoriesMerged as MemoriesMerged,
-        MergePolicy as MergePolicy,
-        MergeReport as MergeReport,
-        MergeRequest as MergeRequest,
-    )
+    from ziggurat.memory.merging import MemoriesMerged as MemoriesMerged, MergeRequest as MergeRequest
     from ziggurat.memory.record import MemoryRecord as MemoryRecord
     from ziggurat.memory.scoring import (
-        Score as Score,
-        ScoringInputs as ScoringInputs,
         decayed as decayed,
         frequency as frequency,
         half_life as half_life,
@@ -51,13 +43,10 @@ if TYPE_CHECKING:
         similarity as similarity,
         weighted as weighted,
     )
-    from ziggurat.memory.search import Recalled as Recalled
-    from ziggurat.memory.similar import TfIdf as TfIdf, find_same as find_same
-    from ziggurat.memory.store import Hit as Hit, MemoryStore as MemoryStore, Query as Query, open_memory as open_memory
+    from ziggurat.memory.similar import TfIdf as TfIdf
+    from ziggurat.memory.store import MemoryStore as MemoryStore, Query as Query, open_memory as open_memory
     from ziggurat.memory.stores.local import LocalMemoryStore as LocalMemoryStore
     from ziggurat.memory.upkeep import (
-        Finding as Finding,
-        MemoryAudit as MemoryAudit,
         audit as audit,
         export_memories as export_memories,
         import_memories as import_memories,

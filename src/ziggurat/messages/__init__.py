@@ -6,7 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.messages.budget import expected_tokens as expected_tokens, used_tokens as used_tokens
-    from ziggurat.messages.conversation import Conversation as Conversation, Transcript as Transcript
+    from ziggurat.messages.conversation import Transcript as Transcript
     from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
     from ziggurat.messages.items import (
         HandoffItem as HandoffItem,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         user as user,
     )
     from ziggurat.messages.model import (
-        Effect as Effect,
         FinishReason as FinishReason,
         Model as Model,
         ModelRequest as ModelRequest,
@@ -45,20 +44,14 @@ if TYPE_CHECKING:
         Text as Text,
         Thinking as Thinking,
         ToolCall as ToolCall,
-        ToolErrorKind as ToolErrorKind,
         ToolResult as ToolResult,
         tool_call as tool_call,
     )
-    from ziggurat.messages.rewriting import (
-        OriginalMessages as OriginalMessages,
-        Rewrite as Rewrite,
-        RewriteRequest as RewriteRequest,
-    )
+    from ziggurat.messages.rewriting import Rewrite as Rewrite, RewriteRequest as RewriteRequest
     from ziggurat.messages.usage import Usage as Usage, estimate_tokens as estimate_tokens
     from ziggurat.messages.validation import (
         ValidationPolicy as ValidationPolicy,
         Violation as Violation,
-        ViolationCode as ViolationCode,
         validate as validate,
         validate_all as validate_all,
     )

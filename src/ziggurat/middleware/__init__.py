@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.messages.caller import CALLER as CALLER, Caller as Caller, ParsedAnswer as ParsedAnswer
     from ziggurat.messages.middleware import Middleware as Middleware
     from ziggurat.middleware.around import everywhere as everywhere
     from ziggurat.middleware.dynamic import (

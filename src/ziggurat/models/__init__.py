@@ -19,19 +19,12 @@ if TYPE_CHECKING:
         ModelResponse as ModelResponse,
         ModelSettings as ModelSettings,
     )
-    from ziggurat.models.embed.endpoint import HttpEmbedder as HttpEmbedder, http_embedder as http_embedder
+    from ziggurat.models.embed.endpoint import http_embedder as http_embedder
     from ziggurat.models.embed.resolve import cached as cached, resolve_embedder as resolve_embedder
     from ziggurat.models.function import FunctionModel as FunctionModel
-    from ziggurat.models.http.dialect import window_of as window_of
-    from ziggurat.models.local import (
-        EmbeddedModel as EmbeddedModel,
-        TemplatedModel as TemplatedModel,
-        install as install,
-        installed as installed,
-    )
+    from ziggurat.models.local import install as install, installed as installed
     from ziggurat.models.local.minilm import MiniLm as MiniLm
     from ziggurat.models.react_protocol.layer import react as react
-    from ziggurat.models.react_protocol.parser import ReactParser as ReactParser
     from ziggurat.models.react_protocol.prompt import FINAL_ANSWER as FINAL_ANSWER
     from ziggurat.models.real import (
         allow_real_calls as allow_real_calls,
@@ -39,7 +32,6 @@ if TYPE_CHECKING:
         require_real_calls_allowed as require_real_calls_allowed,
     )
     from ziggurat.models.replay import ReplayModel as ReplayModel
-    from ziggurat.models.reply import model_facts as model_facts
     from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
     from ziggurat.models.scripted import (
         PAUSE as PAUSE,

@@ -10,14 +10,9 @@ if TYPE_CHECKING:
     from ziggurat.observe.jsonl import JsonLines as JsonLines
     from ziggurat.observe.logs import JsonFormatter as JsonFormatter, RunFilter as RunFilter
     from ziggurat.observe.metrics import CallStatistics as CallStatistics, Metrics as Metrics
-    from ziggurat.observe.otel import (
-        MeterProvider as MeterProvider,
-        OpenTelemetry as OpenTelemetry,
-        TracerProvider as TracerProvider,
-    )
+    from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
     from ziggurat.observe.picture import diagram_svg as diagram_svg
     from ziggurat.observe.price import Costs as Costs
-    from ziggurat.observe.run_node import NodeKind as NodeKind, RunNode as RunNode
     from ziggurat.observe.tree import RunTree as RunTree, run_tree as run_tree
 
 __getattr__, __dir__, __all__ = lazy(__name__)

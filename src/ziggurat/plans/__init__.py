@@ -11,28 +11,19 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.plans.conditions import Condition as Condition, asked as asked, contains as contains, when as when
-    from ziggurat.plans.executing import (
-        ExecutedPlan as ExecutedPlan,
-        ExecutedStep as ExecutedStep,
-        PlannedStep as PlannedStep,
-        Verification as Verification,
-        plan_execute as plan_execute,
-    )
+    from ziggurat.plans.conditions import asked as asked, contains as contains, when as when
+    from ziggurat.plans.executing import ExecutedStep as ExecutedStep, plan_execute as plan_execute
     from ziggurat.plans.graph import Graph as Graph
-    from ziggurat.plans.graph_parts import END as END, START as START, GraphPoint as GraphPoint
+    from ziggurat.plans.graph_parts import END as END, START as START
     from ziggurat.plans.htn import (
         Compound as Compound,
         DepthExceeded as DepthExceeded,
-        HtnPlan as HtnPlan,
-        HtnStep as HtnStep,
         Method as Method,
         NoMethodFound as NoMethodFound,
         NoPlan as NoPlan,
         NoPreconditionSatisfied as NoPreconditionSatisfied,
         Planner as Planner,
         Primitive as Primitive,
-        Refusal as Refusal,
         SearchLimitExceeded as SearchLimitExceeded,
         StepLimitExceeded as StepLimitExceeded,
         htn_flow as htn_flow,
@@ -47,7 +38,7 @@ if TYPE_CHECKING:
         Task as Task,
     )
     from ziggurat.plans.reducers import append as append, merge as merge
-    from ziggurat.plans.result import NodeResult as NodeResult, PlanResult as PlanResult
+    from ziggurat.plans.result import PlanResult as PlanResult
     from ziggurat.plans.state_graph import StateGraph as StateGraph
     from ziggurat.plans.statuses import draw_plan as draw_plan, node_statuses as node_statuses
     from ziggurat.plans.trees import workflow as workflow

@@ -15,17 +15,11 @@ if TYPE_CHECKING:
         Bus as Bus,
         BusClosed as BusClosed,
         BusMessage as BusMessage,
-        BusStatistics as BusStatistics,
         Lagged as Lagged,
         Role as Role,
         Specific as Specific,
         Subscription as Subscription,
     )
-    from ziggurat.runtime.directory import (
-        Directory as Directory,
-        Health as Health,
-        Match as Match,
-        Registration as Registration,
-    )
+    from ziggurat.runtime.directory import Directory as Directory
 
 __getattr__, __dir__, __all__ = lazy(__name__)

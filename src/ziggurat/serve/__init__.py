@@ -16,6 +16,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.serve.application import ServedApp as ServedApp, app as app
+    from ziggurat.serve.application import app as app
 
 __getattr__, __dir__, __all__ = lazy(__name__)

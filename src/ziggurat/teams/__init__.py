@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ziggurat.teams.handoff import (
         Handoff as Handoff,
         HandoffPolicy as HandoffPolicy,
-        HandoffState as HandoffState,
-        HandoffTool as HandoffTool,
         any_handoff as any_handoff,
         composite_handoff as composite_handoff,
         explicit_handoff as explicit_handoff,
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
         sequential_handoff as sequential_handoff,
     )
     from ziggurat.teams.planning import ledger_team as ledger_team
-    from ziggurat.teams.program import TeamArguments as TeamArguments
     from ziggurat.teams.result import TeamResult as TeamResult
     from ziggurat.teams.rounds import (
         majority as majority,
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
         ring as ring,
         star as star,
     )
-    from ziggurat.teams.swarming import Subtask as Subtask, swarm as swarm
-    from ziggurat.teams.visibility import Visibility as Visibility
+    from ziggurat.teams.swarming import swarm as swarm
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -9,15 +9,8 @@ if TYPE_CHECKING:
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
-    from ziggurat.tools.permissions import (
-        PERMISSIONS as PERMISSIONS,
-        PermissionCheck as PermissionCheck,
-        PermissionLog as PermissionLog,
-        Permissions as Permissions,
-    )
-    from ziggurat.tools.signature import RawSchema as RawSchema, Signature as Signature
+    from ziggurat.tools.permissions import PermissionLog as PermissionLog, Permissions as Permissions
     from ziggurat.tools.toolbox import (
-        Quorum as Quorum,
         Tool as Tool,
         Toolbox as Toolbox,
         ToolStatistics as ToolStatistics,

@@ -8,6 +8,7 @@ from tests.agents.compaction.support import compacted, rewrite_request
 from tests.agents.support import assert_sendable, elsewhere, texts, timeless
 from tests.stores.records import journal_of
 from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Message, ToolCall, Usage, stack, user
+from ziggurat.agents.compaction.middleware import Trigger
 from ziggurat.compaction import (
     Compaction,
     Drop,
@@ -15,7 +16,6 @@ from ziggurat.compaction import (
     Mask,
     Recent,
     Summary,
-    Trigger,
     at_fraction,
     over_messages,
     over_tokens,

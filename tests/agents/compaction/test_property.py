@@ -9,21 +9,20 @@ from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable
 from tests.samples import amount
 from ziggurat import Agent, Message, ToolCall, ToolResult, user
+from ziggurat.agents.compaction.excerpts import Selector, units
+from ziggurat.agents.compaction.reducers import Reducer
 from ziggurat.compaction import (
     Compaction,
     Concatenate,
     Drop,
     Mask,
     Recent,
-    Reducer,
-    Selector,
     Summary,
     TokenBudget,
     TurnCount,
     entity_density,
     over_messages,
     over_tokens,
-    units,
 )
 from ziggurat.errors import ContextOverflow
 from ziggurat.messages import ValidationPolicy, assistant, validate

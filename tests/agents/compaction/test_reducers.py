@@ -17,8 +17,10 @@ from ziggurat import (
     ToolResult,
     user,
 )
-from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Reducer, Summary
-from ziggurat.core import JOURNAL, LocalJournal, Scope, root
+from ziggurat.agents.compaction.reducers import Reducer
+from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Summary
+from ziggurat.core import LocalJournal, Scope, root
+from ziggurat.core.context import JOURNAL
 from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
 from ziggurat.messages import FinishReason, Thinking, assistant, tool_message
 from ziggurat.models import ScriptedModel

@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user
-from ziggurat.agents.compaction.turns import entities_in, jaccard
-from ziggurat.compaction import TokenBudget, Turn, TurnCount, composite, entity_density, keyword_density, recency_decay
+from ziggurat.agents.compaction.turns import Turn, entities_in, jaccard
+from ziggurat.compaction import TokenBudget, TurnCount, composite, entity_density, keyword_density, recency_decay
 from ziggurat.messages import assistant, tool_message
 from ziggurat.messages.conversation import characters
 

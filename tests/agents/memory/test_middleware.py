@@ -26,14 +26,14 @@ from ziggurat import (
 )
 from ziggurat.agents import Environment
 from ziggurat.agents.memory.active import ActiveMemory, keep
+from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.agents.memory.showing import NOTHING, RECALLED
-from ziggurat.core import CLOCK, RUN_ID, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.context import RUN_ID
 from ziggurat.errors import StoreError
 from ziggurat.events import MemoryRecalled, MemoryStored, Warned
 from ziggurat.memory import (
     AgentMemory,
-    FactsBy,
-    Hit,
     LocalMemoryStore,
     MemoryRecord,
     MemoryStore,
@@ -49,6 +49,7 @@ from ziggurat.memory import (
     similarity,
 )
 from ziggurat.memory.record import DOUBTS, SUBJECT, pack
+from ziggurat.memory.store import Hit
 from ziggurat.messages import FinishReason, assistant
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply

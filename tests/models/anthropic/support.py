@@ -9,7 +9,7 @@ from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages import Transcript
 from ziggurat.models.anthropic import Reader, to_wire
-from ziggurat.providers import DIALECTS
+from ziggurat.models.http.dialect import DIALECTS
 
 DIALECT = DIALECTS["anthropic"]
 Json = dict[str, Any]

@@ -16,9 +16,11 @@ from ziggurat.events import Fold, PartDelta, TextDelta
 from ziggurat.http.client import Client
 from ziggurat.http.incoming import Incoming
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages import Conversation
+from ziggurat.messages.conversation import Conversation
+from ziggurat.models.http.dialect import DIALECTS, Dialect
+from ziggurat.models.http.providers import Provider
 from ziggurat.models.http.service import HttpModel, Key, Wire
-from ziggurat.providers import DIALECTS, Dialect, Limits, Provider
+from ziggurat.providers import Limits
 
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 

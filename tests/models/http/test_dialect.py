@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from ziggurat import stack
-from ziggurat.core import fact
+from ziggurat.core.facts import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
-from ziggurat.models import resolve, window_of
-from ziggurat.models.http.dialect import is_strict
+from ziggurat.models import resolve
+from ziggurat.models.http.dialect import is_strict, window_of
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from ziggurat.core import root
 from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
 from ziggurat.models import PROVIDERS, known_models, resolve
-from ziggurat.models.http.dialect import dialect_of
+from ziggurat.models.http.dialect import DIALECTS, dialect_of
 from ziggurat.models.http.service import HttpModel
-from ziggurat.providers import DIALECTS, provider
+from ziggurat.providers import provider
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))

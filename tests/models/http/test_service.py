@@ -13,7 +13,8 @@ from tests.models.http.support import Asked, Server, model_at, request, serving
 from tests.turns import until
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context, Event, Message, stack
-from ziggurat.core import CLOCK, fact, name_of, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.facts import fact, name_of
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry

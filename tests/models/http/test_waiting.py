@@ -8,7 +8,8 @@ import pytest
 
 from tests.models.http.support import Asked, model_at, request, serving
 from ziggurat import Context, stack
-from ziggurat.core import CLOCK, SystemClock, root
+from ziggurat.core import CLOCK, root
+from ziggurat.core.clock import SystemClock
 from ziggurat.errors import ModelError
 from ziggurat.layers import retry
 

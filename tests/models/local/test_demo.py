@@ -18,12 +18,13 @@ from ziggurat import (
     ToolResult,
     user,
 )
-from ziggurat.core import fact, name_of, root
+from ziggurat.core import root
+from ziggurat.core.facts import fact, name_of
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES, WINDOW
-from ziggurat.models import EmbeddedModel, TemplatedModel
-from ziggurat.models.local.demo import answer, choose, declined, describe, rendered, unfound
+from ziggurat.models.local.demo import EmbeddedModel, answer, choose, declined, describe, rendered, unfound
+from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.providers import local, resolve
 
 S = {"type": "string"}

@@ -24,11 +24,11 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import root
-from ziggurat.errors import ToolErrorKind
+from ziggurat.core.errors import ToolErrorKind
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, Thinking, ToolSpec, Transcript, assistant, tool_message
-from ziggurat.models import TemplatedModel
 from ziggurat.models.local.engine import ChatTemplate
+from ziggurat.models.local.templated import TemplatedModel
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CLOSED = {**CITY, "additionalProperties": False}

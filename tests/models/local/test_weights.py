@@ -19,11 +19,12 @@ from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript
-from ziggurat.models import EmbeddedModel, TemplatedModel
 from ziggurat.models.local import Embedder, Engine, engine_for
+from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.models.local.engine import ChatTemplate
 from ziggurat.models.local.minilm import cosine
 from ziggurat.models.local.speech import text_of
+from ziggurat.models.local.templated import TemplatedModel
 from ziggurat.providers import local
 
 nightly = pytest.mark.skipif(not LONG, reason="takes long: ZIGGURAT_LONG")

@@ -7,8 +7,8 @@ from ziggurat import ModelResponse, Text, ToolCall
 from ziggurat.events import PartDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages import Part, Thinking
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai import Reader
-from ziggurat.providers import DIALECTS
 
 DONE = "data: [DONE]\n\n"
 

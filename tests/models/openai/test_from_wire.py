@@ -9,8 +9,8 @@ from tests.models.openai.streams import usage
 from ziggurat import Image, ModelResponse, Text, ToolCall, Usage
 from ziggurat.errors import ModelError
 from ziggurat.messages import Audio, Thinking
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai import from_wire
-from ziggurat.providers import DIALECTS
 
 OPENAI = DIALECTS["openai"]
 

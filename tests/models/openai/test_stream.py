@@ -9,8 +9,8 @@ from ziggurat.errors import ContextOverflow, ModelError, StreamInterrupted
 from ziggurat.events import Fold
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages import Audio, Thinking
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai import Reader
-from ziggurat.providers import DIALECTS
 
 END = chunk({}, "stop") + DONE
 

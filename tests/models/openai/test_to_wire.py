@@ -9,7 +9,6 @@ from tests.models.openai.inverse import messages_of
 from ziggurat import ConfigurationError, Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
 from ziggurat.messages import (
     Audio,
-    Conversation,
     File,
     OutputSchema,
     Part,
@@ -20,8 +19,9 @@ from ziggurat.messages import (
     system,
     tool_message,
 )
+from ziggurat.messages.conversation import Conversation
+from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.openai import to_wire
-from ziggurat.providers import DIALECTS, Dialect
 
 OPENAI = DIALECTS["openai"]
 ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}})

@@ -7,8 +7,8 @@ from ziggurat import Message, ModelRequest, ModelResponse, user
 from ziggurat.events import Fold, PartDelta
 from ziggurat.http.sse import EventParser
 from ziggurat.messages import Transcript
+from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai_responses import Reader, from_wire, to_wire
-from ziggurat.providers import DIALECTS
 
 DIALECT = DIALECTS["openai-responses"]
 Json = dict[str, Any]

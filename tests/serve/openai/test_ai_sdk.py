@@ -12,7 +12,8 @@ from tests.serve.serving import TOKEN, Serving, serving
 from ziggurat import Agent, ModelRequest, Usage
 from ziggurat.events import TextDelta
 from ziggurat.models import ScriptedModel
-from ziggurat.serve import ServedApp, app
+from ziggurat.serve import app
+from ziggurat.serve.application import ServedApp
 from ziggurat.tools import tool_call
 
 
