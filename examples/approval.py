@@ -7,7 +7,7 @@ from ziggurat import Agent, Approve, Deny, Message, tool
 from ziggurat.agents import Decision
 from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 @tool
@@ -34,16 +34,16 @@ def reply(messages: Sequence[Message]) -> object:
     return "; ".join(results[1:])
 
 
-def agent(store: LocalLogs) -> Agent:
+def agent(store: InMemoryStore) -> Agent:
     return Agent(FunctionModel(reply, name="cleaner"), tools=[find_files, delete_file], store=store)
 
 
 async def main() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await agent(store).run("Clean up", run_id="clean-1")
     print(type(run.stop).__name__)
 
-    elsewhere = LocalLogs(shared=store)  # JSON lines, as another process would read them
+    elsewhere = InMemoryStore(shared=store)  # JSON lines, as another process would read them
     decisions: dict[str, Decision] = {}
     for item in run.pending:
         decisions[item.id] = Approve() if item.call.arguments.endswith('.tmp"}') else Deny("it is needed")

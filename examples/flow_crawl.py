@@ -4,7 +4,7 @@ import asyncio
 
 from ziggurat.flows import flow, gather, step
 from ziggurat.layers import retry
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 fetched: list[int] = []
 down = {117}
@@ -22,7 +22,7 @@ async def words(page: int) -> int:
     return len((await fetch(page)).split())
 
 
-@flow(store=LocalLogs())
+@flow(store=InMemoryStore())
 async def crawl(pages: int) -> int:
     """Count the words of many pages."""
     return sum(await gather(*(words(page) for page in range(pages)), limit=10))

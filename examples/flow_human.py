@@ -5,14 +5,14 @@ import asyncio
 from ziggurat import Agent
 from ziggurat.agents import Answer
 from ziggurat.flows import ask, flow
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 
 drafter = Agent(ScriptedModel("Draft: we are late."), name="drafter")
 writer = Agent(ScriptedModel("Dear Ada, we are sorry to be late."), name="writer")
 
 
-@flow(store=LocalLogs())
+@flow(store=InMemoryStore())
 async def letter(topic: str) -> str:
     """Write a letter in the tone that a person chooses."""
     draft = (await drafter.run(topic)).text

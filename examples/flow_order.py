@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ziggurat.agents import Answer
 from ziggurat.flows import Flow, ask, event, flow, send, step
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Order(Struct):
@@ -19,7 +19,7 @@ async def ship(customer: str) -> str:
     return f"parcel for {customer}"
 
 
-def orders(store: LocalLogs) -> Flow[Order, str]:
+def orders(store: InMemoryStore) -> Flow[Order, str]:
     @flow(store=store)
     async def order(order: Order) -> str:
         """Take an order."""
@@ -32,11 +32,11 @@ def orders(store: LocalLogs) -> Flow[Order, str]:
 
 
 async def main() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await orders(store).run(Order("Ada", 30), run_id="order-17")
     print("waits", run.pending[0].reason)
 
-    elsewhere = LocalLogs(shared=store)  # JSON lines, as another process would read them
+    elsewhere = InMemoryStore(shared=store)  # JSON lines, as another process would read them
     for _ in range(2):  # the second time it is known already
         print(await send("order-17", "paid", 30, store=elsewhere, key="payment-9"))
     run = await orders(elsewhere).resume("order-17")

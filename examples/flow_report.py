@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from ziggurat.agents import Environment
 from ziggurat.flows import every, flow, schedule, settled, step
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 
@@ -21,7 +21,7 @@ async def publish(text: str) -> None:
     print(text)
 
 
-@flow(store=LocalLogs())
+@flow(store=InMemoryStore())
 async def report(day: str) -> str:
     """Publish the sales of a day."""
     results = await settled(*(sales(shop, day) for shop in ("Ur", "Uruk", "Kish")))

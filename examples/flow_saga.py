@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat.flows import flow, step
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 @step(effect="once")
@@ -19,7 +19,7 @@ async def cancel(booking: str) -> None:
     print(f"cancelled {booking}")
 
 
-@flow(store=LocalLogs())
+@flow(store=InMemoryStore())
 async def trip(wanted: list[str]) -> list[str]:
     """Book everything, or nothing."""
     bookings: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ziggurat import Agent, Message, tool
 from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 @tool(effect="none")
@@ -35,7 +35,7 @@ def reply(messages: Sequence[Message]) -> object:
 
 
 async def main() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = Agent(FunctionModel(reply, name="desk"), tools=[find_customer, send_mail], store=store)
     run = await agent.run("Tell who ordered 881 that it is late", run_id="r-1")
     print(run.text)

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from ziggurat.plans import Graph, append
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Joke(Struct):
@@ -33,7 +33,7 @@ async def laugh(state: Joke) -> list[str]:
 
 
 graph.edge(topic, joke, laugh)
-jokes = graph.build("jokes", store=LocalLogs())
+jokes = graph.build("jokes", store=InMemoryStore())
 
 
 async def main() -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ziggurat.agents import Answer
 from ziggurat.flows import ask
 from ziggurat.plans import Graph, append
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Inner(Struct):
@@ -41,7 +41,7 @@ outer.node(
     inner.build("inner"), writes="notes", takes=lambda state: Inner(state.topic), gives=lambda inner: [inner.text]
 )
 outer.edge(begin, "inner")
-whole = outer.build("outer", store=LocalLogs())
+whole = outer.build("outer", store=InMemoryStore())
 
 
 async def main() -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ziggurat.agents import Answer
 from ziggurat.flows import ask, step
 from ziggurat.plans import Graph, append
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Review(Struct):
@@ -37,7 +37,7 @@ async def thank(state: Review) -> list[str]:
 
 
 graph.edge(feedback, thank)
-review = graph.build("review", store=LocalLogs())
+review = graph.build("review", store=InMemoryStore())
 
 
 async def main() -> None:

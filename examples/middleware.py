@@ -5,7 +5,7 @@ import asyncio
 from ziggurat import Agent, Context, Middleware, ModelRequest
 from ziggurat.layers import timeout
 from ziggurat.messages import tool_call
-from ziggurat.middleware import Accounts, OutputGuardrail, Redaction, UsageAccounting, everywhere
+from ziggurat.middleware import OutputGuardrail, Redaction, UsageAccounting, UsageLedger, everywhere
 from ziggurat.testing import ScriptedModel
 
 
@@ -32,7 +32,7 @@ def polite(text: str, ctx: Context) -> str | None:
 
 clerk_model = ScriptedModel(tool_call("account", name="Bob"), tool_call("account", name="Ada"), "With a card.")
 clerk = Agent(clerk_model, tools=[account], name="clerk")
-accounts = Accounts()
+accounts = UsageLedger()
 desk = Agent(
     ScriptedModel(tool_call("clerk", input="How does Ada pay?"), "by card", "By card."),
     tools=[clerk],

@@ -4,7 +4,7 @@ import asyncio
 
 from ziggurat import Agent, tool
 from ziggurat.plans import Loop, Map, Parallel, Sequence, Task, when, workflow
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 
 
@@ -34,7 +34,7 @@ article = workflow(
     ),
     name="article",
     agent=writer,
-    store=LocalLogs(),
+    store=InMemoryStore(),
 )
 
 

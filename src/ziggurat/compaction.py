@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ziggurat.agents.compaction.turns import (
         TokenBudget as TokenBudget,
         TurnCount as TurnCount,
-        composite as composite,
         entity_density as entity_density,
         keyword_density as keyword_density,
         recency_decay as recency_decay,
+        weighted_importance as weighted_importance,
     )
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Suspended as Suspended,
         TimedOut as TimedOut,
         ToolCalled as ToolCalled,
+        status_of as status_of,
     )
 
 __getattr__, __dir__, __all__ = lazy(__name__)

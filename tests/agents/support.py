@@ -13,7 +13,7 @@ from ziggurat.core import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import is_beneath
 from ziggurat.events import Delta, Dropped, Fold
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing.clock import disk
 
 
@@ -38,11 +38,11 @@ def assert_sendable(messages: Iterable[Message]) -> None:
         at += 1 + len(calls)
 
 
-def elsewhere(store: LocalLogs, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalLogs:
+def elsewhere(store: InMemoryStore, run_id: str, clock: Clock = SYSTEM_CLOCK) -> InMemoryStore:
     """Return a new store with a run as another process would read it."""
-    if not isinstance(store, LocalLogs):  # a store that outlives the process
+    if not isinstance(store, InMemoryStore):  # a store that outlives the process
         return reopened(store)
-    return LocalLogs(shared=store, clock=clock)
+    return InMemoryStore(shared=store, clock=clock)
 
 
 class Folded:

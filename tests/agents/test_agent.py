@@ -26,13 +26,13 @@ from ziggurat import (
     tool,
     user,
 )
-from ziggurat.agents import Step
+from ziggurat.agents import AgentStep
 from ziggurat.core.facts import COMPOSITE, NAME, fact
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_message
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 MODEL = ScriptedModel(always="hello")
@@ -112,7 +112,7 @@ def test_a_model_that_answers_rubbish_is_an_error_that_names_it() -> None:
     async def model(request: Any, ctx: Context) -> Any:
         return "just text"
 
-    store = LocalLogs()
+    store = InMemoryStore()
     for run in (Agent(model, store=store).run_sync, Agent(model, store=store, middleware=[Middleware()]).run_sync):
         with pytest.raises(ConfigurationError, match="ModelResponse"):
             run("go", run_id="r")
@@ -220,7 +220,7 @@ def test_steps_by_index() -> None:
     run = _views()
     assert len(run.trace()) == run.steps == 4
     step = run.step_at(1)
-    assert step == Step(
+    assert step == AgentStep(
         2,
         "said beside",
         (ToolCall("3", "fail", "{}"),),

@@ -21,7 +21,7 @@ from ziggurat.agents import Decision, Environment, PendingItem
 from ziggurat.core import Row
 from ziggurat.core.store import chained, run_log
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -184,12 +184,12 @@ async def test_a_resumed_run_is_never_granted_more_than_the_run_was(place: Place
         run = await fetcher(again).resume("r", {run.pending[0].id: Approve()}, grants=given)
         return [each.error for each in results(run)]
 
-    here = LocalLogs()
+    here = InMemoryStore()
     for store, again in ((place(), place()), (here, here)):
         assert await went(store, again, []) == [None, "denied", "denied"]
-    other = LocalLogs()
+    other = InMemoryStore()
     assert await went(other, other, ["network"]) == [None, None, "denied"]
-    free = LocalLogs()
+    free = InMemoryStore()
     assert await went(free, free, None) == [None, None, "denied" if given else None]
 
 

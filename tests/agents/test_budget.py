@@ -26,7 +26,7 @@ from ziggurat import (
 from ziggurat.errors import LimitExceeded, MissingExtra
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 COST = Usage(400, 10, requests=1)
@@ -49,7 +49,7 @@ class Bill:
         return ModelResponse(assistant("child is done"), usage=COST)
 
 
-def _fan_out(bill: Bill, store: LocalLogs | None = None, **limits: Any) -> Agent:
+def _fan_out(bill: Bill, store: InMemoryStore | None = None, **limits: Any) -> Agent:
     """Return an agent that calls fifty others concurrently, each of which calls its model once."""
     short = ModelSettings(max_tokens=10)
     children = [Agent(bill.child, name=f"child{number}", settings=short) for number in range(CHILDREN)]
@@ -93,7 +93,7 @@ async def test_the_tokens_of_fifty_children_stay_below_the_limit_and_one_call() 
 
 
 async def test_refusals_are_on_record_and_never_decided_again() -> None:
-    bill, later, store = Bill(), Bill(), LocalLogs()
+    bill, later, store = Bill(), Bill(), InMemoryStore()
 
     run = await _fan_out(bill, store, requests=21).run("go", run_id="r")
     replayed = await _fan_out(later, elsewhere(store, "r"), requests=1000).replay("r")
@@ -147,7 +147,7 @@ def test_steps_count_the_turns_of_all_loops_and_not_repairs() -> None:
 # -- tools -------------------------------------------------------------------------------------------------------
 
 
-def _searching(did: list[str], store: LocalLogs | None = None, approval: bool = False, **limits: Any) -> Agent:
+def _searching(did: list[str], store: InMemoryStore | None = None, approval: bool = False, **limits: Any) -> Agent:
     @tool(approval=approval)
     async def search(what: str) -> str:
         did.append(what)
@@ -193,7 +193,7 @@ async def test_calls_before_a_suspension_count_after_it_and_a_replay_is_the_same
     whole = await _searching([], **limits).run("go")
     did: list[str] = []
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await _searching(did, store, approval=True, **limits).run("go", run_id="r")
     while run.pending:
         store = elsewhere(store, "r")
@@ -215,7 +215,7 @@ def _price(model: str, usage: Usage) -> Decimal:
     return Decimal(usage.input or 0) / 1000 + Decimal(usage.output or 0) / 100
 
 
-def _spender(store: LocalLogs, **limits: Any) -> Agent:
+def _spender(store: InMemoryStore, **limits: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
         return "signed"
@@ -228,7 +228,7 @@ def _spender(store: LocalLogs, **limits: Any) -> Agent:
 
 
 async def test_money_is_reserved_spent_and_remembered() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await _spender(store, cost=0.75, price=_price).run("go", run_id="r")
     while run.pending:
         store = elsewhere(store, "r")

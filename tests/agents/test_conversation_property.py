@@ -14,7 +14,7 @@ from ziggurat.compaction import Compaction, Recent, over_messages
 from ziggurat.errors import ContextOverflow, ModelError
 from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate
 from ziggurat.models import PAUSE, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 SENDABLE = ValidationPolicy.sendable()
 
@@ -42,7 +42,7 @@ policies = st.sampled_from(
 )
 
 
-def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: LocalLogs | None = None) -> Agent:
+def agent_of(script: Sequence[Any], policy: Any, shorter: bool, store: InMemoryStore | None = None) -> Agent:
     middleware = [Compaction(over_messages(4), keep=Recent(messages=2))] if shorter else []
     model = ScriptedModel(*script, always="done")
     return Agent(model, tools=[look], stop=policy, max_steps=5, middleware=middleware, store=store)
@@ -63,7 +63,7 @@ def assert_valid(run: AgentRun) -> None:
 @settings(max_examples=amount(40, 200))
 @given(replies, policies, st.booleans())
 async def test_however_it_ends_the_conversation_is_valid(script: list[Any], policy: Any, shorter: bool) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = agent_of(script, policy, shorter, store)
     run = await agent.run("go", run_id="r")
     assert_valid(run)
@@ -74,7 +74,7 @@ async def test_however_it_ends_the_conversation_is_valid(script: list[Any], poli
 @settings(max_examples=amount(15, 100))
 @given(replies, st.integers(0, 40), st.booleans())
 async def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[Any], turn: int, shorter: bool) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     slow = [slowly(reply) if isinstance(reply, Message) and reply.parts else reply for reply in script]
     agent = agent_of(slow, None, shorter, store)
     handle = agent.start("go", run_id="r")

@@ -17,7 +17,7 @@ from ziggurat.flows import Flow, ask, flow, step
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Order(Struct):
@@ -121,7 +121,7 @@ def test_its_replay_makes_nothing_and_finds_what_has_changed() -> None:
 
         return acting
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = version("a", "b").run_sync()
     assert asyncio.run(version("a", "b").replay(run.id)).output == ["a", "b"]
     assert made == ["a", "b"]
@@ -141,7 +141,7 @@ async def test_agents_in_it_share_its_record_budget_and_approvals() -> None:
     clerk = ByTurn(ToolCall("1", "pay", '{"to":"Ada"}'), "Done.")
     checker = ByTurn("Checked.")
 
-    @flow(store=LocalLogs(), budget=Budget(tool_calls=2))
+    @flow(store=InMemoryStore(), budget=Budget(tool_calls=2))
     async def settle(name: str) -> list[str]:
         bought = await Agent(clerk, tools=[pay], name="clerk").run(f"Pay {name}")
         checked = await Agent(checker, name="checker").run(bought.text)
@@ -182,7 +182,7 @@ def test_it_is_a_tool_and_a_part_of_another_flow() -> None:
 
 
 def test_it_keeps_a_session() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
 
     @flow(store=store)
     async def echo(text: str) -> str:

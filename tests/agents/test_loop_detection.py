@@ -12,7 +12,7 @@ from ziggurat.agents import Policy, all_of, max_steps
 from ziggurat.events import LoopWarning
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 Warnings = list[tuple[str, str, int]]
@@ -165,11 +165,11 @@ async def test_what_was_counted_before_a_suspension_counts_after_it_and_in_a_rep
     async def look(at: str) -> str:
         return f"saw {at}"
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         model = ScriptedModel(rules=[(lambda request: _asked(request.messages) < 4, a(0))], always="done")
         return Agent(model, tools=[look], stop=loop_detection(action=action), store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await agent(store).run("go", run_id="r")
     while run.pending:
         store = elsewhere(store, "r")

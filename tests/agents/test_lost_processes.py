@@ -15,7 +15,7 @@ from ziggurat.core import Store
 from ziggurat.core.entries import Ended
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs, connect
+from ziggurat.stores import InMemoryStore, connect
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -82,7 +82,7 @@ class Lost:
 
     def __init__(self) -> None:
         self.clock = HandClock()
-        self.first = LocalLogs(clock=self.clock)
+        self.first = InMemoryStore(clock=self.clock)
         self.tasks: list[asyncio.Task[Any]] = []
 
     def agent(self, hangs: int, *, needs: bool = False) -> tuple[Agent[Any], asyncio.Event]:
@@ -98,7 +98,7 @@ class Lost:
 
         model = ScriptedModel(*[tool_call("work", number=number) for number in range(4)], always="done")
         instructions = (lambda ctx: ctx.scope[DB]) if needs else None
-        store = LocalLogs(shared=self.first, clock=self.clock)
+        store = InMemoryStore(shared=self.first, clock=self.clock)
         return Agent(model, tools=[work], store=store, instructions=instructions), reached
 
     async def lose(self, hangs: int, *, begin: bool = False) -> None:

@@ -19,7 +19,7 @@ from ziggurat.errors import InvalidArguments, ModelRetry, RunExists
 from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -293,10 +293,10 @@ def test_a_typed_answer_survives_the_journal_and_nests() -> None:
     ids=str,
 )
 async def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict[str, Any], expected: Any) -> None:
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         return Agent(ScriptedModel(tool_call(FINAL_ANSWER, **values)), output=kind, store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     first = await agent(store).run("go", run_id="r")
     again = await agent(elsewhere(store, "r")).resume("r")
     assert [each.output for each in [first, again, await agent(store).resume("r"), await agent(store).replay("r")]] == [
@@ -305,7 +305,7 @@ async def test_a_typed_output_comes_back_from_the_record(kind: Any, values: dict
 
 
 async def test_an_output_of_another_type_than_was_recorded_is_an_error_that_says_so() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     await Agent(ScriptedModel(tool_call(FINAL_ANSWER, name="Ur")), output=City, store=store).run("go", run_id="r")
     later = Agent(ScriptedModel("x"), output=int, store=elsewhere(store, "r"))
     with pytest.raises(RunExists, match="int"):

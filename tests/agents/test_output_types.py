@@ -34,7 +34,7 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
 from ziggurat.messages.facts import FINAL_ANSWER, OutputMode
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -120,9 +120,9 @@ def _reply(reader: AnswerReader, value: Any) -> ScriptedReply:
 
 async def _in_every_way(kind: Any, mode: OutputMode, good: Any, bad: Any) -> list[AgentRun]:
     """Answer once wrongly and then rightly; return the run, also as streamed, recorded and read back."""
-    store = LocalLogs()
+    store = InMemoryStore()
 
-    def agent(store: LocalLogs | None = None) -> Agent:
+    def agent(store: InMemoryStore | None = None) -> Agent:
         reader = AnswerReader.of(kind, ScriptedModel("x", output_modes=[mode]))
         return Agent(
             ScriptedModel(_reply(reader, bad), _reply(reader, good), output_modes=[mode]), output=kind, store=store

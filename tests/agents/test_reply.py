@@ -11,7 +11,7 @@ from ziggurat.errors import ModelRetry
 from ziggurat.messages import assistant, stops
 from ziggurat.messages.facts import OutputMode
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -36,11 +36,11 @@ def _city(name: str, people: int) -> Any:
 
 
 async def test_a_typed_value_and_the_context_go_in_and_a_value_or_another_try_comes_out() -> None:
-    def agent(store: LocalLogs | None = None) -> Agent:
+    def agent(store: InMemoryStore | None = None) -> Agent:
         model = ScriptedModel(_city("ur", 9), _city("eridu", 3))
         return Agent(model, output=City, output_validator=small, store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     plain = await agent().run("go", deps={LARGEST: 5})
     run, heard = await streamed(agent(), "go", deps={LARGEST: 5})
     await agent(store).run("go", run_id="r", deps={LARGEST: 5})
@@ -62,7 +62,7 @@ async def test_an_interrupted_run_does_not_validate_an_answer_twice() -> None:
         if value == 1:
             raise ModelRetry("more")
 
-    store = LocalLogs()
+    store = InMemoryStore()
     replies: list[ScriptedReply] = [tool_call("final_answer", value=1), ConnectionError("gone")]
     first = await Agent(ScriptedModel(*replies), output=int, output_validator=validate, store=store).run(
         "go", run_id="r"
@@ -146,7 +146,7 @@ async def test_a_value_of_another_type_is_refused_and_not_recorded(kind: Any, re
     modes: list[OutputMode] = ["native", "tool", "prompted"]
     for mode in modes:
         model = ScriptedModel(always=call if mode == "tool" and kind else call.arguments, output_modes=[mode])
-        store = LocalLogs()
+        store = InMemoryStore()
         agent = Agent(model, output=kind, output_validator=lambda value, ctx: returned, store=store)
         with pytest.raises(ConfigurationError, match="validator"):
             await agent.run("go", run_id="r")
@@ -162,7 +162,7 @@ async def test_a_value_is_the_same_live_and_from_the_record() -> None:
     def returning(value: object) -> Callable[[City, Context], object]:
         return lambda city, ctx: value
 
-    store = LocalLogs()
+    store = InMemoryStore()
     for returned in (Larger("Ur", 1), {"name": "Ur", "people": 1}, City("Ur", 1)):
         model = ScriptedModel(_city("ur", 9))
         agent = Agent(model, output=City, output_validator=returning(returned), store=store)
@@ -224,7 +224,7 @@ def test_the_tries_of_a_tool_are_counted_until_it_succeeds(fits: tuple[bool, ...
 
 
 async def test_the_count_is_the_same_after_a_resume() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     first = await _agent(False, False, False, store=store).run("go", run_id="r")
     assert isinstance(first.stop, stops.Failed)
     assert isinstance((await _agent(store=elsewhere(store, "r")).resume("r")).stop, stops.Failed)

@@ -35,7 +35,7 @@ from ziggurat.events import ModelEnded
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -45,7 +45,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-def _sender(store: LocalLogs | None = None) -> Agent:
+def _sender(store: InMemoryStore | None = None) -> Agent:
     return Agent(ScriptedModel(rules=[("go", tool_call("send", to="x"))], always="done"), tools=[send], store=store)
 
 
@@ -56,7 +56,7 @@ async def test_resume_with_each_decision() -> None:
         (Modify('{"to": "y"}'), "sent to y"),
         (Modify({"to": "y"}), "sent to y"),
     ):
-        store = LocalLogs()
+        store = InMemoryStore()
         suspended = await _sender(store).run("go", run_id="r")
         assert suspended.stop == stops.Suspended()
         (item,) = suspended.pending
@@ -79,7 +79,7 @@ async def test_resume_with_each_decision() -> None:
     ids=str,
 )
 async def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, told: str) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = _sender(store)
     suspended = await agent.run("go", run_id="r")
     (item,) = suspended.pending
@@ -117,7 +117,7 @@ async def test_a_bad_decision_is_refused_and_nothing_is_written(decisions: Any, 
     ids=str,
 )
 async def test_a_decision_that_does_not_fit_is_refused_and_the_call_waits(decision: Decision, told: str) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = _sender(store)
     (item,) = (await agent.run("go", run_id="r")).pending
     before = dump_of(store, "r")
@@ -182,7 +182,7 @@ async def test_an_unknown_run_is_named_and_no_other(run_id: Any) -> None:
 
 
 async def test_a_run_of_another_agent_is_refused() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     await hello(store=store, name="one").run("go", run_id="r")
     for door in (hello(store=store, name="two").resume, hello(store=store, name="two").replay):
         with pytest.raises(RunNotFound, match="'two'"):
@@ -269,13 +269,13 @@ async def test_a_run_that_was_lost_when_it_had_failed_goes_on() -> None:
     def judge(progress: Progress) -> bool:
         return progress.step == 2 and 1 / 0 > 1
 
-    store = LocalLogs()
+    store = InMemoryStore()
     model = ScriptedModel(always=tool_call("look"))
     failed = await Agent(model, tools=[look], stop=stop_when(judge), store=store).run("go", run_id="r")
     *lines, end = dump_of(store, "r").splitlines(keepends=True)
     assert b'"Failed"' in end
     assert b"ZeroDivisionError" in lines[-1]
-    lost = LocalLogs()
+    lost = InMemoryStore()
     plant(lost, "r", b"".join(lines))
     run = await Agent(ScriptedModel("never"), tools=[look], stop=stop_when(judge), store=lost).resume("r")
     assert (run.stop, run.steps, run.model_calls, run.messages) == (failed.stop, 2, 2, failed.messages)
@@ -308,10 +308,10 @@ async def test_replay_calls_nothing_and_gives_the_same_run() -> None:
     async def echo(text: str) -> str:
         return text
 
-    def agent(model: ScriptedModel, store: LocalLogs) -> Agent:
+    def agent(model: ScriptedModel, store: InMemoryStore) -> Agent:
         return Agent(model, tools=[echo], store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await agent(ScriptedModel(tool_call("echo", text="a"), "done"), store).run("go", run_id="r")
     unused = ScriptedModel("never")
     again = await agent(unused, elsewhere(store, "r")).replay("r")
@@ -320,7 +320,7 @@ async def test_replay_calls_nothing_and_gives_the_same_run() -> None:
 
 
 async def test_replay_shows_the_first_difference() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     await Agent(ScriptedModel("done"), store=store).run("go", run_id="r")
     other = Agent(ScriptedModel("x", name="other"), store=store)
     with pytest.raises(JournalMismatch, match="agent"):

@@ -37,7 +37,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
 
@@ -64,7 +64,7 @@ def test_prompts_of_all_forms(prompt: Any, expected: Any) -> None:
 
 async def _refused(told: str, prompt: Any, **options: Any) -> None:
     """Check that every verb refuses the arguments and that nothing is written."""
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = hello(store=store)
     for verb in (agent.run_sync, agent.start):
         with pytest.raises(ConfigurationError, match=told):

@@ -14,8 +14,8 @@ from ziggurat.agents import Environment, Worker
 from ziggurat.core import LogInfo, Row
 from ziggurat.errors import StoreUnavailable
 from ziggurat.flows import every, flow, schedule, step
-from ziggurat.stores import LocalLogs
-from ziggurat.testing import HandClock, settle
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock, run_until_idle
 
 START = 1_000_000_800.0
 """A full hour."""
@@ -53,7 +53,7 @@ def test_each_tick_is_run_once_by_one_of_several_workers(place: str, tmp_path: P
         async def completed(count: int) -> None:
             ids: list[str] = []
             while len(ids) < count:
-                await settle()
+                await run_until_idle()
                 ids = [info.id for info in await store.logs(labels={"schedule": "report"}, status="Completed")]
             assert min(ids) == "report-20010909T010000Z"
 
@@ -90,7 +90,7 @@ async def test_a_run_that_cannot_be_started_does_not_stop_the_others(caplog: pyt
 
 
 async def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
-    class Server(LocalLogs):
+    class Server(InMemoryStore):
         away = False
 
         async def create(

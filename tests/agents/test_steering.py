@@ -30,7 +30,7 @@ from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ValidationPolicy, assistant, stops, validate
 from ziggurat.models import PAUSE, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
 
@@ -50,7 +50,7 @@ class Work:
         self.did.append(f"-{what}")
         return f"did {what}"
 
-    def agent(self, store: LocalLogs | None = None, **options: Any) -> Agent:
+    def agent(self, store: InMemoryStore | None = None, **options: Any) -> Agent:
         def reply(request: ModelRequest) -> Any:
             turn = sum(message.role == "assistant" for message in request.messages)
             if turn >= 3:
@@ -81,7 +81,7 @@ VERBS = ("cancel", "cancel after step", "inject", "redirect")
 
 @pytest.mark.parametrize(("verb", "after"), [(verb, after) for verb in VERBS for after in sample(range(64), 8)])
 async def test_steered_at_any_turn_the_run_is_valid_and_resume_and_replay_agree(verb: str, after: int) -> None:
-    work, again, store = Work(), Work(), LocalLogs()
+    work, again, store = Work(), Work(), InMemoryStore()
     async with assert_no_leaks():
         handle = work.agent(store).start("go", run_id="r")
         await turns(after)
@@ -107,7 +107,7 @@ async def test_steered_at_any_turn_the_run_is_valid_and_resume_and_replay_agree(
 async def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str, str], after: int) -> None:
     work, again = Work(), Work()
 
-    store = LocalLogs()
+    store = InMemoryStore()
     handle = work.agent(store).start("go", run_id="r")
     await turns(after)
     for verb in verbs:

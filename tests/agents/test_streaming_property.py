@@ -14,7 +14,7 @@ from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import tool_call
 
@@ -106,7 +106,7 @@ async def broken(text: str) -> str:
     raise RuntimeError(text)
 
 
-def _agent(script: Script, store: LocalLogs | None = None) -> Agent:
+def _agent(script: Script, store: InMemoryStore | None = None) -> Agent:
     helper = Agent(
         ScriptedModel(always=["nes", PAUSE, "ted", ThinkingDelta("hm")]),
         name="helper",
@@ -136,8 +136,8 @@ async def test_streamed_equals_plain_and_what_is_heard_folds_to_what_is_kept(scr
 @settings(max_examples=amount(8, 50))
 @given(scripts(), st.integers(1, 3))
 async def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(script: Script, buffer: int) -> None:
-    async def left(after: int) -> LocalLogs:
-        store = LocalLogs()
+    async def left(after: int) -> InMemoryStore:
+        store = InMemoryStore()
         async with assert_no_leaks():
             async with _agent(script, store).stream("go", run_id="r", buffer=buffer) as events:
                 for _ in range(after):

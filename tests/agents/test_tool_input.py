@@ -15,7 +15,7 @@ from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Too
 from ziggurat.agents import AGENT_INPUT
 from ziggurat.layers.timeout import timeout
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Order(Struct):
@@ -143,13 +143,13 @@ async def test_the_value_is_there_again_after_an_approval_in_another_process(
         seen.append(ctx.scope[AGENT_INPUT])
         return "Order it."
 
-    def outer(store: LocalLogs) -> Agent:
+    def outer(store: InMemoryStore) -> Agent:
         helper = Agent(ScriptedModel("ordered"), name="helper", instructions=instructions).as_tool(input_type=kind)
         call = ToolCall("c", "helper", '{"item": "tea", "amount": 2}')
         model = ScriptedModel(rules=[(lambda request: request.messages[-1].role == "user", call)], always="done")
         return Agent(model, tools=BOXES[box](helper), approvals=Approvals("helper"), store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     waiting = await outer(store).run("go", run_id="r")
     run = await outer(elsewhere(store, "r")).resume("r", {item.id: Approve() for item in waiting.pending})
     assert run.text == "done"

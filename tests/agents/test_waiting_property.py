@@ -16,7 +16,7 @@ from tests.stores.places import PLACES, new_store, reopened, used
 from ziggurat.agents import runs_of
 from ziggurat.core.entries import Decided, Pending
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs, SqliteStore
+from ziggurat.stores import InMemoryStore, SqliteStore
 from ziggurat.testing import HandClock
 
 _EVERYWHERE = [*product(PLACES, range(3)), *(("by reference", seed) for seed in range(3, 12))]
@@ -64,8 +64,8 @@ async def test_a_run_that_waits_goes_on_by_what_is_due_alone(kind: str, seed: in
 
     async def trial() -> None:
         clock = HandClock()
-        stores: list[LocalLogs | SqliteStore] = []
-        memory, made = LocalLogs(clock=clock), list[str]()
+        stores: list[InMemoryStore | SqliteStore] = []
+        memory, made = InMemoryStore(clock=clock), list[str]()
 
         def flow_of() -> Any:
             stores.append(memory if kind == "memory" else SqliteStore(tmp_path / "runs.db", clock=clock))

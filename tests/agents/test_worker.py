@@ -18,7 +18,7 @@ from ziggurat.errors import RunExists
 from ziggurat.flows import ask, flow, gather, sleep
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -62,7 +62,7 @@ async def test_a_submitted_run_is_driven_by_a_worker_elsewhere(new_store: Place)
 
 async def test_runs_are_taken_by_priority_and_not_before_their_time() -> None:
     clock = HandClock()
-    store = LocalLogs(clock=clock)
+    store = InMemoryStore(clock=clock)
     agent = _agent(store)
     environment = Environment(clock=clock)
     later = datetime.fromtimestamp(clock.now(), UTC) + timedelta(hours=1)
@@ -81,7 +81,7 @@ async def test_what_cannot_be_submitted_is_refused_at_once() -> None:
         await _agent(None).submit("go")
     with pytest.raises(ConfigurationError, match="has no store"):
         _agent(None).worker()
-    agent = _agent(LocalLogs())
+    agent = _agent(InMemoryStore())
     with pytest.raises(ConfigurationError, match="no time zone"):
         await agent.submit("go", not_before=datetime(2030, 1, 1))
     with pytest.raises(ConfigurationError, match="priority"):
@@ -90,14 +90,14 @@ async def test_what_cannot_be_submitted_is_refused_at_once() -> None:
 
 
 async def test_grants_of_a_submitted_run_hold_for_the_worker() -> None:
-    agent = _agent(LocalLogs())
+    agent = _agent(InMemoryStore())
     await agent.submit("go here", run_id="r", grants=[])
     run = (await agent.recover()).runs["r"]
     assert run.observations != ("here",)
 
 
 async def test_a_flow_is_submitted_with_its_input() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def double(number: int) -> int:
         return 2 * number
 
@@ -111,7 +111,7 @@ async def test_a_flow_is_submitted_with_its_input() -> None:
 @pytest.mark.parametrize("decided_first", [True, False])
 async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decided_first: bool) -> None:
     clock = HandClock()
-    store, environment = LocalLogs(clock=clock), Environment(clock=clock)
+    store, environment = InMemoryStore(clock=clock), Environment(clock=clock)
 
     @flow(store=store)
     async def order() -> str:
@@ -181,7 +181,7 @@ async def test_a_drained_worker_waits_for_its_runs() -> None:
         return "waited"
 
     rules = [("go", tool_call("wait"))]
-    agent = Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=LocalLogs())
+    agent = Agent(ScriptedModel(rules=rules, always="done"), tools=[wait], store=InMemoryStore())
     await agent.submit("go", run_id="r")
     worker = agent.worker()
     await worker.run()
@@ -191,7 +191,7 @@ async def test_a_drained_worker_waits_for_its_runs() -> None:
 
 async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pytest.LogCaptureFixture) -> None:
     clock = HandClock()
-    store = LocalLogs(clock=clock)
+    store = InMemoryStore(clock=clock)
     agent, environment = _agent(store), Environment(clock=clock)
     await agent.submit("go database", run_id="lacks", priority=9, environment=environment)
     worker = agent.worker(environment=environment)

@@ -20,9 +20,9 @@ from ziggurat.flows import flow, step
 from ziggurat.layers import timeout
 from ziggurat.messages import assistant, stops
 from ziggurat.middleware import Middleware
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
-from ziggurat.tools import ToolCall, ToolResult, quorum, tool_call
+from ziggurat.tools import ToolCall, ToolResult, quorum_join, tool_call
 
 
 class Order:
@@ -197,8 +197,8 @@ async def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_recor
 
     calls = [tool_call("ask", who=who, id=f"call_{who}") for who in range(4)]
 
-    store = LocalLogs()
-    agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum(2)), store=store)
+    store = InMemoryStore()
+    agent = Agent(ScriptedModel(assistant(*calls), "done"), tools=Toolbox([ask], join=quorum_join(2)), store=store)
     run = await agent.run("go", run_id="r")
     first = [who for who in range(4) if who != slow][:2]
     assert [f"-{who}" for who in first] == [each for each in went if each.startswith("-")]
@@ -212,28 +212,28 @@ async def test_a_quorum_of_successes_is_enough_and_the_rest_is_answered_on_recor
     assert_sendable(run.messages)
     assert run.tool_calls == 4
     made = len(went)
-    again = Agent(ScriptedModel("never"), tools=Toolbox([ask], join=quorum(2)), store=elsewhere(store, "r"))
+    again = Agent(ScriptedModel("never"), tools=Toolbox([ask], join=quorum_join(2)), store=elsewhere(store, "r"))
     replayed = await again.replay("r")
     assert (replayed.messages, replayed.tool_calls, replayed.stop) == (run.messages, 4, stops.Completed())
     assert len(went) == made
 
 
 def test_calls_that_did_not_begin_before_a_quorum_was_reached_were_not_executed() -> None:
-    box = Toolbox([Order().tool()], concurrency=1, join=quorum(1))
+    box = Toolbox([Order().tool()], concurrency=1, join=quorum_join(1))
     run = _run(box, *_works("bad", "b", "c", "d"))
     assert run.observations[:2] == ("RuntimeError: bad broke", "b")
     assert run.observations[3] == "not executed: enough other calls have succeeded"
 
 
 def test_a_quorum_that_cannot_be_reached_lets_all_finish() -> None:
-    run = _run(Toolbox([Order().tool()], join=quorum(5)), *_works("a", "bad", "c"))
+    run = _run(Toolbox([Order().tool()], join=quorum_join(5)), *_works("a", "bad", "c"))
     assert run.observations == ("a", "RuntimeError: bad broke", "c")
 
 
 def test_failures_beside_a_quorum_do_not_end_the_run() -> None:
-    run = _run(Toolbox([Order().tool()], join=quorum(2), on_error="raise"), *_works("a", "bad", "c"))
+    run = _run(Toolbox([Order().tool()], join=quorum_join(2), on_error="raise"), *_works("a", "bad", "c"))
     assert run.stop == stops.Completed()
-    run = _run(Toolbox([Order().tool()], join=quorum(2), on_error="raise"), *_works("bad", "bad", "c"))
+    run = _run(Toolbox([Order().tool()], join=quorum_join(2), on_error="raise"), *_works("bad", "bad", "c"))
     assert isinstance(run.stop, stops.Failed)
 
 
@@ -243,7 +243,7 @@ def test_a_call_that_waits_for_a_person_is_not_needed_once_a_quorum_is_reached()
         return what
 
     calls = [tool_call("sign", what="x", id="1"), *_works("a")]
-    run = _run(Toolbox([sign, Order().tool()], join=quorum(1)), *calls)
+    run = _run(Toolbox([sign, Order().tool()], join=quorum_join(1)), *calls)
     assert run.observations == ("not executed: enough other calls have succeeded", "a")
     assert (run.stop, run.pending) == (stops.Completed(), ())
 
@@ -251,13 +251,13 @@ def test_a_call_that_waits_for_a_person_is_not_needed_once_a_quorum_is_reached()
 @pytest.mark.parametrize("count", [0, -1, True, "2"])
 def test_a_quorum_is_a_whole_number(count: Any) -> None:
     with pytest.raises(ConfigurationError, match="at least 1"):
-        quorum(count)
+        quorum_join(count)
 
 
 def test_join_policies_are_named_when_another_is_given() -> None:
     with pytest.raises(ConfigurationError, match=r"quorum\(n\)"):
         Toolbox(join="most")  # type: ignore[arg-type]
-    assert repr(quorum(2)) == "quorum(2)"
+    assert repr(quorum_join(2)) == "quorum(2)"
 
 
 async def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets_a_quorum_come_first() -> None:
@@ -266,7 +266,7 @@ async def test_what_was_answered_before_stays_answered_when_a_slow_listener_lets
         return f"{who} says yes"
 
     both = assistant(tool_call("ask", who="ann", id="1"), tool_call("ask", who="ben", id="2"))
-    agent = Agent(ScriptedModel(both, ConnectionError("lost"), "done"), tools=Toolbox([ask], join=quorum(1)))
+    agent = Agent(ScriptedModel(both, ConnectionError("lost"), "done"), tools=Toolbox([ask], join=quorum_join(1)))
 
     async def slowly(event: Event) -> None:
         if isinstance(event, ToolEnded) and event.call.id == "2":
@@ -530,7 +530,7 @@ async def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(cal
 
     for turn in range(1, 100, amount(3, 1)):
         model = ScriptedModel([tool_call("look", id=f"{number}") for number in range(calls)], "done")
-        agent = Agent(model, tools=[look], store=store or LocalLogs())
+        agent = Agent(model, tools=[look], store=store or InMemoryStore())
         handle = agent.start("go", run_id=f"r{turn}")
         await turns(turn)
         handle.cancel()

@@ -16,7 +16,7 @@ from ziggurat.errors import ServiceError
 from ziggurat.flows import ask
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
 from ziggurat.runs.options import Live
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, parallel
 from ziggurat.testing import HandClock, ScriptedModel
 
@@ -244,7 +244,7 @@ async def test_a_run_that_is_lost_forked_or_replayed_stops_at_a_limit_where_it_d
     whole = await agent(store).run("go", run_id="r")
     entries = (await runs_of(store).read("r")).entries
     for count in sample(range(1, len(entries)), 5):
-        lost = LocalLogs()
+        lost = InMemoryStore()
         await runs_of(lost).plant("r", "agent", entries[:count])
         run = await agent(lost).resume("r")
         assert (run.stop, run.messages) == (whole.stop, whole.messages), count

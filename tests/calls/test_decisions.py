@@ -43,7 +43,7 @@ from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stops import Suspended
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import FunctionTool
 from ziggurat.tools.approval import APPROVALS
 
@@ -235,7 +235,7 @@ def test_a_masked_change_is_not_run_after_a_crash(until: type[JournalEntry], mas
         assert (paid, error) == ([SECRET], None)
 
 
-class Interleaved(LocalLogs):
+class Interleaved(InMemoryStore):
     """A store that lets something happen before or after one of the operations that follow a moment."""
 
     def __init__(self, moment: int, act: Callable[[], Awaitable[None]]) -> None:
@@ -275,7 +275,7 @@ ELSEWHERE: list[Decision] = [Approve(), Deny("no"), Modify({"amount": 3})]
 """What a person decides elsewhere; the approver changes the amount to 1."""
 
 
-def _paying(paid: list[int], store: LocalLogs, **settings: Any) -> Agent:
+def _paying(paid: list[int], store: InMemoryStore, **settings: Any) -> Agent:
     @tool
     def pay(amount: int) -> str:
         paid.append(amount)
@@ -366,7 +366,7 @@ async def test_a_run_that_breaks_off_while_it_is_decided_on_pays_once(moment: in
 async def test_what_is_masked_on_record_is_in_no_inbox(decision: Decision) -> None:
     paid: list[int] = []
     mask = Redaction("7777")
-    logs = LocalLogs()
+    logs = InMemoryStore()
     agent = _paying(paid, logs, approvals=Approvals("pay", approver=lambda item: decision), middleware=[mask])
     await agent.run("go", run_id="r")
     assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
@@ -384,7 +384,7 @@ async def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decide
         asked.set_result(item)
         return await answered
 
-    logs = LocalLogs()
+    logs = InMemoryStore()
     agent = _paying(paid, logs, approvals=Approvals("pay", approver=approver), middleware=[mask])
     handle = agent.start("go", run_id="r")
     elsewhere = _paying(paid, logs, approvals=Approvals("pay"), middleware=[mask])
@@ -405,7 +405,7 @@ async def test_many_decisions_of_an_approver_are_each_used_once() -> None:
         paid.append(amount)
         return f"paid {amount}"
 
-    logs = LocalLogs()
+    logs = InMemoryStore()
     numbers = iter(range(20))
     approvals = Approvals("pay", approver=lambda item: Modify({"amount": next(numbers)}))
     agent = Agent(ScriptedModel(*calls, "done"), tools=[pay], approvals=approvals, store=logs, max_steps=30)

@@ -22,8 +22,8 @@ from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, Middlewar
 from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
-from ziggurat.testing import HandClock, settle
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock, run_until_idle
 
 
 class Watch(Middleware):
@@ -110,7 +110,7 @@ def test_events_of_hooks_are_told_to_who_listens() -> None:
     assert hooks == [(end, hook) for hook in ("before_agent", "after_agent") for end in ends]
 
 
-def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
+def _nested(store: InMemoryStore, seen: list[str], **changes: Any) -> Agent:
     @tool(approval=True)
     async def sign() -> str:
         return "signed"
@@ -126,7 +126,7 @@ def _nested(store: LocalLogs, seen: list[str], **changes: Any) -> Agent:
 
 
 async def test_an_agent_that_ended_is_answered_from_the_record_and_hooks_before_run_once() -> None:
-    store, before, after = LocalLogs(), list[str](), list[str]()
+    store, before, after = InMemoryStore(), list[str](), list[str]()
     suspended = await _nested(store, before).run("go", run_id="r")
     decisions = {item.id: Approve() for item in suspended.pending}
     went = await _nested(elsewhere(store, "r"), after).resume("r", decisions)
@@ -153,7 +153,7 @@ async def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_ent
     journal = LocalJournal()
     scope = Scope().with_values({JOURNAL: journal, RUN_ID: "r"})
     task = asyncio.create_task(enter(agent, AgentRequest((user("go"),)), root("agent", scope)))
-    await settle()
+    await run_until_idle()
     task.cancel()
     await asyncio.wait([task])
     hanging = False
@@ -164,7 +164,7 @@ async def test_one_that_was_cancelled_right_away_in_a_journal_of_ones_own_is_ent
 
 
 async def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None:
-    store, heard = LocalLogs(), list[Event]()
+    store, heard = InMemoryStore(), list[Event]()
     suspended = await _nested(store, []).run("go", run_id="r")
     decisions = {item.id: Approve() for item in suspended.pending}
     later = _nested(elsewhere(store, "r"), [], instructions="Now be brief.")
@@ -174,7 +174,7 @@ async def test_what_an_agent_is_made_of_may_change_between_and_is_told() -> None
 
 
 def test_entries_of_agents() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     Agent(ScriptedModel("x"), store=store, name="a/b").run_sync("go", run_id="r")
     entered = [entry for entry in journal_of(store, "r").entries if isinstance(entry, Entered)]
     results = [entry for entry in journal_of(store, "r").entries if isinstance(entry, Result)]

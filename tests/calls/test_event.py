@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tests.hard_cases.support import ByTurn
 from tests.samples import sample
-from tests.stores.places import PLACES, new_store, reopened
+from tests.stores.places import PLACES, QUEUES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Middleware, ToolCall, tool
 from ziggurat.agents import Answer, Environment
@@ -16,7 +16,7 @@ from ziggurat.errors import RunNotFound
 from ziggurat.events import Warned
 from ziggurat.flows import ask, event, first, flow, gather, send, step
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 
@@ -66,7 +66,7 @@ async def test_events_are_taken_once_in_order_whenever_they_come(place: str) -> 
 async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -> None:
     warned: list[str] = []
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def order() -> list[Any]:
         return [await event("paid", Payment), await event("note", int), await event("paid")]
 
@@ -94,7 +94,7 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
 
 @pytest.mark.parametrize("default", [False, True])
 async def test_nothing_was_sent_in_time(default: bool) -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def order() -> str:
         if default:
             return await event("paid", str, timeout=60, default="unpaid")
@@ -116,7 +116,7 @@ async def test_nothing_was_sent_in_time(default: bool) -> None:
 
 
 async def test_of_several_waits_the_first_that_is_over_wins() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def order() -> str:
         return await first(event("paid", str), event("cancelled", str), ask("Cancel?"))
 
@@ -147,7 +147,7 @@ async def test_tools_and_hooks_wait_as_well() -> None:
 
 
 async def test_an_event_is_no_answer_and_its_default_fits() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def order() -> str:
         return await event("paid", str)
 
@@ -163,7 +163,7 @@ async def test_an_event_is_no_answer_and_its_default_fits() -> None:
         await unfit.run()
 
 
-@pytest.mark.parametrize("place", PLACES, indirect=True)
+@pytest.mark.parametrize("place", QUEUES, indirect=True)
 async def test_a_run_is_due_when_its_time_has_come_or_something_was_sent(place: str) -> None:
     @step
     async def meddle(run_id: str) -> None:

@@ -13,7 +13,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, Approve, ConfigurationError, ToolCall, tool
 from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Turnstile:
@@ -130,7 +130,7 @@ def test_who_was_first_is_not_decided_again() -> None:
             raise ValueError("the process ends")
         return winner
 
-    trial = in_flow(body, LocalLogs())
+    trial = in_flow(body, InMemoryStore())
     run = trial.run_sync()
     assert again(trial, run).output == "b"
     assert made == ["a", "b", "end"]
@@ -158,7 +158,7 @@ def test_if_a_part_waits_for_a_person_the_others_finish_and_are_kept() -> None:
     async def body() -> Any:
         return list(await gather(ask_clerk("Ada"), note("one"), ask_clerk("Bob"), note("two"), limit=2))
 
-    trial = in_flow(body, LocalLogs())
+    trial = in_flow(body, InMemoryStore())
     run = trial.run_sync()
     assert isinstance(run.stop, stops.Suspended)
     assert [item.path for item in run.pending] == [

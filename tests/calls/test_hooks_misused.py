@@ -17,7 +17,7 @@ from ziggurat.core.store import run_log
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import Rewrite, ToolCall, ToolResult, Transcript, tool_call, tool_message, user
 from ziggurat.middleware import everywhere
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import echo, tool
 
@@ -25,7 +25,7 @@ HOOKS = [hook for hook in PASSES if hook != "on_error"]
 NONSENSE = ["text", 3, True, {"a": 1}, Ellipsis, ToolCall, user("x")]
 
 
-def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
+def _agent(hook: str, value: object, depth: int, store: InMemoryStore) -> Agent:
     @tool
     async def pieces() -> Any:
         yield "a"
@@ -49,14 +49,14 @@ def _agent(hook: str, value: object, depth: int, store: LocalLogs) -> Agent:
 async def test_a_hook_that_returns_nonsense_is_named(hook: str, value: object, depth: int) -> None:
     if isinstance(value, PASSES[hook]):
         return
-    store = LocalLogs()
+    store = InMemoryStore()
     with pytest.raises(ConfigurationError, match=f"{hook} of Odd"):
         await _agent(hook, value, depth, store).run("go", run_id="r", listeners=[lambda event: None])
     if not depth:
         info = await store.find(run_log("r"))
         assert info is None or info.status == "running"  # a mistake is no end: mended, the run goes on
     with pytest.raises(ConfigurationError):
-        async with _agent(hook, value, depth, LocalLogs()).stream("go") as events:
+        async with _agent(hook, value, depth, InMemoryStore()).stream("go") as events:
             async for _ in events:
                 pass
 

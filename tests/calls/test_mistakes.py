@@ -24,7 +24,7 @@ from ziggurat.flows import flow, step
 from ziggurat.messages import ModelRequest, ModelResponse, stops, tool_call
 from ziggurat.middleware import Redaction
 from ziggurat.models import FunctionModel, ScriptedModel
-from ziggurat.stores import LocalLogs, Store
+from ziggurat.stores import InMemoryStore, Store
 from ziggurat.tools import FunctionTool, Toolbox, tool
 
 DB: Key[str] = Key("db")
@@ -203,7 +203,7 @@ async def test_an_error_of_a_tool_is_logged(mistake: str, where: str, caplog: py
 @pytest.mark.parametrize(("mistake", "where"), rows(CODE, RUNS))
 async def test_an_error_that_ends_a_run_is_logged(mistake: str, where: str, caplog: pytest.LogCaptureFixture) -> None:
     error = await _expected(CODE[mistake])
-    store = LocalLogs()
+    store = InMemoryStore()
     events: list[Event] = []
     run = await RUNS[where](CODE[mistake], store=store).run("go", run_id="r", listeners=[events.append])
     _check(run, error)

@@ -13,7 +13,7 @@ from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
 from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
 from ziggurat.stops import Completed, ModelCallDenied, Suspended
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, ScriptedModel
 
 ANY = Rule("*", stage="model")
@@ -146,7 +146,7 @@ class _Stamp(Middleware):
     ],
 )
 async def test_it_may_wait_and_go_on_elsewhere_and_is_replayed_without_asking(decide: Any, text: str) -> None:
-    store, elsewhere = LocalLogs(), LocalLogs()
+    store, elsewhere = InMemoryStore(), InMemoryStore()
     run = await _agent(store=store, middleware=[_Stamp()]).run("hello", run_id="r")
     assert run.stop == Suspended()
     plant(elsewhere, "r", dump_of(store, "r"))
@@ -169,7 +169,7 @@ async def test_a_model_call_that_nobody_decided_on_is_asked_about_again_when_the
         return Approve()
 
     model = FunctionModel(_echo, name="echo")
-    agent = Agent(model, approvals=Approvals(ANY, approver=late_at_first, timeout=10), store=LocalLogs())
+    agent = Agent(model, approvals=Approvals(ANY, approver=late_at_first, timeout=10), store=InMemoryStore())
     run = await agent.run("x", environment=Environment(clock=clock))
     first, second = [run, await agent.resume(run.id, environment=Environment(clock=clock))]
     assert first.stop == ModelCallDenied("the approver gave up" if gives_up else "nobody decided within 10 s")

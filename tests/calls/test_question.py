@@ -22,7 +22,7 @@ from ziggurat.cli.approve import ask_decisions
 from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import ask, event, flow, gather, sleep, step
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 
@@ -47,7 +47,7 @@ class Address(Struct):
 def test_an_answer_comes_as_the_type_that_was_asked_for(kind: Any, value: object, expected: object) -> None:
     seen: list[object] = []
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def asking() -> None:
         seen.append(await ask("What?", kind))
 
@@ -100,7 +100,7 @@ async def test_questions_are_answered_without_driving_and_each_once(place: str) 
 async def test_nobody_answers_in_time() -> None:
     clock = HandClock()
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def waiting() -> list[str]:
         first = await ask("Ship?", bool, expires=60, default=False)
         try:
@@ -119,7 +119,7 @@ async def test_nobody_answers_in_time() -> None:
 
 
 def test_a_refused_question_raises_denied() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def asking() -> str:
         try:
             return await ask("Why?")
@@ -141,7 +141,7 @@ async def test_a_tool_asks_in_the_middle_of_an_agent() -> None:
         booked.append(name)
         return f"booked for {name}"
 
-    agent = Agent(ByTurn(ToolCall("1", "book", '{"city":"Ur"}'), "Done."), tools=[book], store=LocalLogs())
+    agent = Agent(ByTurn(ToolCall("1", "book", '{"city":"Ur"}'), "Done."), tools=[book], store=InMemoryStore())
     run = await agent.run("Book")
     (item,) = run.pending
     assert (item.reason, item.path) == ("In whose name, in Ur?", "agent/step-1/tool-1:book/ask")
@@ -217,7 +217,7 @@ async def test_an_unfit_answer_leaves_the_question_open(
     ],
 )
 def test_choices_and_defaults_are_of_the_type_of_the_answer(arguments: dict[str, Any], told: str) -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def asking() -> str:
         return str(await wrong(ask)("Which?", **arguments))
 
@@ -226,7 +226,7 @@ def test_choices_and_defaults_are_of_the_type_of_the_answer(arguments: dict[str,
 
 
 async def test_a_person_at_the_terminal_is_asked_until_the_answer_fits() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def asking() -> list[str]:
         return [str(await ask("How many?", int)), await ask("Which?", choices=["a", "b"]), await ask("Who?")]
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.agents.support import assert_sendable, elsewhere, streamed, texts, timeless
 from ziggurat import Agent, Context, Message, Middleware, ModelRequest, Text, Usage, stack
-from ziggurat.calls.model_call import ask
+from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.rewrite import overflow_of
 from ziggurat.errors import ContextOverflow, ModelError, ServiceError
 from ziggurat.events import Compacted
 from ziggurat.layers import retry
 from ziggurat.messages import Rewrite, RewriteRequest, stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 
 
@@ -128,13 +128,13 @@ class Summarised(Middleware):
     async def rewrite(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
         if len(request.messages) != 3:
             return None
-        answer = await ask(self.model, ModelRequest(request.messages), ctx.under("model"))
+        answer = await ask_model(self.model, ModelRequest(request.messages), ctx.under("model"))
         return Rewrite(1, 3, (note(answer.text),))
 
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fails: bool) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     summariser = ScriptedModel("a summary", usage=Usage(input=7, output=3, requests=1))
     ends: list[Any] = [ConnectionError("gone")] if fails else []
     model = ScriptedModel(tool_call("echo", text="a"), tool_call("echo", text="b"), *ends, "done")
@@ -152,7 +152,7 @@ async def test_a_resumed_run_has_the_same_conversation_and_does_not_ask_again(fa
 
 
 async def test_an_overflow_on_record_is_not_met_again() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     model = ScriptedModel(tool_call("echo", text="a"), ContextOverflow("long"), ConnectionError("gone"), "done")
     shorten = Shorten(overflow=True)
     await Agent(model, tools=[echo], middleware=[shorten], store=store).run("go", run_id="r")

@@ -15,8 +15,8 @@ from ziggurat.agents import Decision, PendingItem
 from ziggurat.flows import flow, gather, step
 from ziggurat.layers import Bulkhead, concurrency_limit, timeout
 from ziggurat.messages import stops, tool_call
-from ziggurat.testing import ScriptedModel, assert_no_leaks, settle
-from ziggurat.tools import FunctionTool, quorum
+from ziggurat.testing import ScriptedModel, assert_no_leaks, run_until_idle
+from ziggurat.tools import FunctionTool, quorum_join
 
 
 class World:
@@ -120,7 +120,7 @@ async def test_others_have_the_slot_while_a_person_decides(where: str, queue: in
         waiting = asyncio.create_task(WAITING[where](world).run("go"))
         await until(lambda: world.asked)
         if "beside" in where:
-            await settle()
+            await run_until_idle()
             assert world.slots.running == 1  # it still works
             await world.end("add")
         await until(lambda: not world.slots.running)
@@ -176,7 +176,7 @@ async def test_a_call_of_which_one_part_is_decided_on_has_its_slot(first: str) -
 
 def _cancelled_by_its_batch(world: World) -> Any:
     calls, tools = [tool_call("pay"), tool_call("add")], [world.tool("pay"), world.tool("add"), world.tool("next")]
-    return world.limited(world.agent(calls, tool_call("next"), tools=Toolbox(tools, join=quorum(1))))
+    return world.limited(world.agent(calls, tool_call("next"), tools=Toolbox(tools, join=quorum_join(1))))
 
 
 def _cancelled_by_the_program(world: World) -> Any:
@@ -233,7 +233,7 @@ async def test_a_call_that_waits_holds_up_no_other_of_its_reply(concurrency: int
     await world.end("add")
     await until(lambda: "look" in world.working)
     await world.approve("pay")
-    await settle()
+    await run_until_idle()
     assert len(world.working) == concurrency
     await world.end("look")
     await world.end("pay")

@@ -22,7 +22,7 @@ from ziggurat.events import Diverged
 from ziggurat.flows import Arguments, Flow, ask, flow, gather, step
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Page(Struct):
@@ -72,7 +72,7 @@ def test_each_type_of_result_comes_back_as_itself() -> None:
 
     seen: list[list[object]] = []
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def everything() -> int:
         results = [await page("a"), await pages("a", "b"), await order(3), await order(0), await nothing()]  # type: ignore[func-returns-value]
         seen.append(results)
@@ -94,7 +94,7 @@ def test_a_failure_is_raised_again_and_the_one_that_ended_the_run_is_made_again(
         calls.note(what)
         return what
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def saga() -> str:
         try:
             await act("charge")
@@ -196,7 +196,7 @@ async def test_steps_within_a_step_are_part_of_it() -> None:
     async def outer() -> int:
         return await inner(1) + await inner(2)
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def nested() -> int:
         return await outer()
 
@@ -225,7 +225,7 @@ def test_what_has_changed_on_resume_is_reported_with_its_place() -> None:
     async def fetch(url: str) -> str:
         return url
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def reader() -> list[str]:
         pages = [await fetch(url) for url in asked]
         if asked[0] == "a":
@@ -288,7 +288,7 @@ MISUSED: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("told", MISUSED)
 async def test_a_misused_step_is_named(told: str) -> None:
-    @flow(store=LocalLogs(shared=LocalLogs()))
+    @flow(store=InMemoryStore(shared=InMemoryStore()))
     async def trial() -> None:
         await MISUSED[told]()
 
@@ -304,7 +304,7 @@ async def test_gather_gives_each_part_a_place_of_its_own() -> None:
     async def two(name: str) -> str:
         return await fetch(name) + await fetch(name * 2)
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def crawl() -> tuple[str, ...]:
         return await gather(two("a"), fetch("b"), two("c"), limit=2)
 
@@ -349,7 +349,7 @@ async def test_a_fork_treats_steps_as_it_treats_tools(effects: Any) -> None:
         calls.note(f"send {what}")
         return f"sent {what}"
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def mail(what: str) -> str:
         first = await look(what)
         try:

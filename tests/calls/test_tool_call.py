@@ -32,7 +32,7 @@ from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, NotRe
 from ziggurat.events import Diverged, ToolEnded, ToolStarted
 from ziggurat.layers import retry
 from ziggurat.messages import tool_call
-from ziggurat.testing import settle
+from ziggurat.testing import run_until_idle
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 
@@ -199,7 +199,7 @@ async def test_another_call_at_the_same_place_is_told_of_or_refused() -> None:
 async def _crash_in(tool_: Any, journal: LocalJournal, *middleware: Middleware) -> None:
     """Begin a call and cancel it when it hangs."""
     task = asyncio.ensure_future(act(Toolbox([tool_]), ToolCall("1", tool_.spec.name), _ctx(journal, *middleware)))
-    await settle()
+    await run_until_idle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -18,8 +18,8 @@ from ziggurat.core.entries import Ended
 from ziggurat.flows import ask, flow, gather, sleep, step
 from ziggurat.layers import timeout
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
-from ziggurat.testing import HandClock, ScriptedModel, settle
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock, ScriptedModel, run_until_idle
 
 START = datetime.fromtimestamp(HandClock().now(), UTC)
 
@@ -82,7 +82,7 @@ async def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_
         ScriptedModel(ToolCall("1", "nap", "{}"), "Done."),
         tools=[nap],
         timeout=0.2,
-        store=LocalLogs() if kept else None,
+        store=InMemoryStore() if kept else None,
     ).layered(timeout(seconds=0.3))
     clock = HandClock(auto=True)
     run = await agent.run("Sleep", environment=Environment(clock=clock))
@@ -107,7 +107,7 @@ async def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
     await clock.advance(3599)
     assert not task.done()
     await clock.advance(1.1)
-    await settle()
+    await run_until_idle()
     assert (await task).output == "over"
 
 
@@ -120,7 +120,7 @@ async def test_parts_wait_each_for_its_own_time_and_for_people() -> None:
         await sleep(days=days)
         return await note(f"{days}")
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def parts() -> list[str]:
         three, one, answer, quick = await gather(part(3), part(1), ask("Who?"), note("quick"))
         await sleep(days=1)
@@ -148,7 +148,7 @@ async def test_a_hook_waits_as_well() -> None:
             await sleep(days=1)
             return request
 
-    agent = Agent(ByTurn("Done."), middleware=[Patient()], store=LocalLogs())
+    agent = Agent(ByTurn("Done."), middleware=[Patient()], store=InMemoryStore())
     clock = HandClock()
     environment = Environment(clock=clock)
     run = await agent.run("Go", environment=environment)
@@ -162,7 +162,7 @@ async def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
     async def pay() -> str:
         return "paid"
 
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def asking() -> str:
         return await ask("Who?", expires=60, default="nobody")
 
@@ -177,7 +177,7 @@ async def test_questions_and_approvals_that_expire_make_the_run_due() -> None:
 
 
 def test_it_is_not_decided_by_a_person() -> None:
-    @flow(store=LocalLogs())
+    @flow(store=InMemoryStore())
     async def waiting() -> None:
         await sleep(days=1)
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import default_store, where_kept
 from ziggurat.core import LogInfo
 from ziggurat.core.store import session_log
-from ziggurat.stores import LocalLogs, SqliteStore, connect
+from ziggurat.stores import InMemoryStore, SqliteStore, connect
 
 
 def how_to_go_on(ended: Ended) -> list[str]:
@@ -56,7 +56,7 @@ def test_what_is_said_to_go_on_finds_the_run_in_the_store_of_its_agent(
 def test_no_password_is_said(tmp_path: Path) -> None:
     store = connect(f"sqlite:///{tmp_path}/runs.db")
     assert where_kept(store, None, "postgresql://ada:swordfish@db/x") == " --store 'postgresql://***@db/x'"
-    assert where_kept(LocalLogs(), None, "memory:") is None
+    assert where_kept(InMemoryStore(), None, "memory:") is None
 
 
 def test_a_variable_that_is_wrong_is_named(ziggurat: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ from ziggurat.layers import (
     timeout,
 )
 from ziggurat.messages import Message, ToolCall, Usage, assistant
-from ziggurat.middleware import Accounts, Redaction, Trim, UsageAccounting
+from ziggurat.middleware import Redaction, Trim, UsageAccounting, UsageLedger
 from ziggurat.models import ScriptedModel
 from ziggurat.teams import majority
 
@@ -100,7 +100,7 @@ MIDDLEWARE: dict[str, Callable[[], Sequence[Any]]] = {
     "none": lambda: (),
     "redaction": lambda: (Redaction(),),
     "trim": lambda: (Trim(last=40),),
-    "usage": lambda: (UsageAccounting(Accounts()),),
+    "usage": lambda: (UsageAccounting(UsageLedger()),),
 }
 
 APPROVALS = ("none", "tool", "pattern", "nested", "approver", "model")

@@ -24,7 +24,7 @@ from ziggurat import AgentRun, Approve, ConfigurationError
 from ziggurat.agents import Decision, DidNotHappen, Happened, PendingItem
 from ziggurat.errors import StoreError
 from ziggurat.messages import ValidationPolicy, validate
-from ziggurat.stores import FileStore, LocalLogs, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, SqliteStore
 from ziggurat.testing import assert_no_leaks
 
 SECONDS = 60.0
@@ -51,14 +51,14 @@ class Place:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.folder = kind, folder
         folder.mkdir()
-        self.rows = LocalLogs()
+        self.rows = InMemoryStore()
         self.opened: list[Any] = []
 
     def open(self) -> Any:
         """Open the store as another process would; None for the agent's own."""
         if self.kind == "here":
             return None
-        store: Any = LocalLogs(shared=self.rows)
+        store: Any = InMemoryStore(shared=self.rows)
         if self.kind == "sqlite":
             store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL")
         elif self.kind == "file":

@@ -20,7 +20,7 @@ from ziggurat.core.chain import KEY, DigestChain, Key, chain_of
 from ziggurat.core.store import chained, run_log, session_log
 from ziggurat.core.stored_rows import read_rows
 from ziggurat.errors import JournalCorrupt
-from ziggurat.stores import LocalLogs, Session, connect
+from ziggurat.stores import InMemoryStore, Session, connect
 from ziggurat.tools import tool_call
 
 OLD, NEW, OTHER = "old-0123456789abcdef", "new-0123456789abcdef", "bad-0123456789abcdef"
@@ -219,11 +219,11 @@ async def test_the_key_of_the_environment_is_that_of_every_store(
     store = opened(url)
     assert DigestChain(NEW).fits(RUN, "", (await store.read(RUN))[0])
     await store.close()
-    rows = LocalLogs()
+    rows = InMemoryStore()
     await World().agent(rows).run("go", run_id="r")
     assert DigestChain(NEW).fits(RUN, "", (await rows.read(RUN))[0])
     monkeypatch.delenv(KEY)
-    assert chain_of(LocalLogs()).name == ""
+    assert chain_of(InMemoryStore()).name == ""
 
 
 def test_the_same_url_with_another_key_is_another_store(tmp_path: Path) -> None:

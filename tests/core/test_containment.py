@@ -32,7 +32,7 @@ from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.middleware import Accounts, Redaction, UsageAccounting
+from ziggurat.middleware import Redaction, UsageAccounting, UsageLedger
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -300,7 +300,7 @@ async def test_an_exception_whose_code_fails_is_recorded_and_masked(fault: str, 
             stack(model_that(Raises(misbehaving(base, fault))), retry(attempts=2, base=0)),
             name="agent",
             store=f"sqlite:///{tmp_path}/runs.db",
-            middleware=[Redaction("correct horse"), UsageAccounting(Accounts())],
+            middleware=[Redaction("correct horse"), UsageAccounting(UsageLedger())],
         )
         run = await agent.run("x", run_id=base.__name__)
         assert (await agent.replay(base.__name__)).stop == run.stop

@@ -13,7 +13,7 @@ from ziggurat import Agent, tool
 from ziggurat.core import Store, accept_loss
 from ziggurat.core.store import run_log
 from ziggurat.errors import JournalCorrupt, RunNotFound
-from ziggurat.stores import LocalLogs, connect
+from ziggurat.stores import InMemoryStore, connect
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -105,7 +105,7 @@ async def test_a_run_of_which_nothing_is_left_is_not_begun_anew_in_silence(kind:
 
 
 async def test_nothing_is_accepted_where_nothing_is_lost_or_remembered(tmp_path: Path) -> None:
-    rows = LocalLogs()
+    rows = InMemoryStore()
     await World().agent(rows).run("go", run_id="r")
     assert not await accept_loss(rows, RUN)
     store = Damaged("sqlite", tmp_path).open()

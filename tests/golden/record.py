@@ -14,7 +14,7 @@ from ziggurat.agents import Environment
 from ziggurat.core import Store
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.core.store import session_log
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 FOLDER = Path(__file__).parent
@@ -23,7 +23,7 @@ PROMPT = "Do what you do."
 
 async def recorded(golden: Golden) -> bytes:
     """Run an agent where neither time nor chance differ, and return its record."""
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = golden.make(store)
     environment = Environment(clock=HandClock(auto=True), ids=iter("0123456789").__next__, random=lambda: 0.5)
     if golden.streamed:
@@ -42,7 +42,7 @@ def talker(store: Store) -> Agent:
 
 async def session() -> bytes:
     """Talk twice in one session, and return what is kept of it."""
-    store = LocalLogs(clock=HandClock())
+    store = InMemoryStore(clock=HandClock())
     for number, prompt in enumerate(("I am Ada.", "Who am I?")):
         await talker(store).run(
             prompt, run_id=f"r-{number}", session="alice", environment=Environment(clock=HandClock())

@@ -21,7 +21,7 @@ from ziggurat.core import Store
 from ziggurat.errors import JournalMismatch, RunNotFound
 from ziggurat.events import Diverged
 from ziggurat.messages import stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 DONE: list[str] = []
 
@@ -182,7 +182,7 @@ async def test_a_run_that_waits_goes_on_after_a_deploy(kind: str, change: str, t
 
 @pytest.mark.parametrize("change", [change for change, deploy in DEPLOYS.items() if deploy.text is not None])
 async def test_a_replay_tells_a_deploy_from_what_was_recorded(change: str) -> None:
-    deploy, store = DEPLOYS[change], LocalLogs()
+    deploy, store = DEPLOYS[change], InMemoryStore()
     (item,) = (await _waiting(store)).pending
     run = await desk(store).resume("r", {item.id: Approve()})
     again = desk(store, **deploy.changes())
@@ -194,7 +194,7 @@ async def test_a_replay_tells_a_deploy_from_what_was_recorded(change: str) -> No
 
 
 async def test_a_hook_that_is_added_runs_for_what_is_live_only() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     (item,) = (await _waiting(store)).pending
     await desk(store, middleware=[Reminder()]).resume("r", {item.id: Approve()})
     assert DONE.count("hook") == 1

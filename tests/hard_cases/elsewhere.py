@@ -29,7 +29,7 @@ from ziggurat.core.facts import name_of
 from ziggurat.core.json_lines import as_error
 from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
-from ziggurat.testing import settle
+from ziggurat.testing import run_until_idle
 from ziggurat.tools import tool_call
 
 R = TypeVar("R")
@@ -144,7 +144,7 @@ async def played(
         agent, given = composite(engine, store=kept), environment()
         with watch:
             task = asyncio.ensure_future(agent.run("go", run_id="r", environment=given))
-            await settle()
+            await run_until_idle()
         if task.done():
             return task.result(), kept, times
         task.cancel()

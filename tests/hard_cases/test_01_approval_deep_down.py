@@ -31,7 +31,7 @@ from ziggurat.core.entries import Decided, Intent
 from ziggurat.errors import AlreadyDecided
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, timeout
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 BYTES = '{ "amount":  "5",\n "to": "b\\u00f6b" }'
 """The arguments as the model writes them."""
@@ -64,7 +64,7 @@ class Spy(Middleware):
 class Process:
     """Everything one process makes again: models, tools, agents and a store."""
 
-    def __init__(self, world: World, around: str, store: LocalLogs, *, mail_waits: bool = False) -> None:
+    def __init__(self, world: World, around: str, store: InMemoryStore, *, mail_waits: bool = False) -> None:
         @tool(effect="once", approval=True)
         async def pay(amount: float, to: str) -> str:
             """Pay."""
@@ -344,7 +344,7 @@ async def test_the_nested_agent_itself_may_wait_and_then_a_call_inside_it() -> N
         paid.append(amount)
         return "paid"
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         clerk = Agent(ByTurn(tool_call("pay", id="call_0", amount=5), "settled"), name="clerk", tools=[pay])
         outer = ByTurn(tool_call("clerk", id="call_0", input="settle"), "all done")
         return Agent(outer, tools=[clerk.layered(retry(attempts=2))], approvals=Approvals("clerk"), store=store)
@@ -371,7 +371,7 @@ async def test_the_same_call_asked_again_later_waits_for_a_decision_of_its_own()
         paid.append(amount)
         return "paid"
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         same = tool_call("pay", id="call_0", amount=1)
         return Agent(ByTurn(same, same, "done"), tools=[pay], store=store)
 

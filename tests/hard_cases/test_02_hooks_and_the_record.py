@@ -32,8 +32,8 @@ from ziggurat.core.facts import Effect
 from ziggurat.events import Diverged
 from ziggurat.messages import ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
-from ziggurat.testing import settle
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import run_until_idle
 from ziggurat.tools import FunctionTool
 
 SECRET = "hunter2"
@@ -144,7 +144,7 @@ def _cycle(*replies: Any) -> Any:
 
 
 def _agent(
-    world: World, store: LocalLogs, *, approval: bool = False, model: Any = None, effect: Effect = "once"
+    world: World, store: InMemoryStore, *, approval: bool = False, model: Any = None, effect: Effect = "once"
 ) -> Agent:
     return Agent(
         model or _model(),
@@ -234,7 +234,7 @@ async def test_a_random_rewrite_is_not_made_again_after_a_crash_between_intent_a
 
     agent = Agent(_turns(), tools=[hangs], middleware=[Gamble(world.source)], store=store)
     task = asyncio.ensure_future(agent.run("go", run_id="r"))
-    await settle()
+    await run_until_idle()
     assert len(ran) == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

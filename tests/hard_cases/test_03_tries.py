@@ -16,7 +16,7 @@ from ziggurat.events import Delta, Dropped, Retrying, TextDelta
 from ziggurat.layers import fallback, hedge, retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse, assistant, stops, tool_call
 from ziggurat.models import Pause, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import FunctionTool
 
@@ -83,7 +83,7 @@ async def test_so_does_a_retry_around_a_nested_agent(stored: bool, around: str) 
 async def test_when_the_tries_run_out_a_resume_asks_again_and_does_not_pay_again(streamed: bool) -> None:
     till = Till()
 
-    def agent(model: ScriptedModel, store: LocalLogs) -> Runnable:
+    def agent(model: ScriptedModel, store: InMemoryStore) -> Runnable:
         return Agent(model, tools=[till.tool()], store=store).layered(retry(attempts=2, base=0))
 
     store = new_store()
@@ -115,7 +115,7 @@ async def test_tries_are_answered_in_order_by_the_record() -> None:
         """Ship."""
         return "shipped"
 
-    def agent(model: ScriptedModel, store: LocalLogs) -> Runnable:
+    def agent(model: ScriptedModel, store: InMemoryStore) -> Runnable:
         return Agent(model, tools=[till.tool(), ship], store=store).layered(retry(attempts=2, base=30, jitter="none"))
 
     clock = HandClock(auto=True)
@@ -136,7 +136,7 @@ async def test_tries_are_answered_in_order_by_the_record() -> None:
 
 @STREAMED
 async def test_a_fallback_from_one_model_to_another_gives_the_others_own_answer_also_on_replay(streamed: bool) -> None:
-    def agent(first: ScriptedModel, second: ScriptedModel, store: LocalLogs) -> Agent:
+    def agent(first: ScriptedModel, second: ScriptedModel, store: InMemoryStore) -> Agent:
         return Agent(fallback(first, second), store=store)
 
     store, heard = new_store(), Folded()
@@ -158,7 +158,7 @@ async def test_a_fallback_from_one_agent_to_another_never_mixes_their_records(st
     """Both agents have the same paths below them but for the alternative's name."""
     till, heard, store = Till(), Folded(), new_store()
 
-    def both(a: Any, b: Any, store: LocalLogs) -> Runnable:
+    def both(a: Any, b: Any, store: InMemoryStore) -> Runnable:
         first = Agent(a, name="first", tools=[till.tool("repeatable")])
         second = Agent(b, name="second", tools=[till.tool("repeatable")])
         return Runnable(fallback(first, second), name="either", store=store)
@@ -187,7 +187,7 @@ async def test_on_resume_the_alternative_that_failed_stays_failed() -> None:
         """Ship."""
         return "shipped"
 
-    def both(a: Any, b: Any, store: LocalLogs) -> Runnable:
+    def both(a: Any, b: Any, store: InMemoryStore) -> Runnable:
         return Runnable(fallback(Agent(a, name="first"), Agent(b, name="second", tools=[ship])), name="e", store=store)
 
     store = new_store()
@@ -259,7 +259,7 @@ async def test_of_a_hedge_of_agents_too(streamed: bool) -> None:
     assert never.calls == []
 
 
-def _hangs(clerk_model: Any, outer_model: Any, store: LocalLogs, around: str) -> tuple[Agent, list[str]]:
+def _hangs(clerk_model: Any, outer_model: Any, store: InMemoryStore, around: str) -> tuple[Agent, list[str]]:
     shipped: list[str] = []
 
     @tool(approval=True)
@@ -325,7 +325,7 @@ async def test_a_timeout_that_fired_in_a_tool_stays_fired_when_the_tool_itself_i
         deleted.append(what)
         return "deleted"
 
-    def agent(clerk_model: Any, store: LocalLogs) -> Agent:
+    def agent(clerk_model: Any, store: InMemoryStore) -> Agent:
         clerk = Agent(clerk_model, name="clerk").layered(timeout(seconds=5))
         helper = Agent(ByTurn(tool_call("delete", what="it"), "helped"), name="helper", tools=[delete])
 

@@ -14,7 +14,7 @@ from ziggurat.errors import ModelError
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ModelRequest, ModelResponse, ModelSettings, assistant, stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 COST = 100
@@ -56,7 +56,7 @@ class Provider:
 SETTINGS = ModelSettings(max_tokens=COST - 10)
 
 
-def _team(provider: Provider, store: LocalLogs, budget: Budget, did: list[str]) -> Agent:
+def _team(provider: Provider, store: InMemoryStore, budget: Budget, did: list[str]) -> Agent:
     @tool(approval=True, effect="once")
     async def sign(what: str) -> str:
         """Sign."""
@@ -164,7 +164,7 @@ async def test_what_failed_tries_cost_is_restored_too() -> None:
         """Sign."""
         return "signed"
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         def reply(request: ModelRequest) -> Any:
             if request.messages[-1].role == "tool":
                 return "done"
@@ -189,7 +189,7 @@ async def test_what_failed_tries_cost_is_restored_too() -> None:
 
 
 async def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent() -> None:
-    def agent(store: LocalLogs, limit: int) -> Agent:
+    def agent(store: InMemoryStore, limit: int) -> Agent:
         provider = Provider()
         model = provider.model("m", tool_call("look"), tool_call("look"), "done")
         return Agent(model, tools=[look], budget=Budget(requests=limit), store=store)
@@ -208,7 +208,7 @@ async def test_a_refused_root_that_is_resumed_is_asked_again_with_what_was_spent
     assert more.usage.requests == 3
 
 
-def _worker(store: LocalLogs, works: float, **options: Any) -> Agent:
+def _worker(store: InMemoryStore, works: float, **options: Any) -> Agent:
     @tool
     async def work(ctx: Context) -> str:
         """Work for seven seconds."""
@@ -237,7 +237,7 @@ async def _continued(
 ) -> tuple[AgentRun, AgentRun]:
     """Run until a person must decide, and go on a day later in another process, whose clock begins at another time."""
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         if not nested:
             return _worker(store, works)
         model = ScriptedModel(rules=[("start", tool_call("worker", input="go"))], always="over")

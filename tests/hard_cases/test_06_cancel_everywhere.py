@@ -18,7 +18,7 @@ from ziggurat.layers import retry, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.runs.drive import partial_of
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class World:
@@ -45,7 +45,7 @@ def _asked(text: str) -> Callable[[ModelRequest], bool]:
     return lambda request: request.messages[-1].role == "user" and text in request.messages[-1].text
 
 
-def _agents(world: World, store: LocalLogs, hooked: bool) -> Agent:
+def _agents(world: World, store: InMemoryStore, hooked: bool) -> Agent:
     @tool(effect="once", interrupted="report")
     async def pay(to: str) -> str:
         """Pay."""
@@ -169,7 +169,7 @@ async def _cancelled_at(turn: int, form: str, again: int, hooked: bool) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def _goes_on(world: World, store: LocalLogs, hooked: bool, run_id: str) -> None:
+async def _goes_on(world: World, store: InMemoryStore, hooked: bool, run_id: str) -> None:
     if run_id not in await ids_in(store):  # it was cancelled before it had begun
         assert not world.paid
         with pytest.raises(RunNotFound):
@@ -198,7 +198,7 @@ async def test_a_cancelled_run_leaves_nothing_behind(form: str, again: int, hook
 
 
 async def test_a_cancelled_run_can_be_cancelled_again_when_it_is_resumed() -> None:
-    async def begun(run_id: str) -> tuple[World, LocalLogs]:
+    async def begun(run_id: str) -> tuple[World, InMemoryStore]:
         world, store = World(), new_store()
         task = asyncio.get_running_loop().create_task(_agents(world, store, False).run("go", run_id=run_id))
         await turns(8)
@@ -229,7 +229,7 @@ async def test_the_payment_that_was_interrupted_is_told_to_the_model() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         model = ScriptedModel(rules=[(_asked("go"), tool_call("pay", to="x"))], always="done")
         return Agent(model, tools=[pay], store=store)
 

@@ -30,7 +30,7 @@ from ziggurat.errors import ModelError
 from ziggurat.events import ToolStarted, Warned
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, assistant, stops, tool_call
 from ziggurat.models import Pause, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools import FunctionTool
 
@@ -124,7 +124,7 @@ async def test_it_joins_the_run_and_its_record(form: str) -> None:
     entered = [entry.path for entry in await entries_of(store, "r") if isinstance(entry, Entered)]
     assert entered == ["agent", "agent/step-1/tool-1:consult/helper"]
     assert await ids_in(store) == ["r"]
-    assert isinstance(helper.store, LocalLogs)
+    assert isinstance(helper.store, InMemoryStore)
     assert ids_of(helper.store) == [], "it is not a run of its own"
     assert (run.usage, run.model_calls, run.tool_calls) == (Usage(40, 4, requests=4), 4, 2)
     assert (await agent.replay("r")).messages == run.messages
@@ -168,7 +168,7 @@ async def test_on_its_own_the_helper_gives_its_tools_what_they_declare() -> None
 async def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: str) -> None:
     world = World()
 
-    def process(store: LocalLogs) -> tuple[Agent, ByTurn, ByTurn]:
+    def process(store: InMemoryStore) -> tuple[Agent, ByTurn, ByTurn]:
         helper, model = _helper(world)
         outer = _outer()
         return Agent(outer, tools=[FORMS[form](helper)], approvals=Approvals("delete*"), store=store), outer, model
@@ -195,7 +195,7 @@ async def test_approvals_hold_inside_and_the_whole_run_waits_and_goes_on(form: s
 async def test_so_does_an_approval_that_the_inner_tool_asks_for_itself(form: str) -> None:
     world, store = World(), new_store()
 
-    def process(store: LocalLogs) -> Agent:
+    def process(store: InMemoryStore) -> Agent:
         helper, _ = _helper(world, approval=True)
         return Agent(_outer(), tools=[FORMS[form](helper)], store=store)
 
@@ -306,7 +306,7 @@ async def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
     """Two calls of one tool, each of which asks the same helper twice, all four waiting for a person."""
     world = World()
 
-    def process(store: LocalLogs) -> Agent:
+    def process(store: InMemoryStore) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool
@@ -333,7 +333,7 @@ async def test_calls_side_by_side_and_one_after_the_other_do_not_mix() -> None:
 async def test_two_helpers_at_once_in_one_tool_both_wait(how: str) -> None:
     world = World()
 
-    def process(store: LocalLogs) -> Agent:
+    def process(store: InMemoryStore) -> Agent:
         helper = deleting_what_it_is_asked(world)
 
         @tool
@@ -426,7 +426,7 @@ async def test_two_runs_at_once_do_not_hear_each_other() -> None:
     agents = [Agent(_outer(), name=name, tools=[_awaited(helper)], store="memory:") for name in ("one", "two")]
     runs = await asyncio.gather(*(agent.run("go", run_id=agent.name) for agent in agents))
     for agent in agents:
-        assert isinstance(agent.store, LocalLogs)
+        assert isinstance(agent.store, InMemoryStore)
         paths = {entry.path.partition("/")[0] for entry in journal_of(agent.store, agent.name).entries}
         assert paths == {"", agent.name}
     one, two = list(runs)

@@ -14,7 +14,7 @@ from tests.stores.records import dump_of
 from ziggurat import Middleware, ToolCall, ToolResult
 from ziggurat.agents import Environment
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 
@@ -37,10 +37,10 @@ def _environment() -> Environment:
 
 async def test_the_same_run_comes_of_it_with_leaves_elsewhere() -> None:
     SHAKY.clear()
-    worker, here_store = Worker(), LocalLogs()
+    worker, here_store = Worker(), InMemoryStore()
     here = await composite(Plain(), store=here_store).run("go", run_id="r", environment=_environment())
     SHAKY.clear()
-    run, there_store, times = await played(worker, _environment, lambda: LocalLogs(clock=HandClock()), Watch())
+    run, there_store, times = await played(worker, _environment, lambda: InMemoryStore(clock=HandClock()), Watch())
     assert run.stop == stops.Completed()
     assert run.text == "It is 3. 10 paid eve"
     assert timeless(run) == timeless(here)
@@ -58,7 +58,7 @@ def _entries(dump: str) -> list[str]:
 
 async def test_the_loop_reads_no_clock_chance_or_environment_of_its_own() -> None:
     watch = Watch()
-    run, _, times = await played(Worker(), _environment, lambda: LocalLogs(clock=HandClock()), watch)
+    run, _, times = await played(Worker(), _environment, lambda: InMemoryStore(clock=HandClock()), watch)
     assert run.stop == stops.Completed()
     assert times > 5
     assert not watch.seen

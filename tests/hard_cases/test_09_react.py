@@ -17,7 +17,7 @@ from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCal
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, ToolCall, ToolResult, stops
 from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply, react
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 ADD = 'Thought: I add {the} numbers.\nAction: add {"a": 1, "b": 2}\n'
 DONE = "Thought: That is it.\nAction: FINAL_ANSWER It is 3."
@@ -207,7 +207,7 @@ async def test_tools_errors_and_limits_are_as_with_native_calls(
 async def test_an_approval_suspends_and_resumes_in_another_process() -> None:
     texts = ('Thought: I send.\nAction: send {"to": "x"}', "Action: FINAL_ANSWER Sent.")
 
-    def agent(store: LocalLogs) -> Agent:
+    def agent(store: InMemoryStore) -> Agent:
         return Agent(stack(ScriptedModel(always=_by_turn(*texts), name="text"), react()), tools=TOOLS, store=store)
 
     store, heard = new_store(), Folded()

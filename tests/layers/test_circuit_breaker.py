@@ -15,7 +15,7 @@ from ziggurat.layers import CircuitBreaker
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.testing import HandClock, assert_no_leaks, settle
+from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 
 
@@ -137,7 +137,7 @@ async def test_what_began_before_a_change_counts_for_nothing_after_it() -> None:
     it.ctx = it.ctx.within(CLOCK, it.clock)
     early = asyncio.create_task(it.ask(100.0))
     late = asyncio.create_task(it.ask(100.0))
-    await settle(3)
+    await run_until_idle(3)
     await it.ask(GONE)
     await it.clock.advance(30)
     trial, handle = expect(object, object)
@@ -246,7 +246,7 @@ async def test_listeners_that_are_told_of_a_trial_cannot_keep_its_permit() -> No
         await asyncio.Event().wait()
 
     task = asyncio.create_task(it.service("x", root().within(CLOCK, it.clock).heard_by(stuck)))
-    await settle(5)
+    await run_until_idle(5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -17,7 +17,7 @@ from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import Queued
 from ziggurat.layers import Bulkhead
 from ziggurat.layers.concurrency_limit import concurrency_limit
-from ziggurat.testing import assert_no_leaks, settle
+from ziggurat.testing import assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 from ziggurat.tools import guarded_call
 
@@ -53,18 +53,18 @@ class Crowd:
         while self.inside:
             for waiting in list(self.inside.values()):
                 waiting.set_result(None)
-            await settle()
+            await run_until_idle()
 
 
 async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
     crowd = Crowd(Bulkhead(3))
     async with assert_no_leaks():
         crowd.come(*range(20))
-        await settle()
+        await run_until_idle()
         assert list(crowd.inside) == [0, 1, 2]
         assert crowd.bulkhead.waiting == 17
         crowd.end(1)
-        await settle()
+        await run_until_idle()
         assert list(crowd.inside) == [0, 2, 3]
         await crowd.finish()
         assert crowd.order == list(range(20))
@@ -75,10 +75,10 @@ async def test_only_so_many_are_inside_and_others_come_in_their_order() -> None:
 async def test_nobody_slips_in_before_those_who_wait() -> None:
     crowd = Crowd(Bulkhead(1))
     crowd.come("first", "second")
-    await settle()
+    await run_until_idle()
     crowd.end("first")
     crowd.come("late")  # asks in the same turn as the slot becomes free
-    await settle()
+    await run_until_idle()
     assert list(crowd.inside) == ["second"]
     await crowd.finish()
     assert crowd.order == ["first", "second", "late"]
@@ -88,7 +88,7 @@ async def test_nobody_slips_in_before_those_who_wait() -> None:
 async def test_a_full_queue_refuses_at_once(queue: int) -> None:
     crowd = Crowd(Bulkhead(1, queue=queue))
     crowd.come(*range(1 + queue))
-    await settle()
+    await run_until_idle()
     with pytest.raises(LimitExceeded, match=f"all 1 slots are taken and {queue} calls wait") as raised:
         await crowd.service("one too many", root())
     assert raised.value.transient
@@ -114,12 +114,12 @@ async def test_whatever_ends_a_call_frees_its_slot(error: Exception) -> None:
 async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs() -> None:
     crowd = Crowd(Bulkhead(1))
     crowd.come("a", "b", "c")
-    await settle()
+    await run_until_idle()
     crowd.tasks["b"].cancel()
-    await settle()
+    await run_until_idle()
     assert crowd.bulkhead.waiting == 1
     crowd.tasks["a"].cancel()
-    await settle()
+    await run_until_idle()
     assert list(crowd.inside) == ["c"]
     await crowd.finish()
     assert crowd.order == ["a", "c"]
@@ -130,7 +130,7 @@ async def test_a_cancelled_call_frees_its_slot_and_a_cancelled_wait_never_runs()
 async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first: str) -> None:
     crowd = Crowd(Bulkhead(1))
     crowd.come("a", "b", "c")
-    await settle()
+    await run_until_idle()
     if first == "slot":
         crowd.bulkhead.release()  # passes the slot to b, which has not continued yet
         crowd.bulkhead.running += 1  # a is still inside, and has not given its own back
@@ -138,7 +138,7 @@ async def test_a_slot_that_comes_together_with_a_cancellation_is_passed_on(first
     else:
         crowd.tasks["b"].cancel()
         crowd.end("a")
-    await settle()
+    await run_until_idle()
     assert "c" in crowd.inside
     assert "b" not in crowd.order
     await crowd.finish()
@@ -149,12 +149,12 @@ async def test_one_bulkhead_bounds_many_services_together() -> None:
     bulkhead = Bulkhead(1)
     one, other = Crowd(bulkhead), Crowd(bulkhead)
     one.come("a")
-    await settle()
+    await run_until_idle()
     other.come("b")
-    await settle()
+    await run_until_idle()
     assert not other.inside
     one.inside["a"].set_exception(ConnectionError("gone"))
-    await settle()
+    await run_until_idle()
     assert list(other.inside) == ["b"]
     await other.finish()
     with pytest.raises(ConnectionError):
@@ -164,7 +164,7 @@ async def test_one_bulkhead_bounds_many_services_together() -> None:
 async def test_waiting_is_an_event() -> None:
     crowd, heard = Crowd(Bulkhead(1)), list[Event]()
     crowd.come("a", "b", "c", ctx=root().heard_by(heard.append))
-    await settle()
+    await run_until_idle()
     await crowd.finish()
     assert heard == [Queued("run", "concurrency", 0), Queued("run", "concurrency", 1)]
 
@@ -199,7 +199,7 @@ def test_slots_are_kept_whatever_happens(limit: int, queue: int, steps: list[tup
                 await asyncio.sleep(0)
             assert crowd.most <= limit
             assert crowd.bulkhead.waiting <= queue
-        await settle()
+        await run_until_idle()
         assert len(crowd.inside) == crowd.bulkhead.running
         await crowd.finish()
         await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
@@ -272,12 +272,12 @@ def test_no_slot_is_lost_or_given_twice(limit: int, rounds: list[list[tuple[int,
         for acts in rounds:
             for number, what in acts:
                 waiters.tell(number, what)
-            await settle()
+            await run_until_idle()
             assert waiters.slots.running == len(waiters.active) <= limit
             assert waiters.slots.waiting == 0 or waiters.slots.running == limit
         for task in waiters.tasks.values():
             task.cancel()
-        await settle()
+        await run_until_idle()
         assert (waiters.slots.running, waiters.slots.waiting, waiters.slots._inside) == (0, 0, set())
 
     asyncio.run(main())
@@ -314,7 +314,7 @@ class Nest:
 
         if depth < 3:
             members = [beneath] * self.chance.randint(1, 3)
-            await FanOut(members, partial(guarded_call.settle, ctx=ctx, name="calls"), ctx).run()
+            await FanOut(members, partial(guarded_call.end_tasks, ctx=ctx, name="calls"), ctx).run()
 
     async def run(self) -> None:
         async def begin() -> None:

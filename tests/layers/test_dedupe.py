@@ -13,7 +13,7 @@ from ziggurat.layers import DedupeStore
 from ziggurat.layers.dedupe import dedupe
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import assistant
-from ziggurat.testing import HandClock, Responder, assert_no_leaks, settle
+from ziggurat.testing import HandClock, Responder, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 
 R = TypeVar("R")
@@ -56,7 +56,7 @@ async def test_a_joiner_that_is_cancelled_leaves_the_call_to_the_others() -> Non
         service, handle = expect(str, str)
         leader, joiner, other = beginning(stack(service, dedupe(store=DedupeStore())), *"qqq")
         _, reply = await handle.next()
-        await settle()
+        await run_until_idle()
         joiner.cancel()
         with pytest.raises(asyncio.CancelledError):
             await joiner
@@ -72,12 +72,12 @@ async def test_when_the_one_who_calls_is_cancelled_one_who_waits_takes_over(also
         store = DedupeStore()
         leader, *joiners = beginning(stack(service, dedupe(store=store)), *"qqqq")
         _, first = await handle.next()
-        await settle()
+        await run_until_idle()
         leader.cancel()
         for joiner in joiners[:also_cancelled]:  # cancelled in the same turn, so the call must pass to another
             joiner.cancel()
         _, second = await handle.next()
-        await settle()
+        await run_until_idle()
         assert first.abandoned
         assert handle.none_waiting()
         second.send("answer")
@@ -117,7 +117,7 @@ async def test_a_timeout_of_the_callers_own_deadline_is_no_answer_for_others() -
     once = stack(service, dedupe(store=DedupeStore()))
     ctx = root().within(CLOCK, clock)
     hasty = asyncio.create_task(stack(once, timeout(seconds=5))("q", ctx))
-    await settle()
+    await run_until_idle()
     [patient] = beginning(once, "q", ctx=ctx)
     await clock.advance(5)
     with pytest.raises(Timeout):
@@ -130,7 +130,7 @@ async def test_a_suspension_is_of_one_call_and_the_next_is_made() -> None:
     service, handle = expect(str, str)
     leader, joiner = beginning(stack(service, dedupe(store=DedupeStore())), *"qq")
     _, first = await handle.next()
-    await settle()
+    await run_until_idle()
     first.fail(Suspend(()))
     with pytest.raises(Suspend):
         await leader
@@ -155,7 +155,7 @@ async def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(e
     once = stack(service, dedupe(store=store))
     leader, joiner = beginning(once, *"qq")
     _, reply = await handle.next()
-    await settle()
+    await run_until_idle()
     reply.fail(error)
     failures = await asyncio.gather(leader, joiner, return_exceptions=True)
     [task] = beginning(once, "q")
@@ -218,7 +218,7 @@ def test_a_call_of_another_event_loop_is_not_waited_for() -> None:
 
     async def leave_hanging() -> asyncio.Task[str]:
         task = asyncio.create_task(stack(service, dedupe(store=store, key=str))("q", root()))
-        await settle()
+        await run_until_idle()
         return task
 
     loop = asyncio.new_event_loop()
@@ -245,7 +245,7 @@ async def test_a_call_that_hangs_is_not_joined_for_ever() -> None:
     await clock.advance(10)
     fresh, joiner = beginning(once, *"qq", ctx=ctx)
     _, reply = await handle.next()
-    await settle()
+    await run_until_idle()
     slow.send("late")
     assert await stuck == "late"
     reply.send("fresh")
@@ -264,7 +264,7 @@ def test_whatever_happens_each_is_answered_once_and_nothing_is_left(steps: list[
         replies: dict[str, list[Responder[str]]] = {"a": [], "b": []}
 
         async def arrived() -> None:
-            await settle()
+            await run_until_idle()
             while not handle.none_waiting():
                 request, reply = await handle.next()
                 replies[request].append(reply)

@@ -15,7 +15,7 @@ from ziggurat.events import Dropped
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
-from ziggurat.testing import HandClock, assert_no_leaks, settle
+from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 
 R = TypeVar("R")
@@ -159,10 +159,10 @@ async def test_cancelling_ends_all_of_them_also_twice() -> None:
         await clock.advance(1)
         assert b.calls == 1
         task.cancel()
-        await settle()
+        await run_until_idle()
         assert not task.done()
         task.cancel()
-        await settle()
+        await run_until_idle()
         ending.set()
         with pytest.raises(asyncio.CancelledError):
             await task

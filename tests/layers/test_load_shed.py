@@ -14,7 +14,7 @@ from ziggurat.layers import Bulkhead, Gate, LatencyGradient, RateLimiter
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.load_shed import load_shed
 from ziggurat.layers.retry import retry
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 from ziggurat.testing.expect import expect
 
 WRONG: Any = 2.0
@@ -148,7 +148,7 @@ async def test_overload_keeps_what_gets_through_quick() -> None:
             refused.append(clock.monotonic() - began)
 
     await asyncio.gather(*[client(number) for number in range(2_000)])
-    await settle()
+    await run_until_idle()
     assert set(refused) == {0}
     assert max(answered) == pytest.approx(1)
     assert len(answered) >= 0.9 * 10 * 20  # 10 at once, a second each, for 20 seconds

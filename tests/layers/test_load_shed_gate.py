@@ -11,7 +11,7 @@ from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import UnderPressure
 from ziggurat.layers import Gate
 from ziggurat.layers.load_shed import backpressure
-from ziggurat.testing import settle
+from ziggurat.testing import run_until_idle
 from ziggurat.testing.expect import expect
 
 
@@ -26,7 +26,7 @@ async def answer(request: str, ctx: Context) -> str:
 async def test_at_the_hard_limit_calls_are_refused_at_once() -> None:
     gate = Gate(2)
     inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root())) for _ in range(2)]
-    await settle()
+    await run_until_idle()
     with pytest.raises(LimitExceeded, match="2 calls are in progress") as raised:
         await stack(answer, backpressure(gate=gate))("q", root())
     assert (raised.value.kind, raised.value.limit, raised.value.used) == ("backpressure", 2, 2)
@@ -42,7 +42,7 @@ async def test_from_the_soft_limit_on_it_warns() -> None:
     gate, heard = Gate(4, soft=2), list[Event]()
     ctx = root().heard_by(heard.append)
     inside = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", ctx)) for _ in range(6)]
-    await settle()
+    await run_until_idle()
     for task in inside:
         task.cancel()
     await asyncio.gather(*inside, return_exceptions=True)
@@ -86,7 +86,7 @@ async def test_a_listener_that_hangs_keeps_no_slot() -> None:
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(stack(hang, backpressure(gate=gate))("q", root().heard_by(stuck))) for _ in range(2)]
-    await settle()
+    await run_until_idle()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

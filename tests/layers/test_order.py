@@ -19,7 +19,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.testing import HandClock, assert_no_leaks, settle
+from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect
 from ziggurat.tools import tool_call
 
@@ -116,7 +116,7 @@ async def test_nothing_is_kept_wherever_callers_give_up() -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await settle()
+            await run_until_idle()
             assert it.is_empty()
             await it.clock.advance(1)
 
@@ -136,7 +136,7 @@ async def test_waiting_between_tries_takes_no_slot() -> None:
     one = asyncio.create_task(limited("one", ctx))
     _, reply = await handle.next()
     reply.fail(ConnectionError())
-    await settle()
+    await run_until_idle()
     other = asyncio.create_task(limited("other", ctx))
     request, reply = await handle.next()
     assert request == "other"

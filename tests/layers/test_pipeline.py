@@ -12,7 +12,7 @@ from ziggurat.errors import ModelError
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Transcript, assistant
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import fail_on
 
 R = TypeVar("R")
@@ -136,10 +136,10 @@ async def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
             raise ModelError("broken", transient=False)
         return ModelResponse(assistant("polished"), usage=Usage(20, 2, requests=1))
 
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = Agent(pipeline(draft, again, polish), store=store)
     run = await agent.run("go", run_id="r")
-    replayed = await Agent(pipeline(draft, again, polish), store=LocalLogs(shared=store)).replay("r")
+    replayed = await Agent(pipeline(draft, again, polish), store=InMemoryStore(shared=store)).replay("r")
     assert (run.usage.input, run.usage.output) == ((100, 10) if fails else (120, 12))
     assert run.usage.requests == 2
     assert replayed.usage == run.usage

@@ -13,7 +13,7 @@ from ziggurat.layers import RateLimiter
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.testing import HandClock, assert_no_leaks, settle
+from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 
 
 class Passing:
@@ -44,7 +44,7 @@ class Passing:
     async def come(self, *requests: Any) -> None:
         for request in requests:
             self.tasks[request[0]] = asyncio.create_task(self.service(request, self.ctx))
-        await settle()
+        await run_until_idle()
 
     def names(self) -> str:
         return "".join(str(name) for _, name in self.passed)
@@ -175,7 +175,7 @@ async def test_who_is_cancelled_while_waiting_has_taken_nothing(together: bool) 
         it.clock._elapsed = 10.0
         it.limiter._pump(it.clock)  # b has its turn, and has not continued yet
     it.tasks["b"].cancel()
-    await settle()
+    await run_until_idle()
     assert it.names() == ("ac" if together else "a")
     await it.clock.advance(10 if not together else 0)
     assert it.names() == "ac"
@@ -199,7 +199,7 @@ async def test_the_wish_of_the_service_to_be_left_alone_holds_for_all() -> None:
     with pytest.raises(ModelError):
         await limited("busy", ctx)
     task = asyncio.create_task(limited("a", ctx))
-    await settle()
+    await run_until_idle()
     with pytest.raises(LimitExceeded) as raised:
         await stack(limited, timeout(seconds=15))("in a hurry", ctx)
     assert raised.value.retry_after == 20

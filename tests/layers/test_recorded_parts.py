@@ -29,7 +29,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -58,7 +58,7 @@ TOOLS: dict[str, Callable[[], Any]] = {
 }
 
 
-def searcher(made: Callable[[], Any], store: LocalLogs) -> Agent:
+def searcher(made: Callable[[], Any], store: InMemoryStore) -> Agent:
     model = ScriptedModel(
         rules=[(lambda request: request.messages[-1].role == "tool", "done")], always=tool_call("look", at=1)
     )
@@ -73,24 +73,24 @@ async def question(cities: list[City], ctx: Context) -> AgentRequest:
     return AgentRequest((user(cities[0].name),))
 
 
-def relay(store: LocalLogs) -> Runnable:
+def relay(store: InMemoryStore) -> Runnable:
     ann, ben = (Agent(ScriptedModel(always=text), name=text) for text in ("ann", "ben"))
     return Runnable(pipeline(ann, cities, question, ben), name="relay", store=store)
 
 
-AGENTS: dict[str, Callable[[LocalLogs], Runnable]] = {
+AGENTS: dict[str, Callable[[InMemoryStore], Runnable]] = {
     **{f"tool: {name}": partial(searcher, made) for name, made in TOOLS.items()},
     "pipeline": relay,
 }
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-async def test_a_run_goes_on_behind_any_entry(agent: Callable[[LocalLogs], Runnable]) -> None:
-    whole = agent(LocalLogs())
+async def test_a_run_goes_on_behind_any_entry(agent: Callable[[InMemoryStore], Runnable]) -> None:
+    whole = agent(InMemoryStore())
     run = await whole.run("go", run_id="r")
     lines = (await whole.record("r")).splitlines(keepends=True)
     for lost_behind in range(1, len(lines)):
-        store = LocalLogs()
+        store = InMemoryStore()
         later = agent(store)
         entries = LocalJournal.load(b"".join(lines[:lost_behind])).entries
         await runs_of(store).plant("r", later.name, entries)

@@ -17,7 +17,7 @@ from ziggurat.layers.dedupe import dedupe
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
 from ziggurat.models import PAUSE, ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import majority
 from ziggurat.testing import HandClock
 
@@ -27,7 +27,7 @@ LAYERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def built(outer: str, layer: Any, store: LocalLogs, instructions: str = "") -> Runnable:
+def built(outer: str, layer: Any, store: InMemoryStore, instructions: str = "") -> Runnable:
     name = "reused" if outer == "flow" else "inner"  # that of the entry which says that an answer was reused
     inner = Agent(ScriptedModel(always=["h", PAUSE, "i"]), name=name, instructions=instructions, store=store)
     layered = inner.layered(retry(attempts=2), layer)
@@ -47,7 +47,7 @@ def built(outer: str, layer: Any, store: LocalLogs, instructions: str = "") -> R
 )
 async def test_a_replay_asks_no_cache(name: str, outer: str, beside: bool, emptied: bool) -> None:
     layer = LAYERS[name]
-    store, made = LocalLogs(), layer()
+    store, made = InMemoryStore(), layer()
     agent = built(outer, made, store)
     first = agent.run("go", run_id="first")
     second = agent.run("go", run_id="second")
@@ -60,7 +60,7 @@ async def test_a_replay_asks_no_cache(name: str, outer: str, beside: bool, empti
 
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 async def test_a_replay_tells_of_a_change_of_an_agent_whose_answers_are_cached(layer: Callable[[], Any]) -> None:
-    store, made = LocalLogs(), layer()
+    store, made = InMemoryStore(), layer()
     await built("flow", made, store).run("go", run_id="r")
     with pytest.raises(JournalMismatch, match="instructions"):
         await built("flow", made, store, "Be brief.").replay("r")
@@ -77,7 +77,7 @@ async def test_a_run_that_was_answered_with_another_has_a_session_and_a_time_of_
         await clock.sleep(9)
         return ModelResponse(assistant("hi"))
 
-    store, environment = LocalLogs(), Environment(clock=clock)
+    store, environment = InMemoryStore(), Environment(clock=clock)
     agent = Agent(answer, store=store).layered(layer())
 
     def run(name: str) -> Any:

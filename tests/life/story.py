@@ -23,7 +23,7 @@ from ziggurat.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
 from ziggurat.messages import ValidationPolicy, validate
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import as_usage
-from ziggurat.stores import FileStore, LocalLogs, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, SqliteStore
 from ziggurat.testing import HandClock
 
 PLACES = ("rows", "sqlite", "file")
@@ -37,7 +37,7 @@ class Story:
         self.random = random.Random(seed)
         self.place, self.folder = place, folder
         self.clock = HandClock()
-        self.rows = LocalLogs(clock=self.clock, lease=LEASE)
+        self.rows = InMemoryStore(clock=self.clock, lease=LEASE)
         self.world = World()
         self.lives: dict[str, Life] = {}
         self.last: dict[str, AgentRun] = {}
@@ -49,7 +49,7 @@ class Story:
         """Start a process; it dies at its append number `lives`."""
         store: Any
         if self.place == "rows":
-            store = LocalLogs(clock=self.clock, lease=LEASE, shared=self.rows)
+            store = InMemoryStore(clock=self.clock, lease=LEASE, shared=self.rows)
         elif self.place == "sqlite":
             store = SqliteStore(self.folder / "runs.db", synchronous="NORMAL", clock=self.clock, lease=LEASE)
         else:

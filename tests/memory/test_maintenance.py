@@ -24,7 +24,7 @@ from ziggurat.memory import (
 from ziggurat.memory.maintenance import Counters
 from ziggurat.memory.merging import leased
 from ziggurat.messages import assistant
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 
 NOW = 30.0 * DAY
 COMPRESS = CompressionPolicy(max_memories=4, keep_recent=1, window=4)
@@ -66,7 +66,7 @@ async def test_it_works_at_once_and_at_every_interval_and_counts() -> None:
         ctx=context(clock),
     )
     async with maintenance:
-        await settle()
+        await run_until_idle()
         await asyncio.sleep(0)
         while maintenance.counters.runs < 1:
             await clock.advance(0)
@@ -159,7 +159,7 @@ async def test_a_mistake_is_logged_with_its_traceback_and_raised(caplog: pytest.
     maintenance = compressing(store, model=wrong(lambda request, ctx: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         async with maintenance:
-            await settle()
+            await run_until_idle()
     assert "the maintenance of memories has ended" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 

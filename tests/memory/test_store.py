@@ -5,7 +5,7 @@ import pytest
 from ziggurat import ConfigurationError
 from ziggurat.memory import LocalMemoryStore, MemoryRecord, open_memory
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.stores import LocalLogs, connect
+from ziggurat.stores import InMemoryStore, connect
 
 
 def test_addresses() -> None:
@@ -39,7 +39,7 @@ async def test_memories_and_runs_share_a_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
     memory, runs = open_memory(url), connect(url)
     await memory.add([MemoryRecord(id="a", owner="ann", content="tea")])
-    assert not isinstance(runs, LocalLogs)
+    assert not isinstance(runs, InMemoryStore)
     assert await runs.logs() == []
     await memory.close()
     await runs.close()

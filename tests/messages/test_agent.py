@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import AgentRequest, AgentRun, Approve, Deny, Modify, ToolResult, user
-from ziggurat.agents import Decision, PendingItem, Step
+from ziggurat.agents import AgentStep, Decision, PendingItem
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_message
@@ -92,9 +92,9 @@ def test_the_text_is_the_models_last_word_of_this_run() -> None:
 
 def test_the_trace_holds_thoughts_calls_and_results_step_by_step() -> None:
     assert RUN.trace() == (
-        Step(1, "let me see", (SEARCH, ADD), (FOUND, FAILED)),
-        Step(2, "hm", (SEARCH,), (FOUND,)),
-        Step(3, "", (), (), "done"),
+        AgentStep(1, "let me see", (SEARCH, ADD), (FOUND, FAILED)),
+        AgentStep(2, "hm", (SEARCH,), (FOUND,)),
+        AgentStep(3, "", (), (), "done"),
     )
     assert RUN.step_at(1) == RUN.trace()[1]
     assert RUN.step_at(3) is None

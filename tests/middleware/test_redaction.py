@@ -43,7 +43,7 @@ from ziggurat.messages import Thinking, assistant, stops
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.models.scripted import Piece
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 LITERALS = ("correct horse battery", 'pa"ss/w\\ord', "hunter2-ünïcode", "8675309867", "multi\nline\tsecret")
@@ -74,7 +74,7 @@ class Everything:
     def hear(self, event: Event) -> None:
         self.events.append(event)
 
-    def keep(self, run: AgentRun, store: LocalLogs) -> None:
+    def keep(self, run: AgentRun, store: InMemoryStore) -> None:
         journal = journal_of(store, run.id)
         self.texts += [
             repr(msgspec.structs.asdict(run)),
@@ -130,7 +130,7 @@ def run_leaking(secret: str, cut: int, *, streamed: bool, nested: bool, caught: 
     error.__cause__ = KeyError(text)
     error.body = {"sent": [text]}  # type: ignore[attr-defined]
     model = ScriptedModel(first, [*first[:4], error])
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = Agent(model, tools=[pieces, structured, failing], name="inner", middleware=[redaction()], store=store)
     if nested:
         agent = Agent(model, tools=[pieces, structured, failing], name="inner")
@@ -206,8 +206,8 @@ class Key(Middleware):
 
 
 def vault(
-    *middleware: Middleware, approve: bool = False, store: LocalLogs | None = None
-) -> tuple[Agent, list[str], LocalLogs]:
+    *middleware: Middleware, approve: bool = False, store: InMemoryStore | None = None
+) -> tuple[Agent, list[str], InMemoryStore]:
     got: list[str] = []
 
     @tool(effect="once")
@@ -215,7 +215,7 @@ def vault(
         got.append(key)
         return f"paid with {key}"
 
-    store = store or LocalLogs()
+    store = store or InMemoryStore()
     agent = Agent(
         ScriptedModel(tool_call("pay", key="?"), "done"),
         tools=[pay],
@@ -271,7 +271,7 @@ def test_a_call_that_its_hooks_make_differently_is_not_run() -> None:
 
 
 def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = Agent(ScriptedModel("one"), middleware=[redaction()], store=store)
     question = f"Use {SECRETS[7]}"
     asyncio.run(agent.run(question, run_id="r"))
@@ -282,7 +282,7 @@ def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not()
 
 def test_a_resumed_run_does_not_take_masked_instructions_for_new_ones() -> None:
     heard: list[Event] = []
-    store = LocalLogs()
+    store = InMemoryStore()
     model = ScriptedModel(ModelError("down", kind="invalid_request"), "up")
     agent = Agent(model, instructions=f"Use {SECRETS[7]}", middleware=[redaction()], store=store)
     asyncio.run(agent.run("go", run_id="r"))
@@ -386,7 +386,7 @@ async def test_an_error_of_a_hook_says_nothing_of_it() -> None:
 
 
 async def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     model = ScriptedModel("ok")
     await Agent(model, middleware=[Redaction(prompts=False)], store=store).run(SECRETS[7], run_id="r")
     assert model.last.messages[0].text == SECRETS[7]
@@ -471,7 +471,7 @@ async def test_a_redaction_of_a_nested_agent_holds_beneath_it() -> None:
     def look() -> str:
         return f"it is {SECRETS[7]}"
 
-    store = LocalLogs()
+    store = InMemoryStore()
     caught = Everything()
     inner = Agent(
         ScriptedModel(tool_call("look"), f"so {SECRETS[7]}"), tools=[look], name="i", middleware=[Redaction()]

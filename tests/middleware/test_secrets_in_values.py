@@ -9,7 +9,7 @@ from ziggurat import Agent, Approvals, Event, Message, ModelResponse, Text, Tool
 from ziggurat.messages import File, Thinking
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 SECRET = "hunter2-the-password"
 
@@ -36,7 +36,7 @@ def test_no_field_of_a_models_reply_shows_a_secret(part: Text, streamed: bool, a
     if isinstance(part, ToolCall):
         answer = msgspec.structs.replace(answer, finish="tool_calls")
     model = ScriptedModel(answer, always="end")
-    agent = Agent(model, tools=[look], approvals=approvals, middleware=[Redaction(SECRET)], store=LocalLogs())
+    agent = Agent(model, tools=[look], approvals=approvals, middleware=[Redaction(SECRET)], store=InMemoryStore())
     heard: list[Event] = []
     run = asyncio.run(agent.run("x", run_id="r", listeners=[heard.append] if streamed else []))
     record = asyncio.run(agent.record("r")).decode()

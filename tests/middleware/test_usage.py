@@ -4,7 +4,7 @@ import pytest
 
 from ziggurat import Agent, ConfigurationError, Usage
 from ziggurat.errors import ModelError
-from ziggurat.middleware import Accounts, UsageAccounting
+from ziggurat.middleware import UsageAccounting, UsageLedger
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -19,7 +19,7 @@ def look(fail: bool = False) -> str:
 
 
 def test_sums_by_model_agent_and_tool_over_depths_and_runs() -> None:
-    accounts = Accounts()
+    accounts = UsageLedger()
     small = ScriptedModel(
         tool_call("look"), tool_call("look", fail=True), "seen", name="small", usage=COST, per_run=True
     )
@@ -36,7 +36,7 @@ def test_sums_by_model_agent_and_tool_over_depths_and_runs() -> None:
 
 
 def test_failed_calls_count_and_answers_from_the_record_do_not() -> None:
-    accounts = Accounts()
+    accounts = UsageLedger()
     error = ModelError("no", kind="invalid_request")
     error.usage = COST
     model = ScriptedModel(tool_call("look"), error, "done", usage=COST, name="m")

@@ -16,7 +16,7 @@ from ziggurat.core.path import parent_of
 from ziggurat.messages.usage import sum_of
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import RunTree, run_tree
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 TEXTS = (
@@ -80,7 +80,7 @@ def check_drawings(tree: RunTree) -> None:
 
 @pytest.mark.parametrize("case", ALONE + NESTED[::4], ids=ids)
 async def test_it_shows_what_waits_and_how_the_run_ended(case: Sequence[str]) -> None:
-    team = built(case, worker([], approval=True), store=LocalLogs())
+    team = built(case, worker([], approval=True), store=InMemoryStore())
     run = await team.run("go", run_id="r-1")
     for _ in range(40):
         tree = await team.tree("r-1")
@@ -102,7 +102,7 @@ async def test_it_shows_what_waits_and_how_the_run_ended(case: Sequence[str]) ->
 
 @pytest.mark.parametrize("case", ALONE + NESTED[::8], ids=ids)
 async def test_while_a_run_goes_on_it_is_a_part_of_what_it_is_afterwards(case: Sequence[str]) -> None:
-    team = built(case, worker(), store=LocalLogs())
+    team = built(case, worker(), store=InMemoryStore())
     entries = await recorded(team)
     paths = [node.path for node in run_tree(entries).nodes]
     for length in range(1, len(entries) + 1):
@@ -123,14 +123,14 @@ async def test_hostile_texts_are_shown_and_never_interpreted() -> None:
 
     for text in TEXTS:
         model = ScriptedModel(tool_call("act", text=text), tool_call(text, text=text), text)
-        agent = Agent(model, name=text if text.isprintable() else "plain", tools=[act], store=LocalLogs())
+        agent = Agent(model, name=text if text.isprintable() else "plain", tools=[act], store=InMemoryStore())
         tree = run_tree(await recorded(agent, text))
         check_drawings(tree)
         assert text.isprintable() or text not in tree.text()
 
 
 async def test_a_failed_run_shows_where_it_failed() -> None:
-    agent = Agent(ScriptedModel(tool_call("note"), ConnectionError("unplugged")), tools=[note], store=LocalLogs())
+    agent = Agent(ScriptedModel(tool_call("note"), ConnectionError("unplugged")), tools=[note], store=InMemoryStore())
     tree = run_tree(await recorded(agent))
     failed = [node.path for node in tree.nodes if node.state == "failed"]
     assert failed == ["agent", "agent/step-2", "agent/step-2/model"]
@@ -140,7 +140,7 @@ async def test_a_failed_run_shows_where_it_failed() -> None:
 def test_a_long_run_takes_time_in_proportion_to_its_length() -> None:
     def record(steps: int) -> list[JournalEntry]:
         model = ScriptedModel(*[tool_call("note", text="x")] * steps, "done")
-        store = LocalLogs()
+        store = InMemoryStore()
 
         async def entries() -> Sequence[JournalEntry]:
             agent = Agent(model, tools=[note], max_steps=steps + 2, store=store)

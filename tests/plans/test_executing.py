@@ -11,7 +11,7 @@ from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import plan_execute
 from ziggurat.plans.executing import ExecutedPlan, PlannedStep, read_plan, read_verdict
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 GOAL = "Research the latest Rust async developments"
 
@@ -153,7 +153,7 @@ async def test_others_may_execute_and_verify() -> None:
 
 async def test_it_continues_after_a_failure_of_the_model_with_what_it_has() -> None:
     model = ScriptedModel("1. a\n2. b", "did a", ConnectionError("gone"), "did b", "ACHIEVED")
-    flow = plan_execute(model, store=LocalLogs(), verifier=Agent(ScriptedModel("ACHIEVED"), name="judge"))
+    flow = plan_execute(model, store=InMemoryStore(), verifier=Agent(ScriptedModel("ACHIEVED"), name="judge"))
     run = await flow.run(GOAL, run_id="one")
     assert [each.status for each in run.output.steps] == ["completed", "failed"]
     assert (await flow.replay("one")).output == run.output

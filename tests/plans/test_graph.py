@@ -16,7 +16,7 @@ from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow, step
 from ziggurat.messages import stops
 from ziggurat.plans import END, START, Graph, append
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Counted(TypedDict, total=False):
@@ -126,7 +126,7 @@ async def test_a_failed_branch_is_settled_for_a_join_that_says_so() -> None:
     add(graph, "b")
     add(graph, "last", join="settled")
     graph.edge("a", ("fails", "b"), "last")
-    built = graph.build("graph", store=LocalLogs())
+    built = graph.build("graph", store=InMemoryStore())
     run = await built.run(State(), run_id="r")
     assert run.output is not None
     assert run.output.notes == ["a()", "b(a)", "last(ab)"]
@@ -280,7 +280,7 @@ async def test_structs_and_models_are_changes_and_states() -> None:
         return Changes(notes=[str(state.count)])
 
     graph.edge(one, two)
-    assert (await graph.build("graph", store=LocalLogs()).run(Page())).output == Page(count=1, notes=["1"])
+    assert (await graph.build("graph", store=InMemoryStore()).run(Page())).output == Page(count=1, notes=["1"])
 
 
 async def test_a_node_changes_nothing_but_what_it_returns() -> None:
@@ -322,7 +322,7 @@ async def test_what_was_done_is_not_done_again() -> None:
     graph.node(noting("side", 0, calls), name="side", writes="notes")
     graph.node(noting("last", 0, calls), name="last", writes="notes")
     graph.edge("a", ("read", "side"), "last")
-    built = graph.build("graph", store=LocalLogs())
+    built = graph.build("graph", store=InMemoryStore())
     run = await built.run(State("x"), run_id="r")
     assert run.stop == stops.Suspended()
     assert calls == ["a", "read", "step", "side"]
@@ -343,7 +343,7 @@ async def test_a_fork_goes_on_before_a_node() -> None:
     for name in "abc":
         graph.node(noting(name, 0, calls), name=name, writes="notes")
     graph.edge("a", "b", "c")
-    store = LocalLogs()
+    store = InMemoryStore()
     original = await graph.build("graph", store=store).run(State(), run_id="r")
     changed = Graph(State)
     for name in ("a", "b", "other"):
@@ -359,7 +359,7 @@ async def test_a_fork_goes_on_before_a_node() -> None:
 
 async def test_updates_are_events() -> None:
     graph = draw(Graph(State), "a b", "a > b")
-    built = graph.build("graph", store=LocalLogs())
+    built = graph.build("graph", store=InMemoryStore())
     said: list[tuple[str, Mapping[str, Any], bool] | str] = []
 
     def listen(event: Event) -> None:

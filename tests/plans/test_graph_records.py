@@ -18,7 +18,7 @@ from ziggurat.errors import ModelError
 from ziggurat.flows import ask, flow, step
 from ziggurat.messages import assistant, stops
 from ziggurat.plans import END, START, Graph, append, merge
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 class Colour(Enum):
@@ -103,7 +103,7 @@ async def _recorded(rounds: int) -> int:
         return "node" if state.count < state.rounds else "end"
 
     graph.route(node, again)
-    store = LocalLogs()
+    store = InMemoryStore()
     await graph.build("graph", store=store).run(Loop(rounds), run_id="r")
     entries = (await runs_of(store).read("r")).entries
     return sum(len(write_entry(each)) for each in entries if isinstance(each, Result) and "/" in each.path)
@@ -196,7 +196,7 @@ async def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("turns", [(0, 0), (0, 2), (2, 0), (5, 1), (1, 5)])
 @pytest.mark.parametrize("settled", [False, True])
 async def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, int], settled: bool) -> None:
-    def graph(store: LocalLogs) -> Any:
+    def graph(store: InMemoryStore) -> Any:
         graph = Graph(State)
 
         async def fail(name: str, turns: int) -> None:
@@ -227,7 +227,7 @@ async def test_a_replay_fails_with_the_node_that_failed_first(turns: tuple[int, 
             graph.edge(one, "end")
         return graph.build("graph", store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await graph(store).run(State(), run_id="r")
     assert isinstance(run.stop, stops.Failed)
     assert not settled or "two" in run.stop.error

@@ -26,7 +26,7 @@ from ziggurat.plans import (
     htn_flow,
 )
 from ziggurat.plans.htn import HtnStep, HtnTask, Refusal
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 PRIVATE = Method(
     "ResearchCompany",
@@ -90,7 +90,7 @@ async def test_a_flow_whose_planner_has_functions_is_compared_with_its_record() 
         planner = Planner([Method("Travel", [Primitive("fly")], {name: lambda world: world["budget"] > 1})])
         return htn_flow(planner, Compound("Travel"), tools=[fly], store=store)
 
-    store = LocalLogs()
+    store = InMemoryStore()
     assert (await travel("rich").run({"budget": 2}, run_id="one")).output.output == "flown"
     assert (await travel("rich").replay("one", strict=True)).output.output == "flown"
     with pytest.raises(JournalMismatch):
@@ -114,7 +114,7 @@ async def test_the_plan_is_done_with_the_tools() -> None:
         """Summarise."""
         return f"summary of {text}"
 
-    store = LocalLogs()
+    store = InMemoryStore()
     tools = [web_search, fetch_sec_filings, scrape_page, summarise]
     plan = htn_flow(RESEARCH, Compound("ResearchCompany"), tools=tools, store=store)
     run = await plan.run({"company": "Acme", "company_type": "public", "ticker": "ACM"}, run_id="one")
@@ -269,7 +269,7 @@ async def test_an_agent_may_order_methods_and_its_answer_is_checked(answer: str,
                       [Method(name, [Primitive(name)]) for name in "ab"])  # fmt: skip
     model = ScriptedModel(answer)
     echo = Agent(ScriptedModel(always=lambda request: request.messages[-1].text))
-    plan = htn_flow(planner, Compound("goal"), agent=echo, order=Agent(model, name="chief"), store=LocalLogs())
+    plan = htn_flow(planner, Compound("goal"), agent=echo, order=Agent(model, name="chief"), store=InMemoryStore())
     run = await plan.run({"x": 1}, run_id="one")
     assert [each.node for each in run.output.nodes] == [first]
     assert "1. a > end\n2. b > end" in model.calls[0].messages[-1].text

@@ -14,7 +14,7 @@ from ziggurat.agents import runs_of
 from ziggurat.core.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.core.path import is_beneath
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs, Session
+from ziggurat.stores import InMemoryStore, Session
 
 PLANNED = ("graph", "plan")
 PAIRS = [(one, other) for one in SHAPES for other in SHAPES if one in PLANNED or other in PLANNED]
@@ -37,7 +37,7 @@ async def to_the_end(nest: Nest, run_id: str, run: AgentRun[Any]) -> AgentRun[An
 
 async def uninterrupted(shapes: tuple[str, ...], **options: Any) -> tuple[AgentRun[Any], list[JournalEntry], Nest]:
     """Run a nest in one process; return the run, its record, and the nest."""
-    nest = Nest(shapes, store=LocalLogs(), **options)
+    nest = Nest(shapes, store=InMemoryStore(), **options)
     run = await to_the_end(nest, "whole", await nest.outermost.run(nest.input, run_id="whole"))
     return run, [*(await runs_of(nest.outermost.store).read("whole")).entries], nest
 
@@ -66,7 +66,7 @@ async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_o
     assert isinstance(run.stop, stops.Completed)
     assert set(Counter(whole.done).values()) == {1}
     for cut in range(1, len(entries), 8):
-        nest = Nest(shapes, store=LocalLogs())
+        nest = Nest(shapes, store=InMemoryStore())
         await broken_off(nest, entries[:cut])
         again = await to_the_end(nest, "whole", await nest.outermost.resume("whole", strict=True))
         answered = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
@@ -80,10 +80,10 @@ async def test_a_nest_that_was_broken_off_anywhere_gives_what_an_uninterrupted_o
 )
 async def test_workers_of_several_processes_give_what_one_process_gives(shapes: tuple[str, ...]) -> None:
     run, _, _ = await uninterrupted(shapes)
-    store, done = LocalLogs(), list[str]()
+    store, done = InMemoryStore(), list[str]()
 
     def process() -> Nest:
-        return Nest(shapes, store=LocalLogs(shared=store))
+        return Nest(shapes, store=InMemoryStore(shared=store))
 
     first = process()
     submitted = await first.outermost.submit(first.input, run_id="r")
@@ -161,7 +161,7 @@ async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(
         run, entries, _ = await uninterrupted(shapes, budget=Budget(requests=requests))
         assert run.model_calls <= requests
         for cut in range(1, len(entries), 8):
-            nest = Nest(shapes, store=LocalLogs(), budget=Budget(requests=requests))
+            nest = Nest(shapes, store=InMemoryStore(), budget=Budget(requests=requests))
             await broken_off(nest, entries[:cut])
             again = await to_the_end(nest, "whole", await nest.outermost.resume("whole"))
             assert is_unknown(entries[:cut]) or (again.stop, again.model_calls) == (run.stop, run.model_calls)
@@ -170,10 +170,10 @@ async def test_a_budget_ends_a_nest_at_the_same_call_wherever_it_was_broken_off(
 @pytest.mark.parametrize("shapes", sample(BUDGETED, 5), ids="-".join)
 async def test_a_session_is_the_same_whichever_processes_go_on_with_its_runs(shapes: tuple[str, ...]) -> None:
     async def talk(requests: int, *, alone: bool) -> list[object]:
-        store = LocalLogs()
+        store = InMemoryStore()
 
         def process() -> Nest:
-            shared = store if alone else LocalLogs(shared=store)
+            shared = store if alone else InMemoryStore(shared=store)
             return Nest(shapes, store=shared, budget=Budget(requests=requests))
 
         ended: list[object] = []

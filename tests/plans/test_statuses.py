@@ -17,7 +17,7 @@ from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, draw_plan, node_statuses, workflow
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 async def double(n: int) -> int:
@@ -33,7 +33,7 @@ async def asks(question: str) -> str:
     return await ask(question)
 
 
-def plan(third: Node, store: LocalLogs) -> Any:
+def plan(third: Node, store: InMemoryStore) -> Any:
     both = Parallel([Task("b", function=double), third], name="both")
     either = Branch("n:2", Task("yes", function=double), Task("no", function=double))
     return workflow(
@@ -49,7 +49,7 @@ async def test_of_a_run_that_was_cancelled() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    endlessly = plan(Task("c", function=endless), LocalLogs())
+    endlessly = plan(Task("c", function=endless), InMemoryStore())
     task = asyncio.create_task(endlessly.run(run_id="r"))
     await begun.wait()
     task.cancel()
@@ -68,7 +68,7 @@ async def test_the_nodes_of_a_plan_that_a_task_runs_are_not_its_own() -> None:
         Task("b", function=double),
         input=None,
         variables={"n": 1},
-        store=LocalLogs(),
+        store=InMemoryStore(),
     )
     await outer.run(run_id="r")
     assert await node_statuses(outer, "r") == {"a": "completed", "b": "completed"}
@@ -86,7 +86,7 @@ async def ends_in(plan: Any, run_id: str) -> set[tuple[str, str]]:
     return ends
 
 
-async def read_after_each_entry(plan: Any, store: LocalLogs) -> None:
+async def read_after_each_entry(plan: Any, store: InMemoryStore) -> None:
     """Read the statuses of a run as if its process had been lost after each of its entries."""
     await plan.run({} if plan.name == "trial" else Trail(), run_id="whole")
     entries = [*(await runs_of(store).read("whole")).entries]
@@ -107,11 +107,11 @@ async def read_after_each_entry(plan: Any, store: LocalLogs) -> None:
 
 @pytest.mark.parametrize("seed", sample(range(6), 2))
 async def test_of_a_plan_and_a_graph_that_lost_their_process_anywhere(seed: int) -> None:
-    store, random = LocalLogs(), Random(seed)
+    store, random = InMemoryStore(), Random(seed)
     await read_after_each_entry(Forest(seed).plan(store), store)
     graph = declared(random, ("settled", "any"), loops=False)
     graph.writers.clear()
-    store = LocalLogs()
+    store = InMemoryStore()
     await read_after_each_entry(built(graph, pausing(random), [], store=store), store)
 
 
@@ -125,7 +125,7 @@ def marks_in(diagram: Diagram) -> dict[str, str]:
 
 
 async def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_not_begun() -> None:
-    waiting = plan(Task("c", agent=asks, prompt="Which?"), LocalLogs())
+    waiting = plan(Task("c", agent=asks, prompt="Which?"), InMemoryStore())
     run = await waiting.run(run_id="r")
     marks = marks_in(await waiting.standing("r"))
     assert (marks["both"], marks["b"], marks["c"]) == ("waiting", "done", "waiting")
@@ -140,7 +140,7 @@ async def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_
 
 @pytest.mark.parametrize("seed", sample(range(10), 4))
 async def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
-    store, last = LocalLogs(), dict[str, str]()
+    store, last = InMemoryStore(), dict[str, str]()
 
     def listen(event: Event) -> None:
         if isinstance(event, NodeChanged):

@@ -18,8 +18,20 @@ from ziggurat.layers import retry, timeout
 from ziggurat.messages import assistant, stops, tool_call
 from ziggurat.messages.facts import SPEC
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import Branch, Loop, Map, Node, Parallel, PlanResult, Sequence, Task, asked, when, workflow
-from ziggurat.stores import LocalLogs
+from ziggurat.plans import (
+    Branch,
+    Loop,
+    Map,
+    Node,
+    Parallel,
+    PlanResult,
+    Sequence,
+    Task,
+    agent_condition,
+    when,
+    workflow,
+)
+from ziggurat.stores import InMemoryStore
 
 
 def echo(request: ModelRequest) -> str:
@@ -87,7 +99,7 @@ async def test_an_output_of_a_task_decides_a_branch() -> None:
 async def test_a_tool_of_a_plan_needs_its_permission_and_its_approval() -> None:
     task = Task("found", tool=search, arguments={"query": "x"})
     assert "missing permissions: network" in await failure_of(task, grants=[])
-    store = LocalLogs()
+    store = InMemoryStore()
     plan = workflow(task, store=store, approvals=Approvals("search"))
     run = await plan.run("tea", run_id="one")
     (item,) = run.pending
@@ -213,8 +225,8 @@ async def test_an_agent_decides_a_branch_and_is_recorded() -> None:
     judge = Agent(
         ScriptedModel(*[tool_call("final_answer", value=each) for each in (True, False)]), name="judge", output=bool
     )
-    branch = Branch(asked(judge, "Is {input} a drink?"), Task("yes", prompt="y"), Task("no", prompt="n"))
-    plan = workflow(branch, agent=agent(), store=LocalLogs())
+    branch = Branch(agent_condition(judge, "Is {input} a drink?"), Task("yes", prompt="y"), Task("no", prompt="n"))
+    plan = workflow(branch, agent=agent(), store=InMemoryStore())
     assert "yes" in (await plan.run("tea", run_id="one")).output.outputs
     assert "yes" in (await plan.replay("one")).output.outputs
     assert "no" in (await plan.run("stone")).output.outputs
@@ -222,7 +234,7 @@ async def test_an_agent_decides_a_branch_and_is_recorded() -> None:
 
 async def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
     with pytest.raises(ConfigurationError, match="output=bool"):
-        await workflow(Branch(asked(agent(), "?"), Task("a", prompt="x")), agent=agent()).run("x")
+        await workflow(Branch(agent_condition(agent(), "?"), Task("a", prompt="x")), agent=agent()).run("x")
     with pytest.raises(ConfigurationError, match="gave 3"):
         await workflow(Branch(wrong(lambda values: 3), Task("a", prompt="x")), agent=agent()).run("x")
 
@@ -232,7 +244,7 @@ async def test_a_condition_gives_a_bool_or_the_plan_is_wrong() -> None:
 )
 async def test_an_agent_that_stops_before_it_decides_a_branch_ends_the_plan(reply: Any) -> None:
     judge = Agent(ScriptedModel(always=reply, output_modes=["native"]), name="judge", output=bool, max_steps=1)
-    run = await workflow(Branch(asked(judge, "?"), Task("a", prompt="x")), agent=agent()).run("x")
+    run = await workflow(Branch(agent_condition(judge, "?"), Task("a", prompt="x")), agent=agent()).run("x")
     assert not isinstance(run.stop, stops.Completed)
     assert run.error
     assert "output=bool" not in run.error
@@ -290,7 +302,7 @@ async def test_a_failed_plan_is_resumed_at_the_node_that_failed() -> None:
         return first + " two"
 
     nodes = [Task("first", function=first), Parallel([Task("second", function=second), Task("other", function=first)])]
-    plan = workflow(*nodes, store=LocalLogs())
+    plan = workflow(*nodes, store=InMemoryStore())
     assert (await plan.run("x", run_id="one")).stop != stops.Completed()
     again = await plan.resume("one")
     assert again.text == '["one two","one"]'
@@ -341,7 +353,7 @@ def test_what_cannot_be_a_plan_is_refused(make: Callable[[], object], says: str)
         (Task("a", function=double), "'n'.*variables="),
         (Map("m", "{input}", Task("a", prompt="x")), "without braces"),
         (Parallel([Task("n", prompt="x"), Task("a", function=double)]), "'n'"),
-        (Loop(Task("a", prompt="x"), 2, asked(agent(), "{b}?")), "'b'"),
+        (Loop(Task("a", prompt="x"), 2, agent_condition(agent(), "{b}?")), "'b'"),
     ],
 )
 async def test_a_variable_that_nothing_sets_fails_its_node(node: Node, says: str) -> None:
@@ -349,7 +361,7 @@ async def test_a_variable_that_nothing_sets_fails_its_node(node: Node, says: str
 
 
 async def test_a_plan_that_has_changed_is_reported() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     await workflow(Task("a", function=broken), store=store).run("x", run_id="one")
     seen: list[str] = []
     changed = workflow(Task("b", function=double), variables={"n": 1}, store=store)
@@ -408,7 +420,8 @@ async def test_a_task_whose_function_waits_is_tried_again_by_its_layers_and_its_
             raise ConnectionError("lost")
         return f"{seen}: {await ask('Well?')}"
 
-    plan = workflow(Task("decide", function=decide, layers=[retry(attempts=3, base=0)]), input=None, store=LocalLogs())
+    task = Task("decide", function=decide, layers=[retry(attempts=3, base=0)])
+    plan = workflow(task, input=None, store=InMemoryStore())
     run = await plan.run(run_id="r")
     assert [item.path for item in run.pending] == ["workflow/decide/ask"]
     run = await plan.resume("r", {run.pending[0].id: Answer("yes")}, strict=True)

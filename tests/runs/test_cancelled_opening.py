@@ -16,10 +16,10 @@ from ziggurat.core.store import run_log
 from ziggurat.errors import RunExists
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 
 OPENS: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda folder: LocalLogs(),
+    "memory": lambda folder: InMemoryStore(),
     "file": lambda folder: FileStore(folder / "runs"),
     "sqlite": lambda folder: SqliteStore(folder / "runs.db"),
     "normal": lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL"),

@@ -33,7 +33,7 @@ from ziggurat.messages.agent import empty_run
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of
 from ziggurat.runs.prompt import request_of
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -68,7 +68,7 @@ def test_a_history_that_no_model_would_take_is_refused(history: Any, told: str) 
 
 
 def test_the_record_of_a_run_begins_with_what_was_asked_and_ends_with_why_it_stopped() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     first, second, *_, last = journal_of(store, "r").entries
     assert isinstance(first, Opened)
@@ -86,10 +86,10 @@ async def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with(
         async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
             return AgentRequest((*request.messages, user(self.word)))
 
-    def agent(store: LocalLogs, model: ScriptedModel, word: str) -> Agent:
+    def agent(store: InMemoryStore, model: ScriptedModel, word: str) -> Agent:
         return Agent(model, store=store, middleware=[Stamp(word)])
 
-    store = LocalLogs()
+    store = InMemoryStore()
     failed = await agent(store, ScriptedModel(ModelError("down")), "one").run("go", run_id="r")
     store = elsewhere(store, "r")
     later = agent(store, ScriptedModel(lambda request: request.messages[-1].text), "two")
@@ -102,7 +102,7 @@ async def test_what_the_hooks_left_of_the_request_is_what_a_resume_goes_on_with(
 
 async def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None:
     async def run() -> AgentRun:
-        store = LocalLogs()
+        store = InMemoryStore()
         with pytest.raises(ConfigurationError, match="run out"):
             await Agent(ScriptedModel(tool_call("echo")), tools=[echo], store=store).run("go", run_id="r")
         return await Agent(ScriptedModel("done"), tools=[echo], store=elsewhere(store, "r")).resume("r")
@@ -114,11 +114,11 @@ async def test_wrong_use_in_the_middle_is_raised_and_the_run_can_go_on() -> None
 
 
 def test_a_record_that_cannot_be_read_is_an_error_that_names_the_entry() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     Agent(ScriptedModel("done"), store=store).run_sync("go", run_id="r")
     lines = dump_of(store, "r").splitlines(keepends=True)
     with pytest.raises(JournalCorrupt, match="entry 2"):
-        plant(LocalLogs(), "r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
+        plant(InMemoryStore(), "r", lines[0] + b"rubbish\n" + b"".join(lines[2:]))
 
 
 def test_the_last_event_says_how_it_ended_whatever_happened() -> None:
@@ -168,7 +168,7 @@ def test_nothing_of_a_run_outlives_its_agent(store: str | None, reply: Any, capl
 
 @pytest.mark.parametrize("verb", ["run", "resume", "replay", "fork"])
 async def test_a_task_that_is_cancelled_before_its_first_step_leaves_nothing(verb: str) -> None:
-    agent = Agent(ScriptedModel(always="done"), store=LocalLogs())
+    agent = Agent(ScriptedModel(always="done"), store=InMemoryStore())
     await agent.run("go", run_id="r")
     begin: Callable[[], Coroutine[Any, Any, object]] = {
         "run": lambda: agent.run("go", run_id="s"),

@@ -8,14 +8,14 @@ import pytest
 
 from tests.wrong import wrong
 from ziggurat.core import LocalJournal
-from ziggurat.core.broadcast import Broadcast
+from ziggurat.core.broadcast import EventBroadcast
 from ziggurat.core.context import root
 from ziggurat.core.store import run_log
 from ziggurat.runs import driven
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.driven import DrivenRun, DrivenRuns
-from ziggurat.stores import LocalLogs, Send
-from ziggurat.testing import settle
+from ziggurat.stores import InMemoryStore, Send
+from ziggurat.testing import run_until_idle
 
 
 class Live:
@@ -45,16 +45,16 @@ class Live:
 @pytest.mark.parametrize("turns", range(12))
 async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driven, "PERIOD", 0)
-    store, live = LocalLogs(), Live()
+    store, live = InMemoryStore(), Live()
     wrong(store).live = live
     runs = DrivenRuns(store, lambda: None)
     journal = LocalJournal()
-    runs.begin(DrivenRun("r", Broadcast(journal, root().emit, pieces=True, recorded=()), RunControl("r")))
+    runs.begin(DrivenRun("r", EventBroadcast(journal, root().emit, pieces=True, recorded=()), RunControl("r")))
     live.readers = [run_log("r")]
     await live.found.wait()
     live.readers = []
     for _ in range(turns):
         await asyncio.sleep(0)
     await runs.end("r")
-    await settle()
+    await run_until_idle()
     assert not live.senders

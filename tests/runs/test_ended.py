@@ -25,7 +25,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.facts import OutputMode
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import group_chat
 from ziggurat.tools import tool_call
 
@@ -142,7 +142,7 @@ async def test_a_failed_tool_of_a_toolbox_that_raises_is_called_again(place: Pla
     assert (await agent.replay("r")).text == "done"
 
 
-class Interrupted(LocalLogs):
+class Interrupted(InMemoryStore):
     """Does something else once, after a method has returned."""
 
     then: tuple[str, Callable[[], Any]] | None = None
@@ -166,12 +166,12 @@ class Interrupted(LocalLogs):
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "works"])
 @pytest.mark.parametrize("method", ["find", "read"])
 async def test_a_run_that_goes_on_while_it_is_read_is_never_corrupt(method: str, ends: bool) -> None:
-    ledger, logs = Ledger(), LocalLogs()
+    ledger, logs = Ledger(), InMemoryStore()
     store = Interrupted(shared=logs)
     agent = Agent(ScriptedModel(ConnectionError("gone")), tools=ledger.tools(), store=store)
     failed = await agent.run("go", run_id="r")
     last = "done" if ends else tool_call("hang")
-    other = Agent(ScriptedModel(last), tools=ledger.tools(), store=LocalLogs(shared=logs))
+    other = Agent(ScriptedModel(last), tools=ledger.tools(), store=InMemoryStore(shared=logs))
     handle: Any = None
 
     async def resume() -> None:

@@ -15,7 +15,7 @@ from ziggurat.core import Store
 from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.store import run_log
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -29,7 +29,7 @@ WRONG: list[dict[Any, Any]] = [{"": 1}, {"a\nb": 1}, {3: "x"}, {"team": object()
 
 
 async def test_a_dictionary_that_is_no_label_is_refused_by_every_verb() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     stored, local = (Agent(ScriptedModel(always="done"), store=each) for each in (store, None))
     for labels in WRONG:
         for begin in (each for agent in (stored, local) for each in (agent.run, agent.stream, agent.start)):
@@ -74,7 +74,7 @@ async def test_a_listing_shows_labels_as_the_record_has_them() -> None:
         def on_record(self, entry: JournalEntry) -> JournalEntry:
             return replace(entry, labels={"mail": "(hidden)"}) if isinstance(entry, Opened) else entry
 
-    store = LocalLogs()
+    store = InMemoryStore()
     agent = Agent(ScriptedModel(always="done"), store=store, middleware=[Screening()])
     await agent.run("go", run_id="r", labels={"mail": "ada@example.org"})
     (info,) = await store.logs("run:")

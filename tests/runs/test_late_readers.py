@@ -9,7 +9,7 @@ from tests.samples import sample
 from ziggurat import Agent
 from ziggurat.events import Delta, SubscribedItem, TextDelta
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 PIECES = [f"{number} " for number in range(40)]
 
@@ -33,7 +33,7 @@ def text_of(items: list[SubscribedItem]) -> str:
 @pytest.mark.parametrize(("kind", "after"), sample(product(["memory", "none"], [0, 1, 17, 39]), 4))
 async def test_who_joins_in_the_middle_of_a_reply_hears_all_of_it(kind: str, after: int) -> None:
     paced = Paced()
-    store = LocalLogs() if kind == "memory" else None
+    store = InMemoryStore() if kind == "memory" else None
     agent = Agent(ScriptedModel([TextDelta(piece) for piece in PIECES]), store=store)
     handle = agent.start("go", run_id="r-1", listeners=[paced])
     for _ in range(after):

@@ -3,7 +3,7 @@ from ziggurat import Agent, Approve, Context, Key, tool
 from ziggurat.agents import PendingItem
 from ziggurat.core import Store
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 DB: Key[str] = Key("db")
@@ -33,7 +33,7 @@ async def _waits(agent: Agent, run_id: str) -> tuple[PendingItem, ...]:
 
 
 async def test_what_waits_is_listed_without_dependencies_and_nothing_is_written() -> None:
-    async def go(store: LocalLogs | None) -> None:
+    async def go(store: InMemoryStore | None) -> None:
         agent = _agent(store)
         assert await agent.pending() == {}
         first, second = await _waits(agent, "a"), await _waits(agent, "b")
@@ -48,13 +48,13 @@ async def test_what_waits_is_listed_without_dependencies_and_nothing_is_written(
         await agent.resume("b", {item.id: Approve() for item in second}, deps={DB: "x"})
         assert await agent.pending() == {"a": first}
 
-    for store in (None, LocalLogs()):
+    for store in (None, InMemoryStore()):
         await go(store)
 
 
 async def test_calls_below_an_agent_of_an_agent_are_listed_too() -> None:
     inner = _agent(None, name="inner")
-    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], store=LocalLogs())
+    outer = Agent(ScriptedModel(tool_call("inner", input="x"), "done"), tools=[inner], store=InMemoryStore())
     run = await outer.run("go", run_id="r", deps={DB: "x"})
     assert await outer.pending() == {"r": run.pending}
     assert [item.call.name for item in run.pending] == ["pay", "pay"]

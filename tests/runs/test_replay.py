@@ -10,7 +10,7 @@ from ziggurat.errors import JournalMismatch
 from ziggurat.events import Diverged
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.options import Live
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -18,7 +18,7 @@ class World:
     """An agent with an agent and a counter as tools, and a list of their actions."""
 
     def __init__(self) -> None:
-        self.store = LocalLogs()
+        self.store = InMemoryStore()
         self.counted = 0
         self.step = 1
         self.model = ScriptedModel(tool_call("count"), tool_call("helper", input="help"), "Counted.")
@@ -125,12 +125,12 @@ async def test_a_resumed_run_tells_what_changed_or_refuses_to_go_on() -> None:
     def new() -> str:
         return ""
 
-    store = LocalLogs()
+    store = InMemoryStore()
     old = Agent(ScriptedModel(tool_call("pay"), "Paid."), tools=[pay], instructions="Be\nbrief.", store=store)
     run = await old.run("Pay", run_id="r")
     decisions = {item.id: Approve() for item in run.pending}
     changed = Agent(ScriptedModel("Paid."), tools=[pay, new], instructions="Be\nformal.", store=store)
-    elsewhere = LocalLogs()
+    elsewhere = InMemoryStore()
     plant(elsewhere, "r", dump_of(store, "r"))
     strict = Agent(changed.settings.model, tools=[pay, new], instructions="Be\nformal.", store=elsewhere)
     with pytest.raises(JournalMismatch, match=r"(?s)-brief.*[+]formal"):

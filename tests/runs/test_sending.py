@@ -14,13 +14,13 @@ from ziggurat.core import Row, Store
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 PLACES_AND_HERE = ["by reference", *PLACES]
 
 
-class CountingLogs(LocalLogs):
+class CountingLogs(InMemoryStore):
     """Counts the rows that are read."""
 
     count = 0
@@ -79,7 +79,7 @@ async def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(ne
 
 @pytest.mark.parametrize("nested", [False, True])
 async def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
 
     async def cancelled() -> Any:
         return await (gather(event("cancelled", int), sleep(days=1)) if nested else event("cancelled", int))

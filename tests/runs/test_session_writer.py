@@ -32,8 +32,8 @@ from ziggurat.layers.retry import retry
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.middleware import Redaction
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
-from ziggurat.stores import LocalLogs, Session
-from ziggurat.testing import settle
+from ziggurat.stores import InMemoryStore, Session
+from ziggurat.testing import run_until_idle
 from ziggurat.tools import tool_call
 
 
@@ -197,7 +197,7 @@ async def test_reject_and_branch(place: Place) -> None:
 
     first = asyncio.create_task(Agent(FunctionModel(slow), store=store).run("Slow", session="alice"))
     while not (info := await store.find("session:alice")) or not info.owner:
-        await settle()
+        await run_until_idle()
     with pytest.raises(LeaseHeld):
         await agent(store, "x").run("Quick", session=Session("alice", store, conflict="reject"))
     aside = await agent(store, "Aside").run("Quick", session=Session("alice", store, conflict="branch"))
@@ -323,7 +323,7 @@ async def test_what_is_redacted_in_the_record_is_redacted_in_the_session(place: 
 
 
 async def test_a_session_may_be_kept_elsewhere_than_the_runs(tmp_path: Path) -> None:
-    chat = Session("alice", LocalLogs())
+    chat = Session("alice", InMemoryStore())
     url = f"sqlite:///{tmp_path}/runs.db"
     run = await agent(url, tool_call("pay", to="ada")).run("Pay", session=chat, run_id="r")
     decisions = {run.pending[0].id: Approve()}

@@ -19,7 +19,7 @@ from ziggurat.core.store import run_log
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.stores import FileStore, LocalLogs, SqliteStore, connect
+from ziggurat.stores import FileStore, InMemoryStore, SqliteStore, connect
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -122,10 +122,10 @@ ENOUGH = 8
 """The number of batches that a run of `_payer` writes after its first entry."""
 
 
-class Failing(LocalLogs):
+class Failing(InMemoryStore):
     """A store whose disk is full from the k-th write until there is room again."""
 
-    def __init__(self, shared: LocalLogs, after: int) -> None:
+    def __init__(self, shared: InMemoryStore, after: int) -> None:
         super().__init__(shared=shared)
         self.left = after
 
@@ -165,7 +165,7 @@ def _payer(store: Store, paid: list[str]) -> Agent:
 
 async def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_the_run_goes_on_later() -> None:
     async def at(writes: int) -> bool:
-        place = LocalLogs()
+        place = InMemoryStore()
         paid: list[str] = []
         full = Failing(place, writes)
         running = _payer(full, paid).run("go", run_id="r")
@@ -177,7 +177,7 @@ async def test_when_the_disk_is_full_nothing_is_done_that_is_not_on_record_and_t
         intents = [row for row in await place.read(run_log("r")) if b'"Intent"' in row.data and b'"pay"' in row.data]
         assert len(paid) <= len(intents), "nobody pays whose intent is not stored"
         await full.close()
-        agent = _payer(LocalLogs(shared=place), paid)
+        agent = _payer(InMemoryStore(shared=place), paid)
         run = await agent.resume("r")
         if run.pending:  # a person finds out
             run = await agent.resume("r", {run.pending[0].id: Happened("paid") if paid else DidNotHappen()})
@@ -223,7 +223,7 @@ async def test_a_damaged_run_is_named_and_set_apart_and_others_go_on(kind: str, 
 
 
 async def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_is_refused() -> None:
-    place, clock = LocalLogs(), HandClock()
+    place, clock = InMemoryStore(), HandClock()
     holding, reached = asyncio.Event(), asyncio.Event()
     did: list[str] = []
 
@@ -244,9 +244,9 @@ async def test_two_processes_do_not_drive_one_run_and_the_one_that_was_stopped_i
         model = ScriptedModel(always=lambda request: turns[sum(m.role == "assistant" for m in request.messages)])
         return Agent(model, tools=[work, act], store=store)
 
-    first = asyncio.ensure_future(agent(LocalLogs(shared=place), "first").run("go", run_id="r"))
+    first = asyncio.ensure_future(agent(InMemoryStore(shared=place), "first").run("go", run_id="r"))
     await reached.wait()
-    second = agent(LocalLogs(shared=place, clock=clock), "second")
+    second = agent(InMemoryStore(shared=place, clock=clock), "second")
     place._logs[run_log("r")].until = clock.now() + 30
     with pytest.raises(LeaseHeld):
         await second.resume("r")
@@ -355,7 +355,7 @@ async def test_a_run_stored_under_such_an_id_goes_on(place: Place) -> None:
 @pytest.mark.parametrize("limit", ["x", 0, -1, True, 1.5])
 def test_a_store_of_this_process_keeps_a_number_of_runs(limit: int) -> None:
     with pytest.raises(ConfigurationError, match="limit"):
-        LocalLogs(limit=limit)
+        InMemoryStore(limit=limit)
 
 
 @pytest.mark.parametrize("address", ["memory:", "sqlite:///{}/runs.db", "file:///{}/runs"])
@@ -363,6 +363,7 @@ async def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path
     store = connect(address.format(tmp_path))
     assert (await Agent(ScriptedModel("Hello"), store=store).run("Go", run_id="r")).text == "Hello"
     await store.close()
-    again: Store = LocalLogs(shared=store) if isinstance(store, LocalLogs) else connect(address.format(tmp_path))
+    place = store if isinstance(store, InMemoryStore) else None
+    again: Store = InMemoryStore(shared=place) if place is not None else connect(address.format(tmp_path))
     assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
     await again.close()

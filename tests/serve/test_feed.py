@@ -12,9 +12,9 @@ from ziggurat.core import Row, Store
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.models import ScriptedModel
-from ziggurat.serve.feed import EventStream, Feeds, Position
+from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.sse import Closing
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 WAITS = 2
@@ -36,7 +36,7 @@ class Client:
         self._pace = pace
         self._parser = EventParser()
         self._gone = asyncio.Event()
-        self.task = asyncio.ensure_future(EventStream(feeds, agent.attach("r-1"), after)({}, self._receive, self._send))
+        self.task = asyncio.ensure_future(EventFeed(feeds, agent.attach("r-1"), after)({}, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
         await self._gone.wait()
@@ -72,7 +72,7 @@ class Client:
         return "".join(piece.split('"text":"')[1].split('"')[0] for piece in pieces if '"text":"' in piece)
 
 
-class CountingStore(LocalLogs):
+class CountingStore(InMemoryStore):
     """Counts how often records are read.
 
     Attributes:
@@ -119,7 +119,7 @@ async def all_told(clients: list[Client]) -> None:
 @pytest.mark.parametrize("seed", range(amount(12, 40)))
 async def test_each_reader_hears_each_entry_once_and_in_order_however_slow_and_from_wherever(seed: int) -> None:
     chance = random.Random(seed)
-    agent = paying(LocalLogs())
+    agent = paying(InMemoryStore())
     feeds = Feeds(Closing(), chance.choice([1, 600, 3000, 256 * 1024]))
     await agent.run("Pay.", run_id="r-1")
     clients: list[Client] = []
@@ -146,7 +146,7 @@ async def test_each_reader_hears_each_entry_once_and_in_order_however_slow_and_f
 
 
 async def test_readers_at_once_hear_each_piece_of_a_reply_once() -> None:
-    agent = paying(LocalLogs())
+    agent = paying(InMemoryStore())
     feeds = Feeds(Closing())
     await agent.run("Pay.", run_id="r-1")
     clients = [Client(feeds, agent, Position(), pace) for pace in (0, 1, 2, 9)]
@@ -175,7 +175,7 @@ async def test_many_readers_cost_the_store_no_more_than_one() -> None:
 
 
 async def test_who_stops_reading_keeps_no_more_than_the_limit_and_holds_up_nobody() -> None:
-    agent = paying(LocalLogs())
+    agent = paying(InMemoryStore())
     feeds = Feeds(Closing(), 600)
     await agent.run("Pay.", run_id="r-1")
     deaf = Client(feeds, agent, Position(), 10**9)
@@ -191,7 +191,7 @@ async def test_who_stops_reading_keeps_no_more_than_the_limit_and_holds_up_nobod
 
 
 async def test_readers_are_told_that_the_server_ends_wherever_they_are() -> None:
-    agent = paying(LocalLogs())
+    agent = paying(InMemoryStore())
     closing = Closing()
     feeds = Feeds(closing)
     await agent.run("Pay.", run_id="r-1")
@@ -205,7 +205,7 @@ async def test_readers_are_told_that_the_server_ends_wherever_they_are() -> None
 
 @pytest.mark.parametrize("wrong", [ValueError("no"), OSError("disk")])
 async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_reader(wrong: Exception) -> None:
-    class Broken(LocalLogs):
+    class Broken(InMemoryStore):
         failing = False
 
         async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -225,7 +225,7 @@ async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_read
 
 async def test_a_run_that_stops_without_an_end_waits_for_whoever_goes_on_with_it() -> None:
     """A mistake, such as a model that has no reply, is no end of a run; it is gone on with when it is mended."""
-    store, looking, seen = LocalLogs(), asyncio.Event(), asyncio.Event()
+    store, looking, seen = InMemoryStore(), asyncio.Event(), asyncio.Event()
 
     @tool
     async def look() -> str:

@@ -8,10 +8,10 @@ from ziggurat.core import Row
 from ziggurat.memory import LocalMemoryStore, MemoryRecord, Remembering
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.serve import app
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
-class CountingStore(LocalLogs):
+class CountingStore(InMemoryStore):
     """Counts how often records are read.
 
     Attributes:

@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.stores.server import schema
 from ziggurat.core import Store
-from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 
 Place = Callable[[], Store]
 """Reopens the same place with new objects that share only the written data."""
 
 
 def _memory(folder: Path) -> Place:
-    place = LocalLogs()
-    return lambda: LocalLogs(shared=place)
+    place = InMemoryStore()
+    return lambda: InMemoryStore(shared=place)
 
 
 def _postgres(folder: Path) -> Place:
@@ -66,7 +66,7 @@ def _closing() -> Iterator[list[Store]]:
 def opening(kind: str, folder: Path) -> Iterator[Any]:
     """Yield a `Place` of a kind, ``"by reference"`` for one store in this process; close what it opened."""
     if kind == "by reference":
-        here = LocalLogs()
+        here = InMemoryStore()
         yield lambda: here
         return
     opens = PLACES[kind](folder)
@@ -94,10 +94,10 @@ def used(kind: str, folder: Path) -> Iterator[None]:
 
 
 def new_store() -> Any:
-    """Return a new object for the store of the kind in use; an LocalLogs if there is none."""
+    """Return a new object for the store of the kind in use; an InMemoryStore if there is none."""
     opens, opened = _used[-1] if _used else (None, [])
     if opens is None:
-        return LocalLogs()
+        return InMemoryStore()
     opened.append(opens())
     return opened[-1]
 
@@ -111,8 +111,8 @@ async def close_opened() -> None:
 
 def reopened(store: Store) -> Store:
     """Return a new object on the same place, as in another process."""
-    if isinstance(store, LocalLogs):
-        again: Store = LocalLogs(shared=store)
+    if isinstance(store, InMemoryStore):
+        again: Store = InMemoryStore(shared=store)
     elif isinstance(store, FileStore):
         again = FileStore(store.path)
     elif isinstance(store, PostgresStore):

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from ziggurat.agents import runs_of
 from ziggurat.core import LocalJournal
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 T = TypeVar("T")
 
@@ -20,21 +20,21 @@ def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a store of this process makes nobody wait")
 
 
-def journal_of(store: LocalLogs, run_id: str) -> LocalJournal:
+def journal_of(store: InMemoryStore, run_id: str) -> LocalJournal:
     """Return a copy of a run's record."""
     return _at_once(runs_of(store).read(run_id))
 
 
-def dump_of(store: LocalLogs, run_id: str) -> bytes:
+def dump_of(store: InMemoryStore, run_id: str) -> bytes:
     """Return a run's record as JSON lines."""
     return journal_of(store, run_id).dump()
 
 
-def ids_of(store: LocalLogs) -> list[str]:
+def ids_of(store: InMemoryStore) -> list[str]:
     """Return the ids of the runs, the latest first."""
     return [info.id for info in _at_once(store.logs("run:"))]
 
 
-def plant(store: LocalLogs, run_id: str, data: bytes, agent: str = "agent") -> None:
+def plant(store: InMemoryStore, run_id: str, data: bytes, agent: str = "agent") -> None:
     """Put a record into a store."""
     _at_once(runs_of(store).plant(run_id, agent, LocalJournal.load(data).entries))

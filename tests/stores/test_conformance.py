@@ -9,14 +9,14 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.core import Clock, Store
-from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 from ziggurat.testing import CHECKS, run_check
 from ziggurat.testing.stores import Check, Factory
 
 
 def _memory(folder: Path) -> Factory:
-    place = LocalLogs()
-    return lambda clock: LocalLogs(clock=clock, shared=place)
+    place = InMemoryStore()
+    return lambda clock: InMemoryStore(clock=clock, shared=place)
 
 
 def _file(folder: Path) -> Factory:
@@ -57,7 +57,7 @@ def test_stores_do_what_stores_must(kind: str, check: Check, tmp_path: Path) -> 
 
 
 def test_the_checks_notice_a_store_that_forgets(tmp_path: Path) -> None:
-    class Forgetful(LocalLogs):
+    class Forgetful(InMemoryStore):
         async def delete(self, log: str) -> bool:
             return False
 

@@ -16,14 +16,14 @@ from tests.samples import amount, sample
 from tests.stores.server import schema
 from ziggurat import Agent
 from ziggurat.models import FunctionModel
-from ziggurat.stores import FileStore, LocalLogs, PostgresStore, SqliteStore
+from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 
 _CONTAINERS = (dict, list, set, frozenset, tuple, deque, OrderedDict)
 _APART = (ModuleType, type, FunctionType, BuiltinFunctionType, FrameType, asyncio.AbstractEventLoop)
 
 STORES: dict[str, tuple[int, Callable[[Path], Any]]] = {
     "none": (10_000, lambda folder: None),
-    "memory": (1_000, lambda folder: LocalLogs(limit=10)),
+    "memory": (1_000, lambda folder: InMemoryStore(limit=10)),
     "file": (200, lambda folder: FileStore(folder / "runs", disk=HastyDisk())),
     "sqlite": (500, lambda folder: SqliteStore(folder / "runs.db", synchronous="NORMAL")),
     "postgres": (200, lambda folder: PostgresStore(schema())),

@@ -9,7 +9,7 @@ from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, Approve
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.stores.pending import RunStore
 from ziggurat.tools import tool_call
 
@@ -46,7 +46,7 @@ async def test_a_store_lists_what_its_agents_list(kind: str, tmp_path: Path, cap
 
 
 async def test_a_damaged_run_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     desk = agent_on(store, "desk")
     for run_id in ("whole", "damaged"):
         await desk.run("go", run_id=run_id, deps={DB: "x"})

@@ -19,10 +19,10 @@ from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user
 from ziggurat.core import Store
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost
 from ziggurat.messages import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, assistant, tool_message
-from ziggurat.stores import FileStore, LocalLogs, Session, connect
+from ziggurat.stores import FileStore, InMemoryStore, Session, connect
 from ziggurat.stores.session import SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TURN = [
@@ -141,7 +141,7 @@ async def test_one_writes_at_a_time_in_the_order_of_asking(place: Place) -> None
         await lease.leave()
 
     waiting = [asyncio.create_task(wait(number)) for number in range(5)]
-    await settle()
+    await run_until_idle()
     waiting[1].cancel()
     with pytest.raises(LeaseHeld, match="another run of this process"):
         await Session("alice", store, conflict="reject").lease()
@@ -174,10 +174,10 @@ async def test_another_process_waits_or_is_refused(place: Place) -> None:
 
 
 async def test_waiting_in_this_process_ends_too() -> None:
-    store, clock = LocalLogs(), HandClock()
+    store, clock = InMemoryStore(), HandClock()
     await Session("alice", store).lease()
     waiting = asyncio.create_task(Session("alice", store, clock=clock, timeout=60.0).lease())
-    await settle()
+    await run_until_idle()
     await clock.advance(61.0)
     with pytest.raises(LeaseHeld):
         await waiting

@@ -10,7 +10,7 @@ from tests.teams.models import Answering
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, group_chat
 from ziggurat.teams.replies import name_in
 
@@ -78,12 +78,12 @@ async def test_a_member_that_fails_is_noted_and_only_if_all_fail_the_run_does() 
 
 
 async def test_a_chat_that_was_broken_off_goes_on_with_the_same_speakers() -> None:
-    store, down = LocalLogs(), True
+    store, down = InMemoryStore(), True
 
     def reply(request: ModelRequest) -> Any:
         return ConnectionError("down") if down else "ben"
 
-    def chat(kept: LocalLogs) -> Runnable:
+    def chat(kept: InMemoryStore) -> Runnable:
         moderator = member("moderator", lambda request: "ann" if len(request.messages) < 3 else reply(request))
         return group_chat(member("ann"), member("ben"), speaker=moderator, turns=3, store=kept)
 

@@ -20,7 +20,7 @@ from ziggurat import Agent, Budget, ConfigurationError, Context, Event, Key, Mid
 from ziggurat.events import AgentStarted, Delta, Fold
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import Handoff, group_chat, handoffs, ledger_team, majority, parallel, swarm
 from ziggurat.teams.handoff import HandoffState, HandoffTool
 
@@ -124,7 +124,7 @@ async def test_who_is_not_to_see_what_was_said_before_does_not() -> None:
     later = member("later", "done")
     first = member("first", tool_call("handoff_to_later", reason="yours"))
     seen = Requests()
-    desk = handoffs(first, later, visibility="question", middleware=[seen], next_turn="first", store=LocalLogs())
+    desk = handoffs(first, later, visibility="question", middleware=[seen], next_turn="first", store=InMemoryStore())
     await desk.run("the code is 1234", session="s")
     await desk.run("what is the time", session="s")
     assert "1234" not in str(seen.requests[-1][1])

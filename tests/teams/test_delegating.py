@@ -11,7 +11,7 @@ from tests.teams.models import Answering, after_tools
 from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Context, Event, Runnable, tool
 from ziggurat.events import AgentEnded
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import background
 from ziggurat.teams.assignments import Report
 
@@ -143,7 +143,7 @@ async def test_a_cancelled_member_stays_cancelled_when_the_run_is_continued() ->
         done.append("published")
         return Report("", "done")
 
-    gate, store = Gate(), LocalLogs()
+    gate, store = Gate(), InMemoryStore()
     calls = ([start("worker")], [tool_call("cancel_member", handle="worker-1-1")], [tool_call("publish")], [POLL])
     team = background(leader(*calls, tools=[publish]), Agent(gate, name="worker"), store=store)
     waits = await team.run("go", run_id="r")
@@ -169,7 +169,7 @@ def waiting_team(done: list[str], *replies: Sequence[ToolCall], **arguments: Any
 
     worker = Agent(Answering(after_tools("sent", tool_call("send"))), name="worker", tools=[send])
     quick = Agent(Answering("quick"), name="quick")
-    return background(leader(*replies), worker, quick, store=LocalLogs(), **arguments)
+    return background(leader(*replies), worker, quick, store=InMemoryStore(), **arguments)
 
 
 @pytest.mark.parametrize("how", ["joined", "at the end", "not waited for"])

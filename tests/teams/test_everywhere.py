@@ -34,7 +34,7 @@ from ziggurat.core.facts import Effect
 from ziggurat.events import AgentEnded, AgentStarted, ModelStarted
 from ziggurat.flows import ask
 from ziggurat.messages import ModelRequest, stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 
 
 @tool
@@ -107,7 +107,7 @@ async def test_what_waits_for_a_person_goes_on_in_another_process(case: Sequence
     freely: list[str] = []
     expected = await built(case, worker(freely)).run("go")
     done: list[str] = []
-    store: Any = LocalLogs()
+    store: Any = InMemoryStore()
     run = await built(case, worker(done, approval=True, question=question), store=store).run("go", run_id="r-1")
     for _ in range(20):
         if not run.pending:
@@ -134,7 +134,7 @@ async def test_a_team_that_waits_is_continued_on_every_store(place: str, case: S
         assert done
 
 
-async def cancelled(case: Sequence[str], store: LocalLogs, turn: int) -> AgentRun:
+async def cancelled(case: Sequence[str], store: InMemoryStore, turn: int) -> AgentRun:
     """Run a team that is cancelled when its n-th model call begins."""
     started: list[Event] = []
 
@@ -153,7 +153,7 @@ async def cancelled(case: Sequence[str], store: LocalLogs, turn: int) -> AgentRu
 async def test_it_can_be_cancelled_in_any_turn_and_go_on(case: Sequence[str]) -> None:
     expected = await built(case, worker()).run("go")
     for turn in sample(range(1, expected.model_calls + 1), 6):
-        store = LocalLogs()
+        store = InMemoryStore()
         assert isinstance((await cancelled(case, store, turn)).stop, stops.Cancelled)
         again = built(case, worker(effect="repeatable"), store=through_json(store, "r-1"))
         same(await again.resume("r-1"), expected)
@@ -178,7 +178,7 @@ async def test_its_middleware_is_around_every_call(case: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("case", sample(CASES, 8), ids=ids)
 async def test_a_session_goes_on_with_what_was_said(case: Sequence[str]) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     first = await built(case, worker(), store=store).run("one", session="s")
     second = await built(case, worker(), store=store).run("two", session="s")
     assert list(second.messages)[: len(first.messages)] == list(first.messages)
@@ -188,7 +188,7 @@ async def test_a_session_goes_on_with_what_was_said(case: Sequence[str]) -> None
 
 @pytest.mark.parametrize("case", CASES, ids=ids)
 async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     team = built(case, worker(), store=store)
     run = await team.run("go", run_id="r-1")
     same(await team.replay("r-1"), run)
@@ -205,7 +205,7 @@ async def test_it_is_replayed_where_a_member_failed_after_it_had_acted(case: Seq
 
         return Agent(worker().model, name="worker", tools=[send], stop=stop_when(judge))
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await built(case, failing(), store=store).run("go", run_id="r-1")
     assert_sendable(run.messages)
     same(await built(case, failing(), store=store).replay("r-1"), run)
@@ -259,7 +259,7 @@ async def test_where_a_member_is_stopped_the_team_goes_on_or_says_so(case: Seque
     def stopping() -> Agent:
         return Agent(worker().model, name="worker", tools=[send], stop=until_tool_called("send"))
 
-    store = LocalLogs()
+    store = InMemoryStore()
     run = await built(case, stopping(), store=store).run("go", run_id="r-1")
     assert isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.BudgetExceeded))
     assert_sendable(run.messages)
@@ -275,7 +275,7 @@ async def test_a_worker_drives_a_submitted_team_and_goes_on_when_a_person_has_de
     freely: list[str] = []
     expected = await built(case, worker(freely)).run("go")
     done: list[str] = []
-    team = built(case, worker(done, approval=True), store=LocalLogs())
+    team = built(case, worker(done, approval=True), store=InMemoryStore())
     await team.submit("go", run_id="r-1")
     async with team.worker():
         run = await team.attach("r-1").result()

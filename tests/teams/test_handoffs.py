@@ -28,7 +28,7 @@ from ziggurat.events import HandedOff
 from ziggurat.messages import HandoffItem, Thinking, ValidationPolicy, assistant, stops, validate
 from ziggurat.messages.message import taint_of
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import (
     Handoff,
     HandoffPolicy,
@@ -91,7 +91,7 @@ async def test_the_target_goes_on_with_the_whole_conversation_once() -> None:
 
 
 async def test_a_handoff_is_on_record_and_its_result_taints_nothing() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     desk = handoffs(agent("a", to("b", reason="why")), agent("b", "done"), store=store)
     run = await desk.run("go", run_id="r-1")
     assert taint_of(run.messages) == ()
@@ -122,7 +122,7 @@ async def test_tools_beside_a_handoff_finish_and_of_several_the_first_is_taken()
 
 @pytest.mark.parametrize(("next_turn", "second"), [("stay", "b"), ("first", "a")])
 async def test_who_answers_the_next_turn_is_a_setting(next_turn: str, second: str) -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     desk = handoffs(agent("a", to("b"), "a again"), agent("b", "b"), next_turn=wrong(next_turn), store=store)
     assert (await desk.run("one", session="s")).agent == "b"
     run = await desk.run("two", session="s")
@@ -262,9 +262,9 @@ class City(Struct):
 
 
 async def test_a_recorded_answer_has_the_type_of_the_agent_that_gave_it() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
 
-    def desk(kept: LocalLogs) -> Runnable:
+    def desk(kept: InMemoryStore) -> Runnable:
         inner = handoffs(
             agent("c", to("d")),
             Agent(ScriptedModel('{"name":"Ur"}', output_modes=["native"]), name="d", output=City),
@@ -348,7 +348,7 @@ async def test_a_view_may_be_async_and_ask_an_agent_which_is_recorded() -> None:
     async def short(messages: Sequence[Message], member: str) -> list[Message]:
         return [user((await scribe.run("\n".join(message.text for message in messages))).text)]
 
-    store = LocalLogs()
+    store = InMemoryStore()
     desk = handoffs(agent("a", to("b")), agent("b", "B"), visibility=short, store=store)
     run = await desk.run("go on and on", run_id="r-1")
     assert (run.text, run.model_calls) == ("B", 4)

@@ -12,9 +12,9 @@ from tests.wrong import wrong
 from ziggurat import Agent, ModelRequest, Runnable
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import ledger_team
-from ziggurat.teams.planning import Progress, progress_in
+from ziggurat.teams.planning import LedgerProgress, progress_in
 
 GO = {"done": False, "progress": True, "next": "ann", "instruction": "work"}
 STUCK = {**GO, "progress": False}
@@ -89,13 +89,13 @@ def test_what_is_no_ledger_is_refused(text: str) -> None:
 
 
 def test_a_ledger_may_have_words_around_it() -> None:
-    assert progress_in('Sure:\n```json\n{"done": true, "more": 1}\n```', {}) == Progress(True)
+    assert progress_in('Sure:\n```json\n{"done": true, "more": 1}\n```', {}) == LedgerProgress(True)
 
 
 async def test_it_goes_on_after_a_failure_of_the_manager() -> None:
-    store, down = LocalLogs(), True
+    store, down = InMemoryStore(), True
 
-    def team(kept: LocalLogs) -> Runnable:
+    def team(kept: InMemoryStore) -> Runnable:
         def manage(request: ModelRequest) -> Any:
             worked = any("worked" in message.text for message in request.messages)
             if "JSON object" not in request.messages[-1].text:

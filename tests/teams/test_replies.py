@@ -15,7 +15,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, ModelRequest, Runnable
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages import Message, Thinking, assistant, stops, tool_call
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
 from ziggurat.teams.chatting import DONE
 from ziggurat.teams.debating import parse_score
@@ -95,7 +95,7 @@ REPLIES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("half", "name"), sample(product(HALVES, REPLIES), 40))
 async def test_a_run_ends_well_whatever_is_replied(half: Callable[..., Runnable], name: str) -> None:
-    store, reply = LocalLogs(), REPLIES[name]
+    store, reply = InMemoryStore(), REPLIES[name]
     team = half(odd(reply), store=store)
     run = await team.run("one, two", run_id="r-1")
     assert isinstance(run.stop, (stops.Completed, stops.LoopDetected, stops.BudgetExceeded, stops.Failed))

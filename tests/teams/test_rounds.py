@@ -17,7 +17,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse, Runnable
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, star, swarm
 from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import listed_in
@@ -63,9 +63,9 @@ class City(Struct):
 
 
 async def test_values_are_counted_and_come_back_as_such() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
 
-    def team(kept: LocalLogs) -> Runnable:
+    def team(kept: InMemoryStore) -> Runnable:
         texts = ['{"name":"Ur"}', '{"name": "Uruk"}', '{ "name": "Uruk" }']
         models = [ScriptedModel(text, output_modes=["native"]) for text in texts]
         return majority(*(Agent(model, name=f"m{at}", output=City) for at, model in enumerate(models)), store=kept)
@@ -87,13 +87,13 @@ async def test_a_run_fails_only_if_no_member_answers() -> None:
 
 
 async def test_failures_of_members_are_the_same_in_a_resumed_run() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     broken = True
 
     def lead(request: ModelRequest) -> Reply:
         return ConnectionError("down") if broken else "done"
 
-    def team(kept: LocalLogs) -> Runnable:
+    def team(kept: InMemoryStore) -> Runnable:
         return parallel(
             member("leader", lead), member("ann", ValueError("no")), member("ben", "yes"), store=kept, name="team"
         )
@@ -257,10 +257,10 @@ async def test_what_comes_later_sees_the_results_so_far() -> None:
 
 
 async def test_enough_successes_cancel_the_rest_which_is_recorded() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     never = asyncio.Event()
 
-    def team(kept: LocalLogs) -> Runnable:
+    def team(kept: InMemoryStore) -> Runnable:
         slow = Agent(ScriptedModel(always=["slow", never]), name="slow")
         return swarm(member("ann", "A"), slow, member("bad", ValueError("x")), threshold=0.3, store=kept, name="team")
 

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from ziggurat import ConfigurationError
 from ziggurat.core import Clock, LogInfo
 from ziggurat.stores import SqliteStore
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 
 
 def test_it_is_a_clock() -> None:
@@ -104,7 +104,7 @@ async def test_settling_ends_though_somebody_spins() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(spin())
-    await settle(50)
+    await run_until_idle(50)
     task.cancel()
 
 
@@ -120,6 +120,6 @@ async def test_a_store_that_writes_is_waited_for_before_time_passes(tmp_path: Pa
     await clock.sleep(60)
     assert created.done()
     released = asyncio.ensure_future(store.release("run:r", 1))
-    await settle()
+    await run_until_idle()
     assert released.done()
     await store.close()

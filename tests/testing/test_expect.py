@@ -5,7 +5,7 @@ import pytest
 from ziggurat import ConfigurationError, Context
 from ziggurat.core import root
 from ziggurat.core.facts import name_of
-from ziggurat.testing import fail_on, settle
+from ziggurat.testing import fail_on, run_until_idle
 from ziggurat.testing.expect import expect
 
 
@@ -35,10 +35,10 @@ async def test_a_failure_is_raised_where_it_was_asked() -> None:
 async def test_a_caller_that_has_left_is_seen() -> None:
     service, handle = expect()
     task = asyncio.create_task(service("a", root()))
-    await settle()
+    await run_until_idle()
     assert not handle.none_waiting()
     task.cancel()
-    await settle()
+    await run_until_idle()
     _, reply = await handle.next()
     assert reply.abandoned
     reply.send(1)

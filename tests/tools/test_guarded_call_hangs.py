@@ -19,9 +19,9 @@ from ziggurat.events import ToolAbandoned
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.testing.clock import settle as clock_settle
+from ziggurat.testing.clock import run_until_idle
 from ziggurat.tools import tool_call
-from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, settle
+from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, end_tasks
 from ziggurat.tools.threads import POOL
 
 
@@ -168,7 +168,7 @@ async def test_a_tool_left_behind_by_the_end_of_its_run_is_counted_once() -> Non
         assert clock.monotonic() == 2 + GRACE
         assert ABANDONED_CALLS.count == leaked + 1
         released.set()
-        await clock_settle()
+        await run_until_idle()
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -299,7 +299,7 @@ async def test_what_was_left_behind_is_found() -> None:
 async def test_settling_nothing_is_quick() -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     done.set_result(None)
-    await settle([done], _ctx(HandClock()), name="nothing")
+    await end_tasks([done], _ctx(HandClock()), name="nothing")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="see limits: a failed task group looks the same before")
@@ -319,7 +319,7 @@ async def test_a_run_stops_though_a_tool_keeps_its_cancellation_to_itself() -> N
         model = ScriptedModel(tool_call("swallows"), tool_call("swallows"), "never")
         agent = Agent(model, tools=[swallows], store="memory:")
         task = asyncio.ensure_future(agent.run("go", run_id="r"))
-        await clock_settle()
+        await run_until_idle()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

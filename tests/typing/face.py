@@ -39,7 +39,7 @@ from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.delta import Fold, TextDelta, deltas_of
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
-from ziggurat.messages.step import Step
+from ziggurat.messages.step import AgentStep
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import FunctionTool
@@ -123,7 +123,7 @@ async def use() -> None:
     assert_type(run.usage, Usage)
     assert_type(run.steps, int)
     assert_type(run.pending, tuple[PendingItem, ...])
-    assert_type(run.trace(), tuple[Step, ...])
+    assert_type(run.trace(), tuple[AgentStep, ...])
     assert_type(run.messages[0], Message)
     assert_type(run.messages[1:], list[Message])
     assert_type(run.raise_for_stop(), AgentRun[str])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         PendingItem as PendingItem,
     )
     from ziggurat.messages.budget import Budget as Budget
-    from ziggurat.messages.step import Step as Step
+    from ziggurat.messages.step import AgentStep as AgentStep
     from ziggurat.runs.local import runs_of as runs_of
     from ziggurat.runs.options import Environment as Environment
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule

@@ -13,7 +13,7 @@ from ziggurat.messages.agent import AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
-from ziggurat.messages.step import Step, steps_of
+from ziggurat.messages.step import AgentStep, steps_of
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.control import check_steerable
@@ -55,7 +55,7 @@ class RunStatus(Struct, frozen=True):
     entries: int
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[AgentStep, ...]:
         """The steps so far, each with thought, calls and results."""
         return steps_of(self.messages)
 

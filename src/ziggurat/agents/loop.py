@@ -80,7 +80,7 @@ class AgentLoop:
                 run.steps += 1
                 if attended:
                     await self._begin_step(run, ctx)
-                response = run.add_response(await run.ask(ctx, f"step-{run.steps}/model"))
+                response = run.add_response(await run.ask_model(ctx, f"step-{run.steps}/model"))
                 answer: ParsedAnswer | None = None
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
                     response, answer = await self._usable_reply(run, response, ctx)
@@ -188,7 +188,7 @@ class AgentLoop:
             calls = response.message.tool_calls
             if response.finish == "paused" and not calls and pauses < PAUSES:
                 pauses += 1
-                response = run.add_response(await run.ask(ctx, f"{step}/model#{tries + pauses}"))
+                response = run.add_response(await run.ask_model(ctx, f"{step}/model#{tries + pauses}"))
                 continue
             try:
                 fault, answer = judge_reply(response, settings.output)
@@ -209,7 +209,7 @@ class AgentLoop:
             if not calls:
                 run.conversation.append(repair_message(fault))
             tries += 1
-            response = run.add_response(await run.ask(ctx, f"{step}/model#{tries + pauses}"))
+            response = run.add_response(await run.ask_model(ctx, f"{step}/model#{tries + pauses}"))
 
     async def _call_instructions(self, ctx: Context) -> str | None:
         """Call the user's function for the instructions, once per run."""

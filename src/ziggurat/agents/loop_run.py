@@ -13,7 +13,7 @@ from ziggurat.agents.stop import Advice, Policy, Verdict, any_of
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.batch import not_executed
 from ziggurat.calls.hooks import MIDDLEWARE
-from ziggurat.calls.model_call import ask
+from ziggurat.calls.model_call import ask_model
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
 from ziggurat.core.journal import journal_of
@@ -110,12 +110,12 @@ class LoopRun:
         output = None if loop.output is None else loop.output.native()
         return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
 
-    def ask(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
+    def ask_model(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, after middleware has had a chance to rewrite the conversation."""
         model, name = self.loop.model, self.loop.model_name
         if self.rewriters is not None:
-            return self.rewriters.ask(self, model, ctx, path, name=name)
-        return ask(model, self.request(), ctx.at(path), name)
+            return self.rewriters.ask_model(self, model, ctx, path, name=name)
+        return ask_model(model, self.request(), ctx.at(path), name)
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         """Append the results of a reply's calls, which completes the step."""

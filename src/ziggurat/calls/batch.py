@@ -16,7 +16,7 @@ from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call
-from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, settle
+from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, end_tasks
 from ziggurat.tools.toolbox import Quorum, Toolbox
 
 
@@ -72,7 +72,7 @@ async def _call_together(
         slots = Bulkhead(box.concurrency, queue=len(calls))
     fan_out: FanOut[ToolResult] = FanOut(
         [partial(make, call, at) for call, at in zip(calls, contexts, strict=True)],
-        partial(settle, ctx=ctx, name="a batch of tool calls", grace=_grace(ctx)),
+        partial(end_tasks, ctx=ctx, name="a batch of tool calls", grace=_grace(ctx)),
         ctx,
         slots=slots,
         enough=None if box.join == "join_all" else enough,

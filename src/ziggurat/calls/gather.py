@@ -19,7 +19,7 @@ from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.settings import PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.tools.guarded_call import settle
+from ziggurat.tools.guarded_call import end_tasks
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -198,7 +198,7 @@ class _Group:
             slots = Bulkhead(self.limit, queue=len(chosen))
         fan_out: FanOut[_Outcome] = FanOut(
             [partial(self._run_part, number, ctx.at(str(number + 1))) for number in chosen],
-            partial(settle, ctx=ctx, name=self.name),
+            partial(end_tasks, ctx=ctx, name=self.name),
             ctx,
             slots=slots,
             enough=self._enough,

@@ -1,4 +1,4 @@
-"""Ask a model: every model call of every agent goes through `ask`, in this order.
+"""Ask a model: every model call of every agent goes through `ask_model`, in this order.
 
     look up the journal > budgets > before_model > approval > wrap_model > the model's own layers > the model
     > delta filters > after_model > record
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ziggurat.calls.model_tries import ModelTries
 
 
-async def ask(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
+async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
     """Ask a model at this context's path; if the record has an answer there, return that instead."""
     name = name or name_of(model)
     journal = journal_of(ctx)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
-from ziggurat.calls.model_call import ask
+from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.entries import Entered, Result
@@ -82,7 +82,7 @@ class Rewriters:
         """Return the messages before the last rewriting, None if there was none."""
         return OriginalMessages(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
 
-    async def ask(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
+    async def ask_model(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
         """Ask a model; offer the conversation for rewriting before that, and again if it is too long for the model."""
         place = at.replace("/model", "/rewrite")
         call = ctx.at(at)
@@ -98,7 +98,7 @@ class Rewriters:
                 tries += 1
         while True:
             try:
-                response = await ask(model, run.request(), call, name=name)
+                response = await ask_model(model, run.request(), call, name=name)
             except Exception as error:
                 overflow = overflow_of(error)
                 if overflow is None:

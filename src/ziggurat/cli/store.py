@@ -16,7 +16,7 @@ from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.addresses import connect
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.local import InMemoryStore
 
 STORE = "ZIGGURAT_STORE"
 """The environment variable with the default store, used when no option names one."""
@@ -98,7 +98,7 @@ def where_kept(store: Store, agent: str | None, option: str | None) -> str | Non
 
 def is_lasting(store: Store) -> bool:
     """Return whether what a store keeps outlives this process."""
-    return not isinstance(store, LocalLogs)
+    return not isinstance(store, InMemoryStore)
 
 
 def labels_from(options: Sequence[str] | None) -> dict[str, object]:

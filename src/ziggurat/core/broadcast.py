@@ -44,7 +44,7 @@ class Unread(Struct, eq=False):
         return SubscribedItem(number, index + 1, Skipped("", count))
 
 
-class Broadcast:
+class EventBroadcast:
     """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Broadcast:
 
 
 async def subscribe(
-    journal: LocalJournal, broadcast: Broadcast | None = None, *, after: int = 0, buffer: int = 1000
+    journal: LocalJournal, broadcast: EventBroadcast | None = None, *, after: int = 0, buffer: int = 1000
 ) -> AsyncGenerator[SubscribedItem, None]:
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended."""
     # A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,

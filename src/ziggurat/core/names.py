@@ -44,7 +44,7 @@ NAMES: dict[str, dict[str, str]] = {
             "PendingItem "
         ),
         "messages.budget": "Budget",
-        "messages.step": "Step",
+        "messages.step": "AgentStep",
         "runs.local": "runs_of",
         "runs.options": "Environment",
         "tools.approval": "Approvals Approver Rule",
@@ -53,7 +53,9 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.compaction.excerpts": "Excerpt Recent",
         "agents.compaction.middleware": "Compaction at_fraction over_messages over_tokens over_turns",
         "agents.compaction.reducers": "Concatenate Drop Mask Summary",
-        "agents.compaction.turns": "TokenBudget TurnCount composite entity_density keyword_density recency_decay",
+        "agents.compaction.turns": (
+            "TokenBudget TurnCount entity_density keyword_density recency_decay weighted_importance "
+        ),
     },
     "ziggurat.core": {
         "core.clock": "CLOCK SYSTEM_CLOCK Clock",
@@ -163,7 +165,7 @@ NAMES: dict[str, dict[str, str]] = {
         "middleware.prompt_cache": "PromptCacheGuard",
         "middleware.redaction": "Redaction",
         "middleware.trim": "Trim",
-        "middleware.usage": "Accounts UsageAccounting",
+        "middleware.usage": "UsageAccounting UsageLedger",
     },
     "ziggurat.models": {
         "messages.embedding": "Embeddings EmbedRequest",
@@ -192,7 +194,7 @@ NAMES: dict[str, dict[str, str]] = {
         "observe.tree": "RunTree run_tree",
     },
     "ziggurat.plans": {
-        "plans.conditions": "asked contains when",
+        "plans.conditions": "agent_condition contains when",
         "plans.executing": "ExecutedStep plan_execute",
         "plans.graph": "Graph",
         "plans.graph_parts": "END START",
@@ -228,7 +230,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.stops": {
         "messages.stops": (
             "BudgetExceeded Cancelled Completed Failed Incomplete LoopDetected MaxSteps ModelCallDenied Stop "
-            "StopCondition Suspended TimedOut ToolCalled "
+            "StopCondition Suspended TimedOut ToolCalled status_of "
         ),
     },
     "ziggurat.stores": {
@@ -237,7 +239,7 @@ NAMES: dict[str, dict[str, str]] = {
         "core.store": "LogInfo Row Store",
         "stores.addresses": "connect",
         "stores.file.store": "FileStore",
-        "stores.local": "LocalLogs",
+        "stores.local": "InMemoryStore",
         "stores.postgres.store": "PostgresStore",
         "stores.session": "Session",
         "stores.sqlite.store": "SqliteStore",
@@ -262,7 +264,7 @@ NAMES: dict[str, dict[str, str]] = {
         "tools.builtin": "calculator echo timestamp",
         "tools.function": "FunctionTool raw_tool tool",
         "tools.permissions": "PermissionLog Permissions",
-        "tools.toolbox": "Tool Toolbox ToolStatistics quorum",
+        "tools.toolbox": "Tool Toolbox ToolStatistics quorum_join",
         "tools.validator": "SchemaValidator",
     },
 }

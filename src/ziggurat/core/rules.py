@@ -41,19 +41,19 @@ _BOUNDS: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
 )
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """The values that an annotation allows, as a predicate and in words."""
 
     allows: Callable[[Any], bool]
     words: str
-    item: "Rule | None" = None
+    item: "ValueRule | None" = None
     secret: bool = False
 
 
-ANYTHING = Rule(lambda value: True, "anything")
+ANYTHING = ValueRule(lambda value: True, "anything")
 
 
-def rule_of(annotation: object, names: dict[str, Any]) -> Rule:
+def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     """Return the rule of an annotation; types that only a type checker knows allow anything."""
     holder = SimpleNamespace(__annotations__={"value": annotation})
     try:
@@ -62,7 +62,7 @@ def rule_of(annotation: object, names: dict[str, Any]) -> Rule:
         return ANYTHING
 
 
-def _rule(annotation: Any) -> Rule:
+def _rule(annotation: Any) -> ValueRule:
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _annotated(args[0], [each for each in args[1:] if isinstance(each, Meta)])
@@ -71,19 +71,19 @@ def _rule(annotation: Any) -> Rule:
     if origin is Literal:
         *first, last = map(repr, args)
         words = f"{', '.join(first)} or {last}" if first else last
-        return Rule(lambda value: type(value) in map(type, args) and value in args, words)
+        return ValueRule(lambda value: type(value) in map(type, args) and value in args, words)
     if annotation is None or annotation is NoneType:
-        return Rule(lambda value: value is None, "None")
+        return ValueRule(lambda value: value is None, "None")
     if annotation is bool:
-        return Rule(lambda value: isinstance(value, bool), "True or False")
+        return ValueRule(lambda value: isinstance(value, bool), "True or False")
     if annotation in _NOUNS:
         return _annotated(annotation, [])
     return _of_class(annotation if origin is None else origin, args)
 
 
-def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
+def _of_class(kind: Any, args: tuple[Any, ...]) -> ValueRule:
     if kind is get_origin(Callable[[], None]):
-        return Rule(callable, "a function")
+        return ValueRule(callable, "a function")
     if (
         not isinstance(kind, type)
         or kind in (Any, object)
@@ -91,21 +91,21 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> Rule:
     ):
         return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
-        return Rule(lambda value: isinstance(value, type), "a class")
+        return ValueRule(lambda value: isinstance(value, type), "a class")
     if issubclass(kind, IO):  # files are no instances of the classes of `typing`
-        return Rule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file")
+        return ValueRule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file")
     if is_protocol(kind):
         return _of_protocol(kind)
     items = [_rule(each) for each in args if each is not ...]
     if items and issubclass(kind, Iterable):
         return _of_tuple(items) if kind is tuple and ... not in args else _of_items(kind, items)
-    return Rule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
+    return ValueRule(lambda value: isinstance(value, kind), _a(_COLLECTIONS.get(kind) or kind.__name__))
 
 
-def _of_protocol(kind: type) -> Rule:
+def _of_protocol(kind: type) -> ValueRule:
     if "__call__" not in vars(kind):
         has_methods = any(callable(each) for name, each in vars(kind).items() if not name.startswith("_"))
-        return Rule(lambda value: implements(value, kind), _a(kind.__name__)) if has_methods else ANYTHING
+        return ValueRule(lambda value: implements(value, kind), _a(kind.__name__)) if has_methods else ANYTHING
     called = signature(vars(kind)["__call__"])
     names = list(called.parameters)[1:]
     keywords = any(each.kind is each.KEYWORD_ONLY for each in called.parameters.values())
@@ -114,18 +114,18 @@ def _of_protocol(kind: type) -> Rule:
     def allows(value: object) -> bool:
         return callable(value) and not isinstance(value, type) and (keywords or takes(value, len(names)))
 
-    return Rule(allows, f"{_a(kind.__name__)}, {how} ({', '.join(each.removesuffix('_') for each in names)})")
+    return ValueRule(allows, f"{_a(kind.__name__)}, {how} ({', '.join(each.removesuffix('_') for each in names)})")
 
 
-def _of_tuple(items: list[Rule]) -> Rule:
+def _of_tuple(items: list[ValueRule]) -> ValueRule:
     def allows(value: Any) -> bool:
         fits = isinstance(value, tuple) and len(value) == len(items)
         return fits and all(item.allows(each) for item, each in zip(items, value, strict=True))
 
-    return Rule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
+    return ValueRule(allows, f"a tuple of {' and '.join(item.words for item in items)}")
 
 
-def _of_items(kind: type, items: list[Rule]) -> Rule:
+def _of_items(kind: type, items: list[ValueRule]) -> ValueRule:
     """Return the rule of several values; those of an iterator are not looked at, since that would consume them."""
 
     def allows(value: Any) -> bool:
@@ -138,12 +138,12 @@ def _of_items(kind: type, items: list[Rule]) -> Rule:
     names = ("item",) if len(items) == 1 else ("key", "value")
     each = [f"each {name} {rule.words}" for name, rule in zip(names, items, strict=False) if rule is not ANYTHING]
     noun = _COLLECTIONS.get(kind, "list" if len(items) == 1 else "mapping")
-    return Rule(
+    return ValueRule(
         allows, f"a {noun}, {' and '.join(each)}" if each else f"a {noun}", items[0] if len(items) == 1 else None
     )
 
 
-def _either(rules: list[Rule]) -> Rule:
+def _either(rules: list[ValueRule]) -> ValueRule:
     if ANYTHING in rules:
         return ANYTHING
     rules = sorted(rules, key=lambda rule: rule.words == "None")
@@ -158,10 +158,10 @@ def _either(rules: list[Rule]) -> Rule:
                 return True
         return False
 
-    return Rule(allows, separator.join(words), item, any(rule.secret for rule in rules))
+    return ValueRule(allows, separator.join(words), item, any(rule.secret for rule in rules))
 
 
-def _annotated(kind: Any, metas: list[Meta]) -> Rule:
+def _annotated(kind: Any, metas: list[Meta]) -> ValueRule:
     found: dict[str, Any] = {
         name: value for meta in metas for name in _META if (value := getattr(meta, name)) is not None
     }
@@ -170,7 +170,7 @@ def _annotated(kind: Any, metas: list[Meta]) -> Rule:
         bounds = [(holds, found[name], words) for name, holds, words in _BOUNDS if name in found]
         rule = _of_number(kind, title, bounds, infinite="infinite" in extra)
     elif kind in (str, bytes):
-        rule = Rule(lambda value: isinstance(value, kind), _a(title or _NOUNS[kind]))
+        rule = ValueRule(lambda value: isinstance(value, kind), _a(title or _NOUNS[kind]))
     else:
         rule = _rule(kind)
         rule = rule._replace(words=_a(title)) if title and rule is not ANYTHING else rule
@@ -181,7 +181,7 @@ def _annotated(kind: Any, metas: list[Meta]) -> Rule:
     return rule._replace(secret="secret" in extra)
 
 
-def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bool) -> Rule:
+def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bool) -> ValueRule:
     classes: Any = (int, float) if kind is float else kind
 
     def allows(value: Any) -> bool:
@@ -194,12 +194,12 @@ def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bo
         return (finite or infinite) and all(holds(value, bound) for holds, bound, _ in bounds)
 
     if [words for _, _, words in bounds] == [" of at least", " up to"]:
-        return Rule(allows, f"a {title or _NOUNS[kind]} from {bounds[0][1]:g} to {bounds[1][1]:g}")
+        return ValueRule(allows, f"a {title or _NOUNS[kind]} from {bounds[0][1]:g} to {bounds[1][1]:g}")
     words = " and".join(f"{words} {bound:g}" for _, bound, words in bounds)
-    return Rule(allows, f"a {title or _NOUNS[kind]}{words.replace(' of', ',', 1) if title else words}")
+    return ValueRule(allows, f"a {title or _NOUNS[kind]}{words.replace(' of', ',', 1) if title else words}")
 
 
-def _of_length(rule: Rule, kind: Any, metas: list[Meta]) -> Rule:
+def _of_length(rule: ValueRule, kind: Any, metas: list[Meta]) -> ValueRule:
     """Add the limits on the length and the pattern of a text, or the least length of a list."""
     if kind is not str:
         return rule._replace(
@@ -226,7 +226,7 @@ def _a(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOU' and name[:2] != 'Us' else 'a'} {name}"
 
 
-def misfit(value: object, rule: Rule) -> str:
+def misfit(value: object, rule: ValueRule) -> str:
     """Describe what does not fit: one of several values, or the value itself."""
     if rule.secret:
         return f"a value of the type {type(value).__name__}"

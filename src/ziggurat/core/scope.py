@@ -19,7 +19,7 @@ from typing import (
 from msgspec import Meta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import Rule, rule_of
+from ziggurat.core.rules import ValueRule, rule_of
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Key(Generic[T]):
     __slots__ = ("__orig_class__", "_rule", "name")
 
     __orig_class__: Any
-    _rule: Rule
+    _rule: ValueRule
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, Unpack, ca
 from msgspec import NODEFAULT, Meta, Struct, StructMeta
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.rules import ANYTHING, Rule, misfit, rule_of
+from ziggurat.core.rules import ANYTHING, ValueRule, misfit, rule_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +69,7 @@ class Settings:
     def __init__(self, names: Iterable[str], *owners: Any) -> None:
         self._names = tuple(names)
         self._owners = owners
-        self._rules: dict[str, Rule] | None = None
+        self._rules: dict[str, ValueRule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
         """Check pairs of a name and a value; those of other names are ignored."""
@@ -82,8 +82,8 @@ class Settings:
                 parameter = name if name.startswith("*") else f"{name}=..."
                 raise ConfigurationError(f"{where}({parameter}) is {rule.words}; got {misfit(value, rule)}")
 
-    def _read(self) -> dict[str, Rule]:
-        rules: dict[str, Rule] = {}
+    def _read(self) -> dict[str, ValueRule]:
+        rules: dict[str, ValueRule] = {}
         for owner in self._owners:
             for each in reversed(owner.__mro__[:-1]) if isinstance(owner, type) else (owner,):
                 space = vars(sys.modules[each.__module__]) if isinstance(each, type) else each.__globals__

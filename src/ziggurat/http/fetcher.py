@@ -82,7 +82,7 @@ _HEAD = (
 )
 
 
-class Fetched(Struct, frozen=True, kw_only=True):
+class FetchedPage(Struct, frozen=True, kw_only=True):
     """What was at an address.
 
     Attributes:
@@ -153,7 +153,7 @@ class Fetcher:
         self._limits = limits
         self._tls = ca if isinstance(ca, ssl.SSLContext) else tls_context(ca)
 
-    async def __call__(self, request: str, ctx: Context) -> Fetched:
+    async def __call__(self, request: str, ctx: Context) -> FetchedPage:
         """Return what is at an address.
 
         Raises:
@@ -167,7 +167,7 @@ class Fetcher:
         async with ctx.limit(total) as limited:
             return await self._follow(request, limited)
 
-    async def _follow(self, url: str, ctx: Context) -> Fetched:
+    async def _follow(self, url: str, ctx: Context) -> FetchedPage:
         followed = 0
         while True:
             target = _Target.read(url, self._ports)
@@ -182,7 +182,7 @@ class Fetcher:
             if target.tls and not url.startswith("https:"):
                 raise Denied(f"{target.host} redirects from https to {url!r:.100}")
 
-    async def _fetch(self, target: "_Target", ctx: Context) -> Fetched:
+    async def _fetch(self, target: "_Target", ctx: Context) -> FetchedPage:
         connection = await self._connect(target, ctx)
         reply = Incoming(connection, ctx, self._limits, target.host, stream=False)
         try:
@@ -194,7 +194,7 @@ class Fetcher:
         finally:
             reply.close()
             connection.abandon()
-        return Fetched(url=target.url, status=reply.status, headers=reply.headers, body=body)
+        return FetchedPage(url=target.url, status=reply.status, headers=reply.headers, body=body)
 
     async def _connect(self, target: "_Target", ctx: Context) -> Connection:
         limit = self._limits.connect

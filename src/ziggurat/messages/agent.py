@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from ziggurat.messages.step import Step
+    from ziggurat.messages.step import AgentStep
 
     ChangedArguments = str | Mapping[str, Any] | Struct
     Out = TypeVar("Out", default=Any)
@@ -264,13 +264,13 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     # -- views of the steps --------------------------------------------------------------------------------------
 
-    def trace(self) -> "tuple[Step, ...]":
+    def trace(self) -> "tuple[AgentStep, ...]":
         """Return the steps of this run, each with thought, calls and results."""
         from ziggurat.messages.step import steps_of
 
         return steps_of(self.history[self.start :])
 
-    def step_at(self, index: int) -> "Step | None":
+    def step_at(self, index: int) -> "AgentStep | None":
         """Return the step at this index, from 0, or None if there is none."""
         trace = self.trace()
         return trace[index] if 0 <= index < len(trace) else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ziggurat.messages.formatting import call_text, plural, result_text, shortened
-from ziggurat.messages.step import Step
+from ziggurat.messages.step import AgentStep
 
 _STEPS = 50  # the latest that are shown
 _CALLS = 20  # of each step
@@ -12,7 +12,7 @@ _WIDTH = 300
 _CELL = '<td style="text-align:left;vertical-align:top">'
 
 
-def run_html(heading: str, steps: Sequence[Step], answer: str) -> str:
+def run_html(heading: str, steps: Sequence[AgentStep], answer: str) -> str:
     """Return a heading, a table of the steps with their tool calls, and the answer; of a team, with who said what."""
     # All texts are shortened to a line and escaped: what a model or a tool wrote is shown, never interpreted. The size
     # is bounded, however long the run was.
@@ -28,7 +28,7 @@ def run_html(heading: str, steps: Sequence[Step], answer: str) -> str:
     return f"<div><b>{_text(heading)}</b>{table}<pre>{_text(answer, len(answer))}</pre></div>"
 
 
-def _row(step: Step, members: bool) -> str:
+def _row(step: AgentStep, members: bool) -> str:
     thought = [f"<i>{_text(step.thought)}</i>"] if step.thought else []
     calls = [f"<code>{escape(call_text(call, _WIDTH))}</code>" for call in step.calls[:_CALLS]]
     results = [_with_mark(result_text(each, _WIDTH), each.error is None) for each in step.results[:_CALLS]]

@@ -8,7 +8,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 
 
-class Step(Struct, frozen=True):
+class AgentStep(Struct, frozen=True):
     """One step of an agent's loop, as seen afterwards: thought, tool calls and results.
 
     Attributes:
@@ -38,7 +38,7 @@ class Step(Struct, frozen=True):
         return "; ".join(result.text for result in self.results)
 
 
-def steps_of(messages: Iterable[Message]) -> tuple[Step, ...]:
+def steps_of(messages: Iterable[Message]) -> tuple[AgentStep, ...]:
     """Return the steps in a conversation: each message of the model, with the results of its tool calls."""
     replies: list[tuple[Message, list[ToolResult]]] = []
     for message in messages:
@@ -49,6 +49,6 @@ def steps_of(messages: Iterable[Message]) -> tuple[Step, ...]:
     return tuple(_step(index, reply, results) for index, (reply, results) in enumerate(replies, 1))
 
 
-def _step(index: int, reply: Message, results: Iterable[ToolResult]) -> Step:
+def _step(index: int, reply: Message, results: Iterable[ToolResult]) -> AgentStep:
     beside, answer = (reply.text, "") if reply.tool_calls else ("", reply.text)
-    return Step(index, reply.thinking or beside, reply.tool_calls, tuple(results), answer, reply.name or "")
+    return AgentStep(index, reply.thinking or beside, reply.tool_calls, tuple(results), answer, reply.name or "")

@@ -17,6 +17,6 @@ if TYPE_CHECKING:
     from ziggurat.middleware.prompt_cache import PromptCacheGuard as PromptCacheGuard
     from ziggurat.middleware.redaction import Redaction as Redaction
     from ziggurat.middleware.trim import Trim as Trim
-    from ziggurat.middleware.usage import Accounts as Accounts, UsageAccounting as UsageAccounting
+    from ziggurat.middleware.usage import UsageAccounting as UsageAccounting, UsageLedger as UsageLedger
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -12,7 +12,7 @@ from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.usage import Usage
 
 
-class Accounts(Struct):
+class UsageLedger(Struct):
     """Sums over all runs that use the same accounts.
 
     Attributes:
@@ -40,18 +40,18 @@ class UsageAccounting(Middleware):
 
     ::
 
-        accounts = Accounts()
+        accounts = UsageLedger()
         Agent(model, middleware=[UsageAccounting(accounts)])
 
     Args:
         accounts: Holds the sums; you create it, so you decide how long it lives and what shares it.
 
     Raises:
-        ConfigurationError: it is not an `Accounts`.
+        ConfigurationError: it is not an `UsageLedger`.
     """
 
     @checked
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: UsageLedger) -> None:
         self.accounts = accounts
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.plans.conditions import asked as asked, contains as contains, when as when
+    from ziggurat.plans.conditions import agent_condition as agent_condition, contains as contains, when as when
     from ziggurat.plans.executing import ExecutedStep as ExecutedStep, plan_execute as plan_execute
     from ziggurat.plans.graph import Graph as Graph
     from ziggurat.plans.graph_parts import END as END, START as START

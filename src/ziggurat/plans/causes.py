@@ -21,10 +21,10 @@ class Update(Struct, frozen=True, eq=False, omit_defaults=True):
     to: tuple[str, ...] = ()
 
 
-class Cause(Struct, eq=False):
+class NodeCause(Struct, eq=False):
     """A point in a graph's run: the start, the end of a node, or where branches meet."""
 
-    parents: tuple["Cause", ...]
+    parents: tuple["NodeCause", ...]
     depth: int
     name: str = ""
     update: object = None
@@ -54,13 +54,13 @@ class Cause(Struct, eq=False):
 class Token(Struct, frozen=True, eq=False):
     """What travels along an edge: a point of the run, and the values of the state there."""
 
-    cause: Cause
+    cause: NodeCause
     values: Values
 
     def after(self, name: str, update: Update, changes: tuple[Values, ...], values: Values) -> "Token":
         """Return the token after a node has ended with an update."""
         cause = self.cause
-        return Token(Cause((cause,), cause.depth + 1, name, update, changes), values)
+        return Token(NodeCause((cause,), cause.depth + 1, name, update, changes), values)
 
 
 def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
@@ -73,10 +73,10 @@ def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
     values = first.values
     for cause in _new_in_others(causes):
         values = state_type.apply_all(values, cause.changes)
-    return Token(Cause(tuple(causes), 1 + max([each.depth for each in causes])), values)
+    return Token(NodeCause(tuple(causes), 1 + max([each.depth for each in causes])), values)
 
 
-def _new_in_others(causes: Sequence[Cause]) -> Iterator[Cause]:
+def _new_in_others(causes: Sequence[NodeCause]) -> Iterator[NodeCause]:
     """Yield the causes of all branches but those of the first: branch by branch, each after its parents."""
     reached = _reached_from(causes)
     done: set[int] = set()
@@ -103,7 +103,7 @@ def _new_in_others(causes: Sequence[Cause]) -> Iterator[Cause]:
             waiting.pop()
 
 
-def _reached_from(causes: Sequence[Cause]) -> dict[int, int]:
+def _reached_from(causes: Sequence[NodeCause]) -> dict[int, int]:
     """Return from which branches each cause is reached, as bits, back to where all of them have met before."""
     reached: dict[int, int] = {}
     everywhere = (1 << len(causes)) - 1

@@ -25,14 +25,14 @@ Predicate = Callable[[Variables], bool]
 
 
 class Asked(CheckedStruct, frozen=True, eq=False):
-    """A condition that an agent decides, made by `asked`."""
+    """A condition that an agent decides, made by `agent_condition`."""
 
     agent: Runnable
     question: NonEmptyText
 
 
 Condition = str | Asked | Annotated[Predicate, Meta(title="function of the variables")]
-"""``"variable:substring"``, a function of the variables (see `when`), or what `asked` has made."""
+"""``"variable:substring"``, a function of the variables (see `when`), or what `agent_condition` has made."""
 
 
 def contains(condition: str, variables: Variables) -> bool:
@@ -86,13 +86,13 @@ def when(variable: NonEmptyText, kind: "TypeForm[T]", test: Callable[[T], bool])
 
 
 @checked
-def asked(agent: Runnable[Any], question: NonEmptyText) -> Asked:
+def agent_condition(agent: Runnable[Any], question: NonEmptyText) -> Asked:
     """Return a condition that an agent decides, with an answer of the type bool.
 
     ::
 
         judge = Agent("demo", output=bool)
-        Loop(write, until=asked(judge, "Is this text free of errors? {draft}"), max_rounds=5)
+        Loop(write, until=agent_condition(judge, "Is this text free of errors? {draft}"), max_rounds=5)
 
     The answer is recorded, as that of every agent. If it is no bool, the node fails.
 

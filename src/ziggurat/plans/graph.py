@@ -15,7 +15,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.core.store import Store
 from ziggurat.plans.graph_nodes import call_of, call_of_items, call_of_runnable, declared_writes
-from ziggurat.plans.graph_parts import END, START, Edge, Join, Node, Route
+from ziggurat.plans.graph_parts import END, START, Edge, GraphNode, GraphRoute, Join
 from ziggurat.plans.graph_shape import Shape, check_graph, shape_of
 from ziggurat.plans.state import StateType
 from ziggurat.plans.state_graph import StateGraph, built
@@ -57,11 +57,11 @@ class Graph(Generic[S]):
 
     def __init__(self, state: type[S]) -> None:
         self._state_type = StateType(state)
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, GraphNode] = {}
         self._added: dict[int, str] = {}  # the name of each node by the id of what was added
         self._objects: list[object] = []  # which keeps these ids
         self._edges: list[Edge] = []
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, GraphRoute] = {}
 
     @overload
     def node(self, node: F, /) -> F: ...
@@ -197,7 +197,7 @@ class Graph(Generic[S]):
                 self._state_type.require(items[0], title)
             checked = partial(self._state_type.checked, node=title, writes=declared)
             call = call_of_items(call, *items, checked, self._state_type)
-        self._nodes[title] = Node(len(self._nodes), title, call, declared, join, rounds, items is not None)
+        self._nodes[title] = GraphNode(len(self._nodes), title, call, declared, join, rounds, items is not None)
         self._added[id(node)] = title
         self._objects.append(node)
 
@@ -282,7 +282,7 @@ class Graph(Generic[S]):
             raise ConfigurationError(
                 f"the node {source} has a route already: let one function choose among all targets"
             )
-        self._routes[source] = Route(choose, tuple(names), None if kind is None or kind is Any else single)
+        self._routes[source] = GraphRoute(choose, tuple(names), None if kind is None or kind is Any else single)
         self._edges.extend(Edge(source, target, chosen=True) for target in names)
 
     def _names(self, nodes: AnyNode | Sequence[AnyNode]) -> list[str]:

@@ -22,7 +22,7 @@ NodeCall = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 """Calls a node with a state of its own, and returns its changes: a mapping, or several of a map."""
 
 
-class Node(Struct, frozen=True, eq=False):
+class GraphNode(Struct, frozen=True, eq=False):
     """A node of a graph."""
 
     index: int
@@ -42,7 +42,7 @@ class Edge(Struct, frozen=True):
     chosen: bool = False
 
 
-class Route(Struct, frozen=True, eq=False):
+class GraphRoute(Struct, frozen=True, eq=False):
     """Chooses among the edges of a node."""
 
     choose: Callable[[Any], Any]

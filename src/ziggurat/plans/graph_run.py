@@ -18,11 +18,11 @@ from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import NodeChanged
-from ziggurat.plans.causes import Cause, Token, Update, joined
-from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphPoint, Node, Route
+from ziggurat.plans.causes import NodeCause, Token, Update, joined
+from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute
 from ziggurat.plans.graph_shape import Member, Region, nodes_of
 from ziggurat.plans.state import StateType, Values
-from ziggurat.tools.guarded_call import settle
+from ziggurat.tools.guarded_call import end_tasks
 
 
 class _Meeting:
@@ -53,7 +53,7 @@ class GraphRun:
     """Runs a graph below a context."""
 
     def __init__(
-        self, name: str, region: Region, routes: Mapping[str, Route], state_type: StateType, ctx: Context
+        self, name: str, region: Region, routes: Mapping[str, GraphRoute], state_type: StateType, ctx: Context
     ) -> None:
         self.name = name
         self.region = region
@@ -68,7 +68,7 @@ class GraphRun:
 
     async def run(self, state: object, ctx: Context) -> Any:
         """Return the state at the end."""
-        start = Token(Cause((), 0, "start", state), self.state_type.values_of(state))
+        start = Token(NodeCause((), 0, "start", state), self.state_type.values_of(state))
         this = _Round()
         ready: list[Member] = []
         for member in self.region.first:
@@ -83,7 +83,7 @@ class GraphRun:
         while len(ready) == 1:  # a chain needs no task of its own for each node
             ready = await self._step(this, ready[0], ctx)
         if ready:
-            fan_out: FanOut[None] = FanOut((), partial(settle, ctx=ctx, name=self.name), ctx)
+            fan_out: FanOut[None] = FanOut((), partial(end_tasks, ctx=ctx, name=self.name), ctx)
             for member in ready:
                 fan_out.add(partial(self._strand, this, member, fan_out, ctx))
             await fan_out.run()
@@ -262,12 +262,12 @@ class GraphRun:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def _next_name(self, node: Node) -> str:
+    def _next_name(self, node: GraphNode) -> str:
         """Return the place of the next call of a node: ``write``, ``write#2`` ..."""
         number = self.numbers.get(node.name, 0) + 1
         return node.name if number == 1 else f"{node.name}#{number}"
 
-    async def _run_node(self, node: Node, token: Token, ctx: Context) -> tuple[Token, Sequence[str]]:
+    async def _run_node(self, node: GraphNode, token: Token, ctx: Context) -> tuple[Token, Sequence[str]]:
         """Answer a node from the record, or call it; return what it leads to, and the edges that it has chosen."""
         place, journal = place_at(ctx, self._next_name(node)), self.journal
         self.numbers[node.name] = self.numbers.get(node.name, 0) + 1
@@ -298,7 +298,7 @@ class GraphRun:
             await ctx.emit(NodeChanged(place.path, node.name, "completed", None, recorded, update.to, replayed))
         return after, update.to
 
-    def choose(self, node: Node, values: Values, ctx: Context) -> tuple[str, ...]:
+    def choose(self, node: GraphNode, values: Values, ctx: Context) -> tuple[str, ...]:
         """Return the nodes that the route of a node chooses, with the values of the state after it."""
         route = self.routes.get(node.name)
         if route is None:
@@ -317,7 +317,7 @@ class GraphRun:
             )
         return names
 
-    def _check_recorded(self, update: Update, node: Node) -> None:
+    def _check_recorded(self, update: Update, node: GraphNode) -> None:
         route = self.routes.get(node.name)
         if not set(update.to) <= set(() if route is None else route.targets):
             raise ConfigurationError(
@@ -331,7 +331,7 @@ class _Call:
 
     __slots__ = ("after", "node", "run", "token")
 
-    def __init__(self, run: GraphRun, node: Node, token: Token) -> None:
+    def __init__(self, run: GraphRun, node: GraphNode, token: Token) -> None:
         self.run = run
         self.node = node
         self.token = token

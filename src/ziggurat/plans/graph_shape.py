@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.plans.graph_parts import END, START, Edge, Node, Route, plural
+from ziggurat.plans.graph_parts import END, START, Edge, GraphNode, GraphRoute, plural
 from ziggurat.plans.reducers import fitting
 from ziggurat.plans.state import StateType
 
@@ -29,7 +29,7 @@ class Member(Struct, eq=False):
     """A node in the region that it belongs to, or a whole loop in it."""
 
     index: int
-    node: Node
+    node: GraphNode
     loop: "Region | None"
     entries: list[Edge]
     outs: list[Out]
@@ -49,7 +49,7 @@ class Region(Struct, eq=False):
 class Shape(Struct, eq=False):
     """A graph that was checked."""
 
-    nodes: list[Node]
+    nodes: list[GraphNode]
     edges: list[Edge]
     region: Region
     loops: dict[int, int]
@@ -64,7 +64,7 @@ def bits_of(bits: int) -> Iterator[int]:
         bits ^= low
 
 
-def nodes_of(member: Member) -> Iterator[Node]:
+def nodes_of(member: Member) -> Iterator[GraphNode]:
     """Yield the node of a member, or all nodes of a loop."""
     if member.loop is None:
         yield member.node
@@ -73,7 +73,7 @@ def nodes_of(member: Member) -> Iterator[Node]:
             yield from nodes_of(each)
 
 
-def shape_of(nodes: list[Node], edges: Sequence[Edge]) -> Shape:
+def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
     """Return the shape of a graph."""
     links = _Links(nodes, edges)
     links.check_reachable()
@@ -89,7 +89,7 @@ def shape_of(nodes: list[Node], edges: Sequence[Edge]) -> Shape:
 class _Links:
     """The nodes of a graph by position, and the edges between them."""
 
-    def __init__(self, nodes: list[Node], edges: Sequence[Edge]) -> None:
+    def __init__(self, nodes: list[GraphNode], edges: Sequence[Edge]) -> None:
         self.nodes = nodes
         self.edges = edges
         self.at: dict[str, int] = {node.name: node.index for node in nodes}
@@ -310,7 +310,7 @@ _MAX_WAYS = 16
 """How many ways to a node are distinguished; of more, only what they have in common is used."""
 
 
-def check_graph(shape: Shape, routes: Mapping[str, Route], state_type: StateType) -> None:
+def check_graph(shape: Shape, routes: Mapping[str, GraphRoute], state_type: StateType) -> None:
     """Check a graph whose shape is sound."""
     checks = _Checks(shape, routes)
     for node in shape.nodes:
@@ -330,17 +330,17 @@ class _Facts(Struct, eq=False):
 class _Checks:
     """Goes through the nodes so that each comes after those before it."""
 
-    def __init__(self, shape: Shape, routes: Mapping[str, Route]) -> None:
+    def __init__(self, shape: Shape, routes: Mapping[str, GraphRoute]) -> None:
         self.shape = shape
         self.routes = routes
-        self.nodes: dict[str, Node] = {node.name: node for node in shape.nodes}
+        self.nodes: dict[str, GraphNode] = {node.name: node for node in shape.nodes}
         self.facts: dict[str, _Facts] = {}
         self.entries: dict[str, list[Edge]] = {node.name: [] for node in shape.nodes}
         for edge in shape.edges:
             if edge.target != END and edge not in shape.back:
                 self.entries[edge.target].append(edge)
 
-    def look_at(self, node: Node) -> None:
+    def look_at(self, node: GraphNode) -> None:
         """Find the facts about a node and, first, those about all before it."""
         waiting = [node]
         while waiting:
@@ -355,7 +355,7 @@ class _Checks:
             else:
                 self.facts[at.name] = self._facts_of(at)
 
-    def _facts_of(self, node: Node) -> _Facts:
+    def _facts_of(self, node: GraphNode) -> _Facts:
         entries = self.entries[node.name]
         befores = [self._before(each, node) for each in entries]
         ways = [self._ways(each) for each in entries]
@@ -374,7 +374,7 @@ class _Checks:
             together = _few(possible)
         return _Facts(before, together)
 
-    def _never(self, node: Node, route: str) -> str:
+    def _never(self, node: GraphNode, route: str) -> str:
         sources = plural([each.source for each in self.entries[node.name]])
         return (
             f"the node {node.name} can never start: it waits for all of {sources}, but the route of {route} chooses "
@@ -382,7 +382,7 @@ class _Checks:
             "over) or join='any' (with the first)"
         )
 
-    def _before(self, edge: Edge, node: Node) -> int:
+    def _before(self, edge: Edge, node: GraphNode) -> int:
         """Return what has ended when an edge is taken or passed over; when a loop is left, all of it has."""
         if edge.source == START:
             return 0
@@ -402,7 +402,7 @@ class _Checks:
             return [{**way, edge.source: frozenset([edge.target])} for way in ways]
         return ways
 
-    def check_loop(self, first: Node, bits: int) -> None:
+    def check_loop(self, first: GraphNode, bits: int) -> None:
         """Check that no round of a loop leads both back to its first node and to where the graph goes on after it."""
         inside = [
             each for each in self.shape.edges if each.source != START and bits >> self.nodes[each.source].index & 1
@@ -443,7 +443,7 @@ class _Checks:
                 if not _disjoint(self.facts[node.name].ways, self.facts[one.name].ways):
                     raise ConfigurationError(self._at_once(one, node, field, state_type))
 
-    def _at_once(self, one: Node, other: Node, field: str, state_type: StateType) -> str:
+    def _at_once(self, one: GraphNode, other: GraphNode, field: str, state_type: StateType) -> str:
         unknown = [each.name for each in (one, other) if each.writes is None]
         both = f"{one.name} and {other.name} may run at the same time"
         if unknown:
@@ -456,7 +456,7 @@ class _Checks:
             f"{_with_reducer(field, state_type)}, or let an edge put one after the other{self._or_choose(one, other)}"
         )
 
-    def _or_choose(self, one: Node, other: Node) -> str:
+    def _or_choose(self, one: GraphNode, other: GraphNode) -> str:
         """Return another way out for two nodes among which a route chooses: it may choose one only."""
         names = {one.name, other.name}
         sources = [

@@ -18,7 +18,7 @@ Values = dict[str, Any]
 """The values of a state's fields, by name."""
 
 
-class Field(Struct, frozen=True, eq=False):
+class StateField(Struct, frozen=True, eq=False):
     """A field of a state."""
 
     name: str
@@ -28,7 +28,7 @@ class Field(Struct, frozen=True, eq=False):
     check: Callable[[Any], Any]
 
     @classmethod
-    def of(cls, name: str, annotation: object) -> "Field":
+    def of(cls, name: str, annotation: object) -> "StateField":
         """Return the field of an annotation."""
         kind, reducer = reducer_of(annotation)
         if is_awaited(reducer):
@@ -77,7 +77,7 @@ class StateType:
                 f"the state of a graph is a class with typed fields (a Struct, a dataclass, a pydantic model), got "
                 f"{kind!r:.200}"
             )
-        self.fields: dict[str, Field] = {name: Field.of(name, hints[name]) for name in names}
+        self.fields: dict[str, StateField] = {name: StateField.of(name, hints[name]) for name in names}
         parameters = {name: each.parameter for name, each in self.fields.items()}
         self.converted: dict[str, Parameter] = {
             name: each for name, each in parameters.items() if each.dump is not None or each.check is not None

@@ -14,7 +14,7 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.store import Store
 from ziggurat.plans.drawing import diagram_of_graph
-from ziggurat.plans.graph_parts import HISTORY, GraphPoint, Route
+from ziggurat.plans.graph_parts import HISTORY, GraphPoint, GraphRoute
 from ziggurat.plans.graph_run import GraphRun, tolerant_in
 from ziggurat.plans.graph_shape import Shape
 from ziggurat.plans.state import StateType
@@ -65,7 +65,7 @@ class StateGraph(Flow[S, S]):
 def built(
     name: str,
     shape: Shape,
-    routes: Mapping[str, Route],
+    routes: Mapping[str, GraphRoute],
     state_type: StateType,
     store: str | Store | None,
     arguments: FlowArguments,

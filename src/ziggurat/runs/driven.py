@@ -9,7 +9,7 @@ from typing import get_args
 
 from msgspec import Raw, Struct
 
-from ziggurat.core.broadcast import Broadcast, SubscribedItem, Unread
+from ziggurat.core.broadcast import EventBroadcast, SubscribedItem, Unread
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import finished
@@ -55,7 +55,7 @@ class LiveBatch(Struct, frozen=True, array_like=True):
 class EventSender:
     """Sends the events of a run that this process drives, while readers in other processes listen."""
 
-    def __init__(self, broadcast: Broadcast) -> None:
+    def __init__(self, broadcast: EventBroadcast) -> None:
         self._broadcast = broadcast
         self._unread = Unread()
         self._over = asyncio.Event()
@@ -169,7 +169,7 @@ def _event(raw: Raw) -> Event:
 class DrivenRun:
     """A run that is driven in this event loop."""
 
-    def __init__(self, run_id: str, broadcast: Broadcast, control: RunControl) -> None:
+    def __init__(self, run_id: str, broadcast: EventBroadcast, control: RunControl) -> None:
         self.id = run_id
         self.broadcast = broadcast
         self._control = control

@@ -43,9 +43,9 @@ class LocalRuns(Runs):
     @cached_property
     def store(self) -> Store:
         """The store of their sessions, made when it is first asked for."""
-        from ziggurat.stores.local import LocalLogs
+        from ziggurat.stores.local import InMemoryStore
 
-        store = LocalLogs()
+        store = InMemoryStore()
         _BY_STORE[id(store)] = self
         return store
 

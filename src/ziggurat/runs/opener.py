@@ -290,12 +290,12 @@ class Opener:
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:
-            from ziggurat.core.broadcast import Broadcast
+            from ziggurat.core.broadcast import EventBroadcast
             from ziggurat.runs.driven import DrivenRun
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
             known = has_id or state == "continued"  # someone may subscribe
-            broadcast = Broadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
+            broadcast = EventBroadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
             runs.announce(DrivenRun(run_id, broadcast, control))
             ctx = ctx.emitting(broadcast)
         if control is not None:

@@ -58,24 +58,24 @@ class Feed:
         self._frames: deque[_Frame] = deque()
         self._size = 0
         self._beat = 0  # how many events there were at the last heartbeat
-        self._readers: set[EventStream] = set()
-        self._waiting: set[EventStream] = set()
+        self._readers: set[EventFeed] = set()
+        self._waiting: set[EventFeed] = set()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(HEARTBEAT, self._keep_alive)
         self._pump = loop.create_task(self._read())
 
     # -- its readers ---------------------------------------------------------------------------------------------
 
-    def add(self, reader: "EventStream") -> None:
+    def add(self, reader: "EventFeed") -> None:
         self._readers.add(reader)
 
-    def wait(self, reader: "EventStream") -> None:
+    def wait(self, reader: "EventFeed") -> None:
         """Wake a reader when there is something new; what all have read is no longer kept."""
         self._waiting.add(reader)
         if len(self._waiting) == len(self._readers):
             self._drop(0)
 
-    async def remove(self, reader: "EventStream") -> None:
+    async def remove(self, reader: "EventFeed") -> None:
         """Forget a reader; the feed of the last one ends."""
         self._readers.discard(reader)
         self._waiting.discard(reader)
@@ -228,7 +228,7 @@ class Position(Struct, frozen=True):
         return cls(int(number[:18]), int(index[:18]) if boot == _BOOT else 0, rest == END)
 
 
-class EventStream:
+class EventFeed:
     """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends."""
 
     __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_send", "_writing")

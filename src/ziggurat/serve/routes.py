@@ -18,7 +18,7 @@ from ziggurat.core.errors import (
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.assets import asset
-from ziggurat.serve.feed import EventStream, Feeds, Position
+from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.guard import stream_later
 from ziggurat.serve.openai.provider_routes import provider_routes
 from ziggurat.serve.requests import check_id, read_number, status_of
@@ -128,7 +128,7 @@ class _Routes:
         agent, _ = await self.agents.agent_of(_id(request))
         return Response(await agent.record(_id(request)), media_type="application/jsonl")
 
-    async def follow(self, request: Request) -> EventStream | Response:
+    async def follow(self, request: Request) -> EventFeed | Response:
         agent, info = await self.agents.agent_of(_id(request))
         text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         after: Position | None = Position.read(text)
@@ -136,7 +136,7 @@ class _Routes:
             after = None  # of another record; the reader begins anew
         if after is not None and after.ended and info.count <= after.number and not info.owner:
             return Response(status_code=204)  # an EventSource connects no more then
-        return EventStream(self.feeds, agent.attach(_id(request)), after)
+        return EventFeed(self.feeds, agent.attach(_id(request)), after)
 
     async def list_sessions(self, request: Request) -> Any:
         return {"sessions": await self.agents.sessions()}
@@ -254,7 +254,7 @@ def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route
         content = await handler(request)
         if isinstance(content, Response):
             return content
-        if isinstance(content, EventStream):
+        if isinstance(content, EventFeed):
             return stream_later(request.scope, content)
         return Response(encode(content), status, media_type="application/json")
 

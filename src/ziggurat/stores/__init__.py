@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ziggurat.core.store import LogInfo as LogInfo, Row as Row, Store as Store
     from ziggurat.stores.addresses import connect as connect
     from ziggurat.stores.file.store import FileStore as FileStore
-    from ziggurat.stores.local import LocalLogs as LocalLogs
+    from ziggurat.stores.local import InMemoryStore as InMemoryStore
     from ziggurat.stores.postgres.store import PostgresStore as PostgresStore
     from ziggurat.stores.session import Session as Session
     from ziggurat.stores.sqlite.store import SqliteStore as SqliteStore

@@ -13,7 +13,7 @@ from ziggurat.core.protocols import implements
 from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.local import InMemoryStore
 from ziggurat.stores.pending import RunStore
 
 _KNOWN = (
@@ -65,7 +65,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
             raise ConfigurationError(f"pass the key where {url!r} is made")
         return url
     if url == "memory:":
-        return LocalLogs(limit=LOCAL_RUNS)
+        return InMemoryStore(limit=LOCAL_RUNS)
     scheme, colon, rest = url.partition(":")
     name = DigestChain(key).name
     if scheme in ("postgresql", "postgres"):

@@ -1,4 +1,4 @@
-"""LocalLogs: logs in this process, the smallest store, for tests and short-lived use."""
+"""InMemoryStore: logs in this process, the smallest store, for tests and short-lived use."""
 
 import asyncio
 from collections import OrderedDict
@@ -61,7 +61,7 @@ class LocalLive:
         yield send
 
 
-class LocalLogs(ListsPending):
+class InMemoryStore(ListsPending):
     """Hold logs in memory, with every guarantee of a store except durability.
 
     Args:
@@ -80,7 +80,7 @@ class LocalLogs(ListsPending):
         *,
         clock: Clock = SYSTEM_CLOCK,
         lease: Seconds = 30.0,
-        shared: "LocalLogs | None" = None,
+        shared: "InMemoryStore | None" = None,
         limit: PositiveInt | None = None,
     ) -> None:
         self.limit = limit

@@ -20,7 +20,7 @@ from ziggurat.core.path import escaped, parent_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
-from ziggurat.tools.guarded_call import settle
+from ziggurat.tools.guarded_call import end_tasks
 
 State = Literal["running", "done", "failed", "waiting", "cancelled"]
 
@@ -115,7 +115,7 @@ class Assignments:
         """Cancel an assignment, and record that, if it has not ended."""
         task = self._tasks[handle]
         if task is not None and (not task.done() or isinstance(task.result(), Suspend)):
-            await settle([task], self._ctx, name=handle)
+            await end_tasks([task], self._ctx, name=handle)
             await self._note(_CANCELLED, handle, self._assigned[handle])
             self._tasks[handle] = None
         return self._report(handle)
@@ -163,7 +163,7 @@ class Assignments:
 
     async def settle(self) -> None:
         """Cancel what still runs, and wait for its end."""
-        await settle([task for task in self._tasks.values() if task is not None], self._ctx, name="background")
+        await end_tasks([task for task in self._tasks.values() if task is not None], self._ctx, name="background")
 
 
 async def _unchanged(assignment: Assignment, ctx: Context) -> Assignment:

@@ -13,7 +13,7 @@ from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import TeamConversation, Turn
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import circle
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import name_in
@@ -91,14 +91,15 @@ class _Chat(Struct, frozen=True, eq=False):
         conversation = TeamConversation(request, ctx, self.visibility)
         order = list(self.members)
         answered: tuple[str, AgentRun] | None = None
-        failed: list[tuple[Turn, Exception | None]] = []  # since the last answer
+        failed: list[tuple[MemberTurn, Exception | None]] = []  # since the last answer
         following = 0
         for number in range(1, self.turns + 1):
             name = await self._next(conversation, order[following], ctx.at(f"choice-{number}"))
             if name is None:
                 break
             following = (order.index(name) + 1) % len(order)
-            turn = Turn(self.members[name], await conversation.for_member(self.members[name], TURN * (number > 1)))
+            member = self.members[name]
+            turn = MemberTurn(member, await conversation.for_member(member, TURN * (number > 1)))
             (outcome,) = await conversation.round([turn], ctx.at(f"turn-{number}"))
             if isinstance(outcome, AgentRun):
                 answered, failed = (name, outcome), []

@@ -30,7 +30,7 @@ FAILED = "could not answer"
 _COMPLETED = stops.Completed()
 
 
-class Turn(Struct, frozen=True, eq=False):
+class MemberTurn(Struct, frozen=True, eq=False):
     """A turn of a member: who speaks, and the messages that it gets."""
 
     member: Runnable
@@ -56,7 +56,7 @@ class TeamConversation:
         messages = await seen_by(member.name, self.messages, visibility or self._visibility, self.start)
         return (*messages, note(prompt)) if prompt else messages
 
-    async def turn(self, turn: Turn, at: Context) -> AgentRun:
+    async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run."""
         member = turn.member
         try:
@@ -70,7 +70,7 @@ class TeamConversation:
         return run
 
     async def round(
-        self, turns: Sequence[Turn], at: Context, *, limit: int | None = None, until: int | None = None
+        self, turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
     ) -> list[AgentRun | Exception | None]:
         """Let members speak at the same time, and add their turns in the order given."""
         outcomes = await speak(turns, at, limit=limit, until=until)
@@ -88,21 +88,21 @@ class TeamConversation:
 
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
         """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
-        (outcome,) = await speak([Turn(member, await self.for_member(member, prompt, "replies"))], at)
+        (outcome,) = await speak([MemberTurn(member, await self.for_member(member, prompt, "replies"))], at)
         if isinstance(outcome, Exception):
             raise outcome
         return "" if outcome is None else outcome.text
 
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
         """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""
-        turn = Turn(member, await self.for_member(member, prompt, "replies"))
+        turn = MemberTurn(member, await self.for_member(member, prompt, "replies"))
         return self.finish(member, await self.turn(turn, ctx.under(member.name)))
 
     def finish(self, member: Runnable, run: AgentRun) -> AgentRun:
         """Return the run of the team, which ends as that of a member."""
         return self.end(full_name(member.name, run), run.output, run.stop)
 
-    def require_an_answer(self, turns: Sequence[Turn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
+    def require_an_answer(self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
         """Raise if turns were taken and nobody has answered."""
         failures = [(turn, each) for turn, each in zip(turns, outcomes, strict=True) if isinstance(each, Exception)]
         if not failures or any(isinstance(each, AgentRun) for each in outcomes):
@@ -145,7 +145,7 @@ class TeamConversation:
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
 
-    def _add(self, run: AgentRun, turn: Turn) -> None:
+    def _add(self, run: AgentRun, turn: MemberTurn) -> None:
         self.steps += run.steps
         new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
         self.messages = without_repeats([*self.messages, *new])
@@ -157,11 +157,11 @@ def note(text: str, source: str | None = None) -> Message:
 
 
 async def speak(
-    turns: Sequence[Turn], at: Context, *, limit: int | None = None, until: int | None = None
+    turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
 ) -> tuple[AgentRun | Exception | None, ...]:
     """Run members at the same time, each at a place of its own, and return their runs and errors."""
 
-    async def call(turn: Turn) -> AgentRun:
+    async def call(turn: MemberTurn) -> AgentRun:
         ambient = AMBIENT.get()
         assert ambient is not None
         return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))

@@ -15,7 +15,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
-from ziggurat.teams.conversation import TeamConversation, Turn, note, speak
+from ziggurat.teams.conversation import MemberTurn, TeamConversation, note, speak
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
@@ -95,7 +95,7 @@ class _Debate(Struct, frozen=True, eq=False):
         for number in range(1, self.rounds + 1):
             prompt = _OPENING if number == 1 else _REBUTTAL
             turns = [
-                Turn(member, self._shortened(await conversation.for_member(member, prompt)))
+                MemberTurn(member, self._shortened(await conversation.for_member(member, prompt)))
                 for member in self.members.values()
             ]
             outcomes = await conversation.round(turns, ctx.at(f"round-{number}"), limit=self.concurrency)
@@ -124,7 +124,7 @@ class _Debate(Struct, frozen=True, eq=False):
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
         prompts = {name: (*request.messages, note(_SCORING + self._cut(run.text))) for name, run in runs.items()}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
-        turns = [Turn(self.members[judge], prompts[name]) for judge, name in pairs]
+        turns = [MemberTurn(self.members[judge], prompts[name]) for judge, name in pairs]
         outcomes = await speak(turns, at, limit=self.concurrency)
         marks: dict[str, list[float]] = {name: [] for name in runs}
         for (_, name), outcome in zip(pairs, outcomes, strict=True):

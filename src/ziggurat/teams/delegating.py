@@ -20,7 +20,7 @@ from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.teams.assignments import Assignment, Assignments, Report
-from ziggurat.teams.conversation import TeamConversation, Turn
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
@@ -92,7 +92,7 @@ class _Background(Struct, frozen=True, eq=False):
         at = ctx.under(self.leader.name).within(EXTRA_TOOLS, extra).within(_ASSIGNMENTS, assignments)
         try:
             await assignments.restore()
-            turn = Turn(self.leader, await conversation.for_member(self.leader))
+            turn = MemberTurn(self.leader, await conversation.for_member(self.leader))
             try:
                 run = await conversation.turn(turn, at)
             except RecordEnds:

@@ -27,7 +27,7 @@ from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import HANDOFF, Message
 from ziggurat.messages.parts import ToolResult
-from ziggurat.teams.conversation import TeamConversation, Turn, full_name
+from ziggurat.teams.conversation import MemberTurn, TeamConversation, full_name
 from ziggurat.teams.handoff import (
     Handoff,
     HandoffPolicy,
@@ -145,7 +145,7 @@ class _Desk:
         while True:
             offer = self._offers[name]
             extra = ExtraTools(depth, offer.box, offer.stop)
-            turn = Turn(self.members[name], await conversation.for_member(self.members[name]))
+            turn = MemberTurn(self.members[name], await conversation.for_member(self.members[name]))
             run = await conversation.turn(turn, at.within(EXTRA_TOOLS, extra))
             handoff = self._handoff(run, offer, visited)
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)

@@ -12,7 +12,7 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.teams.conversation import TeamConversation, Turn
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import value_in
 from ziggurat.teams.visibility import Choice, View, Visibility
@@ -38,7 +38,7 @@ TRIES = 3
 """How often a manager is asked for its progress ledger in one turn."""
 
 
-class Progress(Struct, frozen=True):
+class LedgerProgress(Struct, frozen=True):
     """The progress ledger of a manager for one turn."""
 
     done: bool
@@ -112,15 +112,15 @@ class _Ledger(Struct, frozen=True, eq=False):
             number += 1
             member = self.members[ledger.next]
             conversation.tell(f"{self.manager.name} asks {ledger.next}: {ledger.instruction}", conversation.team)
-            turn = Turn(member, await conversation.for_member(member))
+            turn = MemberTurn(member, await conversation.for_member(member))
             await conversation.round([turn], ctx.at(f"turn-{number}"))
 
     async def _plan(self, conversation: TeamConversation, prompt: str, ctx: Context) -> None:
         text = prompt.replace("{members}", described(self.members))
         messages = await conversation.for_member(self.manager, text, "replies")
-        await conversation.turn(Turn(self.manager, messages), ctx.under(self.manager.name))
+        await conversation.turn(MemberTurn(self.manager, messages), ctx.under(self.manager.name))
 
-    async def _progress(self, conversation: TeamConversation, at: Context) -> Progress:
+    async def _progress(self, conversation: TeamConversation, at: Context) -> LedgerProgress:
         """Return the manager's progress ledger; one without progress if it writes none that can be read."""
         prompt = question = _PROGRESS.replace("{names}", ", ".join(self.members))
         for number in range(1, TRIES + 1):
@@ -129,12 +129,12 @@ class _Ledger(Struct, frozen=True, eq=False):
                 return progress_in(reply, self.members)
             except InvalidArguments as error:
                 prompt = f"{question}\n\n{AGAIN.replace('{fault}', str(error))}"
-        return Progress(False, False, next(iter(self.members)), "Go on with the plan.")
+        return LedgerProgress(False, False, next(iter(self.members)), "Go on with the plan.")
 
 
-def progress_in(text: str, members: Mapping[str, object]) -> Progress:
+def progress_in(text: str, members: Mapping[str, object]) -> LedgerProgress:
     """Return the progress ledger that a manager has written as JSON, perhaps with words around it."""
-    ledger = value_in(text, "{", Progress)
+    ledger = value_in(text, "{", LedgerProgress)
     if not ledger.done and ledger.next not in members:
         raise InvalidArguments(f"next is {ledger.next!r:.100}, which is none of {', '.join(members)}")
     return ledger

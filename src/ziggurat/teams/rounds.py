@@ -14,7 +14,7 @@ from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
-from ziggurat.teams.conversation import TeamConversation, Turn
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import circle, each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Choice, View, Visibility, seen_by, speakers_of
@@ -55,7 +55,7 @@ class _Rounds(Struct, frozen=True, eq=False):
         runs: dict[str, AgentRun] = {}
         for number in range(1, self.rounds + 1):
             prompt = REVISION if number > 1 else ""
-            turns = [Turn(each, await conversation.for_member(each, prompt)) for each in self.members]
+            turns = [MemberTurn(each, await conversation.for_member(each, prompt)) for each in self.members]
             outcomes = await conversation.round(turns, ctx.at(f"round-{number}"), limit=self.concurrency)
             conversation.require_an_answer(turns, outcomes)
             for turn, outcome in zip(turns, outcomes, strict=True):
@@ -68,7 +68,7 @@ class _Rounds(Struct, frozen=True, eq=False):
                 break
             if self.leader is not None and self.comments:
                 messages = await conversation.for_member(self.leader, REVIEW, "replies")
-                await conversation.turn(Turn(self.leader, messages), ctx.under(self.leader.name))
+                await conversation.turn(MemberTurn(self.leader, messages), ctx.under(self.leader.name))
         if self.leader is not None:
             return await conversation.conclude(self.leader, self.prompt, ctx)
         return self._elect(conversation, runs)

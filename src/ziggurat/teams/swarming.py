@@ -14,7 +14,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
-from ziggurat.teams.conversation import TeamConversation, Turn, note
+from ziggurat.teams.conversation import MemberTurn, TeamConversation, note
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.result import SUBTASK
@@ -105,7 +105,7 @@ class _Swarm(Struct, frozen=True, eq=False):
         subtasks = await self._subtasks(conversation, request, ctx)
         required = math.ceil(len(subtasks) * self.threshold)
         results: list[tuple[str, str]] = []
-        all_turns: list[Turn] = []
+        all_turns: list[MemberTurn] = []
         all_outcomes: list[AgentRun | Exception | None] = []
         for depth in sorted({each.depth for each in subtasks}):
             if len(results) >= required:
@@ -131,18 +131,18 @@ class _Swarm(Struct, frozen=True, eq=False):
         conversation.require_an_answer(all_turns, all_outcomes)
         return await self._conclude(conversation, request, results, ctx)
 
-    def _turn(self, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]) -> Turn:
+    def _turn(self, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]) -> MemberTurn:
         messages = [user(subtask.text)]
         if subtask.depth and results:
             messages.insert(0, note("Results so far:\n" + _listed(results)))
-        return Turn(self.members[number % len(self.members)], tuple(messages))
+        return MemberTurn(self.members[number % len(self.members)], tuple(messages))
 
     async def _subtasks(self, conversation: TeamConversation, request: AgentRequest, ctx: Context) -> list[Subtask]:
         text = request.messages[-1].text
         if isinstance(self.split, Runnable):
             messages = await conversation.for_member(self.split, _PLANNING)
             parts: Sequence[str | Subtask] = listed_in(
-                (await conversation.turn(Turn(self.split, messages), ctx.under(self.split.name))).text
+                (await conversation.turn(MemberTurn(self.split, messages), ctx.under(self.split.name))).text
             ) or [text]
         elif isinstance(self.split, str):
             parts = split_task(text, self.split)
@@ -164,7 +164,8 @@ class _Swarm(Struct, frozen=True, eq=False):
     ) -> AgentRun:
         if self.leader is not None and results:
             notes = (note(_listed(results)), note(_MERGING))
-            run = await conversation.turn(Turn(self.leader, (*request.messages, *notes)), ctx.under(self.leader.name))
+            turn = MemberTurn(self.leader, (*request.messages, *notes))
+            run = await conversation.turn(turn, ctx.under(self.leader.name))
             return conversation.finish(self.leader, run)
         return conversation.close(converge(results))
 

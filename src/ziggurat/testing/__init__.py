@@ -4,7 +4,7 @@ from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
-from ziggurat.testing.clock import HandClock, settle
+from ziggurat.testing.clock import HandClock, run_until_idle
 from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import Expected, FailingOn, Handle, Responder, expect, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
@@ -31,6 +31,6 @@ __all__ = [
     "forbid_real_calls",
     "replay_record",
     "run_check",
-    "settle",
+    "run_until_idle",
     "valid_conversation",
 ]

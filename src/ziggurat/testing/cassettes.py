@@ -19,7 +19,7 @@ from ziggurat.messages.recorded import first_difference
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Deps, Live
 from ziggurat.runs.prompt import Prompt, request_of
-from ziggurat.stores.local import LocalLogs
+from ziggurat.stores.local import InMemoryStore
 from ziggurat.tools.approval import Approvals
 
 RECORD = "ZIGGURAT_RECORD"
@@ -54,7 +54,7 @@ async def replay_record(
     Raises:
         JournalMismatch: the agent behaves differently; the message names the path and shows the difference.
     """
-    store = LocalLogs()
+    store = InMemoryStore()
     entries = LocalJournal.load(record.encode() if isinstance(record, str) else record).entries
     await runs_of(store).plant("record", agent.name, entries)
     return await Runnable(agent, name=agent.name, store=store).replay(
@@ -126,7 +126,7 @@ class Cassette:
         deps: Deps | None,
         listeners: Sequence[Listener],
     ) -> AgentRun:
-        recorder = Runnable(agent, name=agent.name, store=LocalLogs())
+        recorder = Runnable(agent, name=agent.name, store=InMemoryStore())
         run_id = self.path.stem
         run = await recorder.run(prompt, history=history, deps=deps, listeners=listeners, run_id=run_id, detached=True)
         if not isinstance(run.stop, _BROKEN):  # a run that broke is not worth replaying

@@ -38,7 +38,7 @@ async def disk() -> None:
 
 
 @checked
-async def settle(turns: PositiveInt = _TURNS) -> None:
+async def run_until_idle(turns: PositiveInt = _TURNS) -> None:
     """Let the event loop run until every task waits for something, for at most `turns` turns.
 
     It waits for writes of stores, but not for other threads and sockets.
@@ -123,9 +123,9 @@ class HandClock:
             ConfigurationError: `seconds` is negative or not finite.
         """
         target = self._elapsed + seconds
-        await settle()
+        await run_until_idle()
         while self._run_next(target):
-            await settle()
+            await run_until_idle()
         self._elapsed = max(self._elapsed, target)
 
     def skip(self, seconds: float) -> None:

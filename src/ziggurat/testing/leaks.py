@@ -7,7 +7,7 @@ import sys
 import threading
 from types import TracebackType
 
-from ziggurat.testing.clock import settle
+from ziggurat.testing.clock import run_until_idle
 from ziggurat.tools.guarded_call import ABANDONED_CALLS
 
 POOLS = ("asyncio_", "ziggurat")
@@ -49,13 +49,13 @@ class assert_no_leaks:  # noqa: N801 - reads like a function
         assert not left, "left behind:\n" + "\n".join(f"- {each}" for each in left)
 
     async def __aenter__(self) -> None:
-        await settle()
+        await run_until_idle()
         self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await settle()
+        await run_until_idle()
         self.__exit__(kind, error, trace)
 
     def _leaks(self) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         Tool as Tool,
         Toolbox as Toolbox,
         ToolStatistics as ToolStatistics,
-        quorum as quorum,
+        quorum_join as quorum_join,
     )
     from ziggurat.tools.validator import SchemaValidator as SchemaValidator
 

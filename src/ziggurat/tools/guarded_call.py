@@ -177,7 +177,7 @@ async def run_in_thread(
             POOL.write_off(thread)
             future.add_done_callback(asyncio.Future.exception)  # retrieved, so that asyncio does not log it
         if (waited_for := thread.give_up()) is not None:
-            await settle([waited_for], ctx, name=call.name)
+            await end_tasks([waited_for], ctx, name=call.name)
         raise
     except ThreadRaised as raised:
         if isinstance(raised.error, Suspend):
@@ -204,10 +204,10 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
         if not task.done():
             await _wait_until_done(ended, watch, seconds)
     except asyncio.CancelledError:
-        await settle([task], ctx, name=name)
+        await end_tasks([task], ctx, name=name)
         raise
     if not task.done():
-        await settle([task], ctx, name=name)
+        await end_tasks([task], ctx, name=name)
         if task.done() and not task.cancelled() and isinstance(task.exception(), Suspend):
             task.result()
         raise Timeout(f"the tool {name} timed out after {seconds:g} s", seconds=seconds)
@@ -237,7 +237,7 @@ async def _wait_until_done(ended: "asyncio.Future[None]", watch: Stopwatch, seco
             alarm.cancel()
 
 
-async def settle(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
+async def end_tasks(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
     """Cancel tasks and wait up to `grace` seconds; those that still run are abandoned, counted and reported."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:

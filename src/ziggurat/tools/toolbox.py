@@ -27,7 +27,7 @@ Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 
 
 class Quorum(Struct, frozen=True):
-    """The number of calls of a reply that must succeed; made by `quorum`."""
+    """The number of calls of a reply that must succeed; made by `quorum_join`."""
 
     count: int
 
@@ -39,7 +39,7 @@ Join = Literal["join_all", "fail_fast"] | Annotated[Quorum, Meta(title="quorum(n
 
 
 @checked
-def quorum(count: PositiveInt) -> Quorum:
+def quorum_join(count: PositiveInt) -> Quorum:
     """Wait for `count` calls of a reply to succeed and cancel the rest: ``Toolbox([a, b, c], join=quorum(2))``.
 
     Cancelled calls get a recorded result that says so. If fewer calls succeed, or fewer were made, all finish.

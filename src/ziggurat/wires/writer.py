@@ -16,7 +16,7 @@ from ziggurat.wires.server_items import ReplyPart, ReplyPiece, ServerItem
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk, Wire
 
 
-class Writer(Protocol):
+class ReplyWriter(Protocol):
     """Writes one reply. Each method returns the events to send; parts of the reply are numbered from 0."""
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage, /) -> Json:
@@ -56,7 +56,7 @@ class _ItemWriter(Protocol):
         ...
 
 
-WRITERS: Mapping[Wire, Callable[[ReplyHead], Writer]] = MappingProxyType(
+WRITERS: Mapping[Wire, Callable[[ReplyHead], ReplyWriter]] = MappingProxyType(
     {"chat": ChatWriter, "responses": ResponsesWriter, "messages": AnthropicWriter}
 )
 
@@ -65,7 +65,7 @@ class LiveReply:
     """The events of a stream for pieces as they come: it begins with the first, and a part ends when the next
     begins."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: ReplyWriter) -> None:
         self._writer = writer
         self._places = Places()
         self._part = -1

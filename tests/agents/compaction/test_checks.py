@@ -16,11 +16,11 @@ from ziggurat.compaction import (
     TokenBudget,
     TurnCount,
     at_fraction,
-    composite,
     entity_density,
     keyword_density,
     over_tokens,
     recency_decay,
+    weighted_importance,
 )
 
 TEXT: Any = "0"
@@ -45,7 +45,7 @@ _CASES: list[tuple[Callable[..., object], str]] = [
     (lambda wrong: at_fraction(wrong), "fraction"),
     (lambda wrong: over_tokens(wrong), "tokens"),
     (lambda wrong: recency_decay(wrong), "rate"),
-    (lambda wrong: composite((wrong, entity_density)), "parts"),
+    (lambda wrong: weighted_importance((wrong, entity_density)), "parts"),
 ]
 
 
@@ -64,7 +64,7 @@ def test_settings_of_wrong_types_are_refused(make: Callable[[object], object], t
         (lambda: Mask(note=3), "text"),  # type: ignore[arg-type]
         (lambda: Summary(prompt=3), "text"),  # type: ignore[arg-type]
         (lambda: keyword_density(3), "\\*keywords\\) is a text"),  # type: ignore[arg-type]
-        (lambda: composite(entity_density), "pair"),  # type: ignore[arg-type]
+        (lambda: weighted_importance(entity_density), "pair"),  # type: ignore[arg-type]
     ],
 )
 def test_other_settings_of_wrong_types_are_refused(make: Callable[[], object], told: str) -> None:

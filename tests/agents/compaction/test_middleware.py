@@ -26,7 +26,7 @@ from ziggurat.events import Compacted, Warned
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant, stops, system
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
 
@@ -145,7 +145,7 @@ def test_when_nothing_helps_the_model_is_asked_as_it_was() -> None:
 
 
 async def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     usage = Usage(input=100, output=10, requests=1)
     summariser = ScriptedModel(always="in short", usage=usage)
     agent = Agent(
@@ -175,7 +175,7 @@ async def test_it_counts_in_budgets_and_has_a_path_of_its_own() -> None:
 
 
 async def test_a_run_that_was_broken_off_goes_on_with_the_same_conversation() -> None:
-    store = LocalLogs()
+    store = InMemoryStore()
     summariser = ScriptedModel(always="in short")
     middleware = [compacting(reduce=Summary(model=summariser))]
     model = searching(5, ConnectionError("gone"), "done")

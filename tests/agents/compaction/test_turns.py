@@ -8,7 +8,14 @@ from hypothesis import given, settings, strategies as st
 from tests.samples import amount
 from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user
 from ziggurat.agents.compaction.turns import Turn, entities_in, jaccard
-from ziggurat.compaction import TokenBudget, TurnCount, composite, entity_density, keyword_density, recency_decay
+from ziggurat.compaction import (
+    TokenBudget,
+    TurnCount,
+    entity_density,
+    keyword_density,
+    recency_decay,
+    weighted_importance,
+)
 from ziggurat.messages import assistant, tool_message
 from ziggurat.messages.conversation import characters
 
@@ -49,9 +56,9 @@ def test_recency_decay_is_exponential() -> None:
 
 def test_composite_is_a_mean_by_weights_without_sign() -> None:
     turn = Turn("error in Berlin today", 10)  # 1/4 by keywords, 1/4 by names, exp(-1) by age
-    mixed = composite((2, keyword_density("error")), (-1, entity_density), (1, recency_decay(0.1)))
+    mixed = weighted_importance((2, keyword_density("error")), (-1, entity_density), (1, recency_decay(0.1)))
     assert mixed(turn) == pytest.approx((2 * 0.25 + 0.25 + math.exp(-1)) / 4)
-    assert composite()(turn) == composite((0, entity_density))(turn) == 0.0
+    assert weighted_importance()(turn) == weighted_importance((0, entity_density))(turn) == 0.0
 
 
 def test_jaccard_compares_words() -> None:

@@ -54,7 +54,7 @@ from ziggurat.messages import FinishReason, assistant
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
 from ziggurat.stops import BudgetExceeded
-from ziggurat.stores import LocalLogs
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -394,7 +394,7 @@ def test_a_user_cannot_take_the_name_of_an_agent_beneath_another() -> None:
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
 async def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_path: Path) -> None:
     store = open_memory("memory:" if place == "memory" else f"sqlite:///{tmp_path}/agents.db")
-    runs = LocalLogs() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
+    runs = InMemoryStore() if place == "memory" else f"sqlite:///{tmp_path}/agents.db"
     memory = AgentMemory(store, "ann", ctx=EARLIER)
     await memory.remember("The train leaves at nine.", kind="semantic")
     await memory.remember("Ada is the sister of Ann.", kind="semantic")
@@ -415,7 +415,7 @@ async def test_a_session_keeps_what_was_said_and_recalls_anew(place: str, tmp_pa
 
 
 async def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_anew() -> None:
-    store, runs = Counting(), LocalLogs()
+    store, runs = Counting(), InMemoryStore()
     memory = AgentMemory(store, "ann", ctx=EARLIER)
     await memory.remember("The train leaves at nine.", kind="semantic")
     await memory.remember("Ada is the sister of Ann.", kind="semantic")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.compaction.excerpts import Excerpt, text_of_parts, units
 from ziggurat.calls.admission import budgeted
-from ziggurat.calls.model_call import ask
+from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ModelError
@@ -142,7 +142,7 @@ class Summary(CheckedStruct, frozen=True, kw_only=True):
             settings=ModelSettings(max_tokens=self.max_tokens),
         )
         try:
-            text = written_text(await ask(as_service(model), request, ctx.under("model")), "the summariser")
+            text = written_text(await ask_model(as_service(model), request, ctx.under("model")), "the summariser")
         except Exception as error:
             blocks = units(messages)
             if overflow_of(error) is None or clip:

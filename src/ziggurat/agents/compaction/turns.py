@@ -93,10 +93,10 @@ def recency_decay(rate: NonNegativeFloat) -> Importance:
 
 
 @checked
-def composite(*parts: _Weighted) -> Importance:
+def weighted_importance(*parts: _Weighted) -> Importance:
     """Combine scores: ``sum(|weight| * score) / sum(|weight|)``; 0 if there are no parts, or the weights are 0.
 
-    >>> composite((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
+    >>> weighted_importance((3, entity_density), (1, recency_decay(0)))(Turn("all in lowercase"))
     0.25
     """
     total = sum(abs(weight) for weight, _ in parts)

@@ -9,7 +9,7 @@ from msgspec import Meta
 from ziggurat.agents.compaction.excerpts import text_of_parts
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.model_call import ask
+from ziggurat.calls.model_call import ask_model
 from ziggurat.core.context import Context
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
@@ -94,7 +94,7 @@ class FactsBy(CheckedStruct, frozen=True, kw_only=True):
         request = ModelRequest(
             Transcript.of(user(text)), self.prompt, settings=ModelSettings(max_tokens=self.max_tokens)
         )
-        response = await ask(as_service(self.model), request, ctx.under("facts").under("model"))
+        response = await ask_model(as_service(self.model), request, ctx.under("facts").under("model"))
         lines = written_text(response, "the model that finds facts").splitlines()
         if response.finish == "length":
             lines = lines[:-1]  # the last one is cut

@@ -19,7 +19,7 @@ from ziggurat.models.openai.reading import (
     usage_of,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import ChatCompletion, Choice, Chunk, ReplyMessage, ToolPiece, name_of, read
+from ziggurat.models.openai.shapes import ChatCompletion, Chunk, ReplyChoice, ReplyMessage, ToolPiece, name_of, read
 
 _DECODER = msgspec.json.Decoder(ChatCompletion)
 
@@ -65,7 +65,7 @@ def _malformed(why: str, body: bytes) -> ModelError:
     return ModelError(f"the reply cannot be read: {why}; it begins {beginning!r}", kind="malformed")
 
 
-def _chosen(reply: ChatCompletion, body: bytes) -> Choice:
+def _chosen(reply: ChatCompletion, body: bytes) -> ReplyChoice:
     choices = reply.choices
     if not choices:
         raise _malformed("it holds no choices", body)

@@ -92,7 +92,7 @@ class ChunkChoice(_AnyChoice, gc=False):
     delta: ChunkDelta | None = None
 
 
-class Choice(_AnyChoice, gc=False):
+class ReplyChoice(_AnyChoice, gc=False):
     """One of the choices in a plain reply."""
 
     message: ReplyMessage | None = None
@@ -124,7 +124,7 @@ class Chunk(_Envelope, gc=False):
 class ChatCompletion(_Envelope, gc=False):
     """A plain reply."""
 
-    choices: list[Choice] | None = None
+    choices: list[ReplyChoice] | None = None
 
 
 def name_of(identity: str | int | None) -> str:

@@ -9,7 +9,7 @@ from ziggurat.serve.openai.conversations import Conversation
 from ziggurat.serve.openai.replies import encode_event, status_and_text
 from ziggurat.wires.server_items import ReplyPiece
 from ziggurat.wires.types import ResponseChunk
-from ziggurat.wires.writer import LiveReply, Writer
+from ziggurat.wires.writer import LiveReply, ReplyWriter
 
 _KEPT_BYTES = 8 * 1024 * 1024
 """Of the events of responses that have ended; those of older ones are made from the record when they are read."""
@@ -18,7 +18,7 @@ _KEPT_BYTES = 8 * 1024 * 1024
 class _LiveResponse:
     """A response that is given in the background."""
 
-    def __init__(self, conversation: Conversation, writer: Writer) -> None:
+    def __init__(self, conversation: Conversation, writer: ReplyWriter) -> None:
         self.conversation: Conversation = conversation
         self.ended: bool = False
         self.size: int = 0
@@ -84,7 +84,7 @@ class LiveResponses:
         """Return a response; None if this process does not give it, or gave it too long ago."""
         return self._responses.get(response_id)
 
-    async def start(self, conversation: Conversation, writer: Writer) -> _LiveResponse:
+    async def start(self, conversation: Conversation, writer: ReplyWriter) -> _LiveResponse:
         """Have a response given, and return it when its run has begun."""
         name = str(conversation.id)
         known = self._responses.get(name)

@@ -18,7 +18,7 @@ from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.wires.errors import error_body
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import ResponseChunk, Wire
-from ziggurat.wires.writer import LiveReply, Writer
+from ziggurat.wires.writer import LiveReply, ReplyWriter
 
 _RUN = "ziggurat-run-id"
 """The header of a reply that names the run."""
@@ -45,7 +45,14 @@ class Reply:
     """A reply, as an ASGI application, that has a conversation answered when it is called."""
 
     def __init__(
-        self, conversation: Conversation, wire: Wire, writer: Writer, closing: Closing, *, stream: bool, stores: bool
+        self,
+        conversation: Conversation,
+        wire: Wire,
+        writer: ReplyWriter,
+        closing: Closing,
+        *,
+        stream: bool,
+        stores: bool,
     ) -> None:
         self._conversation = conversation
         self._wire: Wire = wire

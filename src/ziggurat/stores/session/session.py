@@ -308,9 +308,9 @@ class Session:
 
 def _store_at(address: str | Store | None) -> Store:
     from ziggurat.stores.addresses import connect
-    from ziggurat.stores.local import LocalLogs
+    from ziggurat.stores.local import InMemoryStore
 
-    return LocalLogs() if address is None else connect(address)
+    return InMemoryStore() if address is None else connect(address)
 
 
 class SessionLease:

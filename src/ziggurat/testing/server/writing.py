@@ -20,7 +20,7 @@ from ziggurat.testing.server.types import (
 from ziggurat.wires.errors import status_of
 from ziggurat.wires.places import Places
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
-from ziggurat.wires.writer import WRITERS, Writer
+from ziggurat.wires.writer import WRITERS, ReplyWriter
 
 
 def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest) -> HttpResponse:
@@ -70,7 +70,7 @@ def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: b
     return frames
 
 
-def streamed(writer: Writer, pieces: Iterable[PartDelta | Wait], *, whole: bool) -> Iterator[ResponseChunk | Wait]:
+def streamed(writer: ReplyWriter, pieces: Iterable[PartDelta | Wait], *, whole: bool) -> Iterator[ResponseChunk | Wait]:
     """Yield the events of the parts, whose pieces may be interleaved; unless `whole`, the last one is not closed."""
     places = Places()
     placed = [
