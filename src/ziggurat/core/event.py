@@ -57,6 +57,24 @@ class CircuitChanged(Event, frozen=True):
     after: str
 
 
+class ChildStarted(Event, frozen=True):
+    """A supervisor started a child."""
+
+    child: str
+    restarts: int
+    """How often it was restarted before; 0 for the first start."""
+
+
+class ChildEnded(Event, frozen=True):
+    """A child of a supervisor ended, or did not start."""
+
+    child: str
+    error: str
+    """The error; empty if it ended without one."""
+    stopped: bool = False
+    """Whether the supervisor stopped it, rather than that it ended by itself."""
+
+
 class Queued(Event, frozen=True):
     """A call waits for its turn at a limit."""
 
