@@ -9,7 +9,7 @@ from tests.wrong import wrong
 from ziggurat import ConfigurationError, Timeout
 from ziggurat.core import CLOCK, Scope, root
 from ziggurat.runtime import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, settle
 
 
 async def drained(subscription: Subscription) -> list[object]:
@@ -132,3 +132,24 @@ async def test_a_request_gets_the_reply_and_ends_at_its_deadline() -> None:
     bus.close()
     with pytest.raises(BusClosed):
         await closing
+
+
+async def test_a_subscription_that_has_ended_is_over_and_leaves_its_name_free() -> None:
+    bus = Bus()
+    ann, old = bus.subscribe("ann"), bus.subscribe("worker", role="w")
+    waiting = asyncio.ensure_future(old.receive())
+    asking = asyncio.ensure_future(old.request("?", Specific("ann"), timeout=5))
+    await settle()
+    old.leave()
+    for task in (waiting, asking):
+        with pytest.raises(BusClosed):
+            await task
+    new = bus.subscribe("worker", role="w")
+    with pytest.raises(BusClosed):
+        old.send("in its name", Specific("ann"))
+    old.leave()  # as the end of its block does
+    ann.send("by name", Specific("worker"))
+    ann.send("by role", Role("w"))
+    bus.close()
+    assert await drained(new) == ["by name", "by role"]
+    assert await drained(ann) == ["?"]

@@ -1,4 +1,4 @@
-"""The supervisor beside its specification: every strategy, restart type, end and shutdown, and a model of its states."""
+"""The supervisor beside its specification: strategies, restart types, ends and shutdowns, and a model of its states."""
 
 import asyncio
 import random
@@ -14,12 +14,14 @@ from ziggurat import ConfigurationError
 from ziggurat.core import root
 from ziggurat.events import ChildEnded, ChildStarted
 from ziggurat.runtime import Child, ChildNotStarted, RestartsExceeded, Shutdown, Supervisor
+from ziggurat.runtime.supervisor import Restart, Strategy
 from ziggurat.testing import HandClock, settle
 
-STRATEGIES = ("one_for_one", "one_for_all", "rest_for_one", "dynamic")
-RESTARTS = ("always", "on_failure", "never")
+STRATEGIES: tuple[Strategy, ...] = ("one_for_one", "one_for_all", "rest_for_one", "dynamic")
+RESTARTS: tuple[Restart, ...] = ("always", "on_failure", "never")
 Exit = Literal["return", "shutdown", "error", "exit", "cancel"]
-FAILURES = ("error", "exit", "cancel")
+FAILURES: tuple[Exit, ...] = ("error", "exit", "cancel")
+EXITS: tuple[Exit, ...] = ("return", "shutdown", *FAILURES)
 
 
 class World:
@@ -83,11 +85,15 @@ async def ended(supervisor: Supervisor, task: "asyncio.Task[None]") -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("restart", RESTARTS)
-async def test_every_end_restarts_what_the_strategy_says(strategy: Any, restart: Any) -> None:
-    for how, shutdown in product(("return", "shutdown", *FAILURES), (0, 5, None)):
+async def test_every_end_restarts_what_the_strategy_says(strategy: Strategy, restart: Restart) -> None:
+    for how, shutdown in product(EXITS, (0, 5, None)):
         world, clock = World(), HandClock()
-        options = {"shutdown": shutdown}
-        children = [world.child("a", **options), world.child("b", restart=restart, **options), world.child("c", **options)]
+        options: dict[str, Any] = {"shutdown": shutdown}
+        children = [
+            world.child("a", **options),
+            world.child("b", restart=restart, **options),
+            world.child("c", **options),
+        ]
         supervisor = Supervisor(children, strategy=strategy, max_restarts=1, clock=clock)
         task = await running(supervisor)
         assert world.taken() == "+a +b +c"
@@ -103,7 +109,7 @@ async def test_every_end_restarts_what_the_strategy_says(strategy: Any, restart:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_a_child_that_ignores_its_cancellation_is_left_behind(strategy: Any) -> None:
+async def test_a_child_that_ignores_its_cancellation_is_left_behind(strategy: Strategy) -> None:
     for restart, shutdown in product(RESTARTS, (0, 5, None)):
         world, clock, release = World(), HandClock(), asyncio.Event()
         children = [world.child("a"), Child("b", stubborn(release), restart, shutdown)]
@@ -257,7 +263,9 @@ async def test_significant_children_end_the_supervisor(kind: Any, ends: int) -> 
 
 async def test_a_child_with_a_limit_of_its_own_fails_alone() -> None:
     world = World()
-    supervisor = Supervisor([world.child("a", max_restarts=2), world.child("b")], strategy="one_for_all", max_restarts=99)
+    supervisor = Supervisor(
+        [world.child("a", max_restarts=2), world.child("b")], strategy="one_for_all", max_restarts=99
+    )
     task = await running(supervisor)
     for _ in range(3):
         await world.end("a", "error")
@@ -369,7 +377,7 @@ class Model:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_random_orders_agree_with_the_model(strategy: Any) -> None:
+async def test_random_orders_agree_with_the_model(strategy: Strategy) -> None:
     chance = random.Random(f"{SEED} {strategy}")
     steps = 0
     while steps < amount(500, 2_500):
@@ -400,7 +408,7 @@ async def step(
     name = chance.choice(list(model.up)) if model.up else ""
     match chance.choice(["add", "end", "end", "end", "stop", "restart", "remove", "wait"]):
         case "end" if alive:
-            how: Exit = chance.choice(["return", "shutdown", *FAILURES])
+            how: Exit = chance.choice(EXITS)
             name = chance.choice(alive)
             await world.end(name, how)
             return model.ended(name, how, clock.monotonic())

@@ -79,7 +79,7 @@ class BusStatistics(Struct, frozen=True):
 
 
 class BusClosed(ServiceError):
-    """The bus was closed, and everything that was received before has been read."""
+    """The bus was closed or the subscription has ended, and everything that was received before has been read."""
 
 
 class Bus:
@@ -140,11 +140,13 @@ class Bus:
         roles = tuple(sorted(role for role, members in self._roles.items() if members))
         return BusStatistics(self._sent, self._dead, lagged, tuple(self._subscriptions), roles)
 
-    def pass_on(self, sender: str, content: object, to: Address, reply_to: int | None) -> BusMessage:
+    def pass_on(self, sender: "Subscription", content: object, to: Address, reply_to: int | None) -> BusMessage:
         """Send a message in the name of a subscriber, which calls this."""
         self._require_open()
+        if self._subscriptions.get(sender.name) is not sender:
+            raise BusClosed(f"{sender.name} has left the bus")
         self._sent += 1
-        message = BusMessage(self._sent, sender, to, content, reply_to)
+        message = BusMessage(self._sent, sender.name, to, content, reply_to)
         receivers = self._receivers(to)
         if not receivers:
             self._dead += 1
@@ -152,11 +154,12 @@ class Bus:
             subscription.take(message)
         return message
 
-    def leave(self, name: str) -> None:
-        """Remove a subscriber, which calls this."""
-        subscription = self._subscriptions.pop(name, None)
-        if subscription is not None and subscription.role is not None:
-            self._roles[subscription.role].pop(name)
+    def leave(self, subscription: "Subscription") -> None:
+        """Remove a subscriber, which calls this; another one may have its name by then."""
+        if self._subscriptions.get(subscription.name) is subscription:
+            del self._subscriptions[subscription.name]
+            if subscription.role is not None:
+                del self._roles[subscription.role][subscription.name]
 
     def _receivers(self, to: Address) -> "Iterable[Subscription]":
         match to:
@@ -193,6 +196,7 @@ class Subscription:
         self.role = role
         self.lagged: int = 0
         self._bus = bus
+        self._has_left = False
         self._missed = 0  # since the last report
         self._waiting: deque[BusMessage] = deque()
         self._requests: dict[int, asyncio.Future[BusMessage]] = {}
@@ -202,13 +206,13 @@ class Subscription:
         """Send a message at once; it never waits.
 
         Raises:
-            BusClosed: the bus was closed.
+            BusClosed: the bus was closed, or the subscription has ended.
         """
-        return self._bus.pass_on(self.name, content, to, None)
+        return self._bus.pass_on(self, content, to, None)
 
     def reply(self, message: BusMessage, content: object) -> BusMessage:
         """Answer a message, to its sender alone."""
-        return self._bus.pass_on(self.name, content, Specific(message.sender), message.id)
+        return self._bus.pass_on(self, content, Specific(message.sender), message.id)
 
     async def request(
         self, content: object, to: Specific | Role, *, timeout: Seconds, ctx: Context | None = None
@@ -223,7 +227,7 @@ class Subscription:
 
         Raises:
             Timeout: nobody has replied in time.
-            BusClosed: the bus was closed.
+            BusClosed: the bus was closed, or the subscription has ended.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[BusMessage] = loop.create_future()
@@ -239,7 +243,7 @@ class Subscription:
         """Return the next message, or how many were missed before it.
 
         Raises:
-            BusClosed: the bus was closed, and all messages have been received.
+            BusClosed: the bus was closed or the subscription has ended, and all messages have been received.
         """
         while True:
             if self._missed:
@@ -247,8 +251,9 @@ class Subscription:
                 return Lagged(missed)
             if self._waiting:
                 return self._waiting.popleft()
-            if self._bus.is_closed:
-                raise BusClosed("the bus is closed, and all messages have been received")
+            if self._is_over:
+                why = "the bus is closed" if self._bus.is_closed else f"{self.name} has left the bus"
+                raise BusClosed(f"{why}, and all messages have been received")
             if self._bell is not None:
                 raise ConfigurationError(f"two tasks receive for {self.name} at the same time; give each a name")
             self._bell = asyncio.get_running_loop().create_future()
@@ -282,14 +287,20 @@ class Subscription:
         """Let a waiting `receive` look again, and end requests on a closed bus; the bus calls this."""
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
-        if self._bus.is_closed:
+        if self._is_over:
             for answer in self._requests.values():
                 if not answer.done():
-                    answer.set_exception(BusClosed("the bus was closed before there was a reply"))
+                    answer.set_exception(BusClosed("the bus or the subscription ended before there was a reply"))
+
+    @property
+    def _is_over(self) -> bool:
+        return self._has_left or self._bus.is_closed
 
     def leave(self) -> None:
-        """End the subscription."""
-        self._bus.leave(self.name)
+        """End the subscription; a `receive` that waits, and requests, end with BusClosed."""
+        self._has_left = True
+        self._bus.leave(self)
+        self.wake()
 
     def __enter__(self) -> "Subscription":
         return self

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,8 +17,6 @@ from ziggurat.core.errors import ConfigurationError, ServiceError, described
 from ziggurat.core.event import ChildEnded, ChildStarted
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, NonNegativeSeconds, Seconds, checked
 from ziggurat.core.shield import finished, ring
-
-T = TypeVar("T")
 
 Restart = Literal["always", "on_failure", "never"]
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
