@@ -29,6 +29,7 @@ FLOORS = {
     "runtime": 3,
     "wires": 3,
     "calls": 4,
+    "skills": 4,
     "runs": 5,
     "agents": 6,
     "teams": 7,
