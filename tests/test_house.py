@@ -34,6 +34,7 @@ FLOORS = {
     "agents": 6,
     "teams": 7,
     "plans": 7,
+    "fleet": 8,
     "serve": 8,
     "testing": 8,
     "cli": 9,
