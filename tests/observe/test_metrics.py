@@ -3,14 +3,16 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from tests.observe.test_otel import fail, look, random_agent
 from tests.samples import amount
-from ziggurat import Agent, Approvals, Approve, Budget, Event, ModelResponse, Usage, tool
+from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Event, ModelResponse, Usage, tool
 from ziggurat.agents import Environment
 from ziggurat.events import ModelEnded, ToolEnded
 from ziggurat.messages import assistant
@@ -55,7 +57,7 @@ async def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
         store=f"sqlite:///{tmp_path}/runs.db",
     )
     run = await agent.run("Go.", run_id="one")
-    assert (metrics.runs, metrics.running, metrics.agents) == (0, 0, {}), "it waits"
+    assert (metrics.runs, metrics.running, metrics.agents["agent"].calls) == (0, 0, 0), "it waits"
     await agent.resume("one", {run.pending[0].id: Approve()})
     await agent.run("Go.", run_id="one")
     calls = {
@@ -125,3 +127,68 @@ async def test_prometheus_can_read_them() -> None:
     assert families["gen_ai_execute_tool_duration_seconds"] == "histogram"
     assert samples["ziggurat_runs_total{None}"] == 1
     assert json.loads(json.dumps(metrics.snapshot()))["tools"]["look"]["calls"] == 1
+
+
+async def test_each_agent_has_its_own_steps_calls_and_tokens() -> None:
+    metrics, used = Metrics(), Usage(input=100, output=10, requests=1)
+
+    def agent(name: str, *script: Any, **options: Any) -> Agent[str]:
+        return Agent(ScriptedModel(*script, usage=used, name="m"), name=name, middleware=[metrics], **options)
+
+    below = agent("below", tool_call("look"), "done", tools=[look], description="Helps.")
+    await agent("above", tool_call("below", input="?"), "end", tools=[below]).run("Go")
+    await agent("above", [tool_call("look"), tool_call("fail")], "end", tools=[look, fail]).run("Go")
+    seen = {
+        name: (each.calls, each.steps, each.model_calls, each.tool_calls, each.usage["m"].input)
+        for name, each in metrics.agents.items()
+    }
+    assert seen["above"] == (2, 4, 4, 3, 400)
+    assert 'ziggurat_agent_steps_total{gen_ai_agent_name="above"} 4' in metrics.prometheus_text()
+    assert json.dumps(metrics.snapshot())
+
+
+def test_own_metrics_are_in_the_same_text() -> None:
+    metrics = Metrics()
+    metrics.counter("orders_total", "Orders.").add(2, kind="book")
+    metrics.counter("orders_total").add(kind='a"b')
+    gauge = metrics.gauge("queue_length")
+    gauge.set(5)
+    gauge.add(-2)
+    sizes = metrics.histogram("order_size", bounds=(1, 10))
+    for size in (1, 2, 50):
+        sizes.record(size)
+    lines = metrics.prometheus_text().splitlines()
+    assert lines[lines.index("# HELP orders_total Orders.") :] == [
+        "# HELP orders_total Orders.",
+        "# TYPE orders_total counter",
+        'orders_total{kind="book"} 2',
+        'orders_total{kind="a\\"b"} 1',
+        "# TYPE queue_length gauge",
+        "queue_length 3",
+        "# TYPE order_size histogram",
+        'order_size_bucket{le="1"} 1',
+        'order_size_bucket{le="10"} 2',
+        'order_size_bucket{le="+Inf"} 3',
+        "order_size_sum 53.0",
+        "order_size_count 3",
+    ]
+    assert metrics.snapshot()["own"]["queue_length"] == [{"labels": {}, "value": 3}]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda metrics: metrics.counter("1st"),
+        lambda metrics: metrics.counter("a-b"),
+        lambda metrics: metrics.gauge("orders"),
+        lambda metrics: metrics.histogram("sizes", bounds=(2, 1)),
+        lambda metrics: metrics.counter("orders").add(-1),
+        lambda metrics: metrics.counter("orders").add(float("nan")),
+        lambda metrics: metrics.counter("orders").add(**{"a-b": "x"}),
+    ],
+)
+def test_wrong_metrics_are_refused(wrong: Callable[[Metrics], object]) -> None:
+    metrics = Metrics()
+    metrics.counter("orders")
+    with pytest.raises(ConfigurationError):
+        wrong(metrics)

@@ -2,12 +2,11 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import Suspend, type_name_of
@@ -18,10 +17,12 @@ from ziggurat.messages.caller import CALLER
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.price import total_of
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.conventions import BUCKETS, CONVENTIONS
 from ziggurat.observe.first_chunk import FirstChunk
+from ziggurat.observe.instruments import Instruments, counter_lines, duration_lines, gauge_lines
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ R = TypeVar("R")
 _NAMES = CONVENTIONS["latest"]
 
 
-class CallStatistics(Struct):
+class CallStatistics(msgspec.Struct):
     """How often something was called, how often it failed, and how long it took.
 
     Attributes:
@@ -64,7 +65,32 @@ class CallStatistics(Struct):
             self.failures[failure] += 1
 
 
-class Metrics(Middleware):
+class AgentStatistics(CallStatistics):
+    """The calls of an agent, and what it did in them itself, without the agents below it.
+
+    Attributes:
+        steps: The steps of the calls that ended.
+        model_calls: The model calls that ended, failed ones included.
+        tool_calls: The tool calls that ended, failed ones included.
+        usage: Tokens by the name of the model.
+    """
+
+    steps: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost of its model calls in US dollars, by list prices; None if one of them is unknown.
+
+        Raises:
+            MissingExtra: the extra ``prices`` is not installed.
+        """
+        return total_of(self.usage)
+
+
+class Metrics(Instruments, Middleware):
     """Counts the calls of the agents that it is given to, and of all agents below them.
 
     What is answered from a record is not counted again. What waits for a decision is counted when it ends. One instance
@@ -83,7 +109,7 @@ class Metrics(Middleware):
         first_chunks: The time to the first chunk of replies that streamed in, because somebody listened, by the name
             of the model.
         tools: Those of tool calls by the name of the tool.
-        agents: Those of agents by name; that a limit ended it is a failure, too.
+        agents: Those of agents by name, with their steps, calls and tokens; that a limit ended it is a failure, too.
         usage: Tokens by the name of the model.
         runs: The number of runs that ended. An agent below another one is part of its run.
         running: The number of runs in progress.
@@ -93,34 +119,49 @@ class Metrics(Middleware):
         self.models: dict[str, CallStatistics] = {}
         self.first_chunks: dict[str, CallStatistics] = {}
         self.tools: dict[str, CallStatistics] = {}
-        self.agents: dict[str, CallStatistics] = {}
+        self.agents: dict[str, AgentStatistics] = {}
         self.usage: dict[str, Usage] = {}
         self.runs: int = 0
         self.running: int = 0
+        super().__init__()
+
+    def _agent(self, ctx: Context) -> AgentStatistics:
+        return self.agents.setdefault(ctx.scope[CALLER].agent, AgentStatistics())
 
     async def wrap_model(
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
         name = name_of(model)
         first = FirstChunk(ctx)
+        agent = self._agent(ctx)
         try:
             response = await _counted(self.models, name, model, request, first.context)
         finally:
+            agent.model_calls += 1
             if first.seconds is not None:
-                _count(self.first_chunks, name, first.seconds, None)
+                self.first_chunks.setdefault(name, CallStatistics()).add(first.seconds, None)
         self.usage[name] = self.usage.get(name, Usage()) + response.usage
+        model_name = response.model or name
+        agent.usage[model_name] = agent.usage.get(model_name, Usage()) + response.usage
         return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        return await _counted(self.tools, call.name, tool, call, ctx)
+        try:
+            result = await _counted(self.tools, call.name, tool, call, ctx)
+        except Suspend:
+            raise
+        except BaseException:
+            self._agent(ctx).tool_calls += 1
+            raise
+        self._agent(ctx).tool_calls += 1
+        return result
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        caller = ctx.scope[CALLER]
-        if caller.outer is not None:
-            return await _counted(self.agents, caller.agent, agent, request, ctx)
+        if ctx.scope[CALLER].outer is not None:
+            return await self._agent_call(request, ctx, agent)
         self.running += 1
         try:
-            run = await _counted(self.agents, caller.agent, agent, request, ctx)
+            run = await self._agent_call(request, ctx, agent)
         except Suspend:
             raise
         except BaseException:
@@ -129,6 +170,14 @@ class Metrics(Middleware):
         finally:
             self.running -= 1
         self.runs += 1
+        return run
+
+    async def _agent_call(
+        self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
+    ) -> AgentRun:
+        statistics = self._agent(ctx)
+        run = await _timed(statistics, agent, request, ctx)
+        statistics.steps += run.steps
         return run
 
     def snapshot(self) -> dict[str, Any]:
@@ -142,6 +191,7 @@ class Metrics(Middleware):
                 "usage": self.usage,
                 "runs": self.runs,
                 "running": self.running,
+                "own": self.own_values(),
             }
         )
         return plain
@@ -161,26 +211,34 @@ class Metrics(Middleware):
         lines: list[str] = []
         for name, what, label, statistics in called:
             samples = [({label: key}, each.buckets, each.seconds) for key, each in statistics.items()]
-            lines += _histograms(name, what, BUCKETS, samples)
+            lines += duration_lines(name, what, BUCKETS, samples)
         for kind, name in _NAMES.tokens.items():
             tokens = [({"gen_ai_request_model": model}, getattr(usage, kind)) for model, usage in self.usage.items()]
             known = [(labels, count) for labels, count in tokens if count is not None]
-            lines += _counters(name, f"Tokens of model calls: {kind}.", known)
+            lines += counter_lines(name, f"Tokens of model calls: {kind}.", known)
         failures = [
             ({label: key, "error_type": failure}, count)
             for _, _, label, statistics in called
             for key, each in statistics.items()
             for failure, count in each.failures.items()
         ]
-        lines += _counters("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
-        lines += _counters("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
-        lines += _gauge("ziggurat.runs.running", "Runs in progress.", self.running)
+        lines += counter_lines("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
+        lines += counter_lines("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
+        lines += gauge_lines("ziggurat.runs.running", "Runs in progress.", self.running)
+        for own in ("steps", "model_calls", "tool_calls"):
+            done = [({"gen_ai_agent_name": name}, getattr(each, own)) for name, each in self.agents.items()]
+            lines += counter_lines(f"ziggurat.agent.{own}", f"{own.replace('_', ' ').capitalize()} of agents.", done)
+        lines += self.own_lines()
         return "\n".join(lines) + "\n"
 
 
 async def _counted(
     statistics: dict[str, CallStatistics], name: str, service: Service[Q, R], request: Q, ctx: Context
 ) -> R:
+    return await _timed(statistics.setdefault(name, CallStatistics()), service, request, ctx)
+
+
+async def _timed(statistics: CallStatistics, service: Service[Q, R], request: Q, ctx: Context) -> R:
     monotonic = ctx.clock.monotonic
     started = monotonic()
     try:
@@ -188,17 +246,10 @@ async def _counted(
     except Suspend:
         raise
     except BaseException as error:
-        _count(statistics, name, monotonic() - started, type_name_of(error))
+        statistics.add(monotonic() - started, type_name_of(error))
         raise
-    _count(statistics, name, monotonic() - started, _failure_of(answer))
+    statistics.add(monotonic() - started, _failure_of(answer))
     return answer
-
-
-def _count(statistics: dict[str, CallStatistics], name: str, seconds: float, failure: str | None) -> None:
-    counted = statistics.get(name)
-    if counted is None:
-        counted = statistics[name] = CallStatistics()
-    counted.add(seconds, failure)
 
 
 def _failure_of(answer: object) -> str | None:
@@ -206,64 +257,3 @@ def _failure_of(answer: object) -> str | None:
     if isinstance(answer, ToolResult):
         return answer.error
     return status_of(answer.stop) if isinstance(answer, AgentRun) and answer.error is not None else None
-
-
-# -- Prometheus' text format: families of samples with labels --------------------------------------------------------
-
-_Labels = Mapping[str, str]
-
-
-def _counters(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
-    """Yield the lines of a counter; none if there are no samples. `name` is one of OpenTelemetry.
-
-    >>> print(*_counters("ziggurat.failures", "Failed calls.", [({"tool": "look"}, 3)]), sep="\\n")
-    # HELP ziggurat_failures_total Failed calls.
-    # TYPE ziggurat_failures_total counter
-    ziggurat_failures_total{tool="look"} 3
-    """
-    family = f"{_family(name)}_total"
-    if samples:
-        yield from _head(family, "counter", help_text)
-    for labels, value in samples:
-        yield _sample(family, labels, value)
-
-
-def _gauge(name: str, help_text: str, value: float) -> Iterator[str]:
-    yield from _head(_family(name), "gauge", help_text)
-    yield _sample(_family(name), {}, value)
-
-
-def _histograms(
-    name: str,
-    help_text: str,
-    bounds: Sequence[float],
-    samples: Sequence[tuple[_Labels, Sequence[int], float]],
-) -> Iterator[str]:
-    """Yield the lines of a histogram of seconds; none if there are no samples."""
-    family = f"{_family(name)}_seconds"
-    if samples:
-        yield from _head(family, "histogram", help_text)
-    for labels, buckets, total in samples:
-        sums = list(accumulate(buckets))
-        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
-            yield _sample(f"{family}_bucket", {**labels, "le": bound}, count)
-        yield _sample(f"{family}_sum", labels, total)
-        yield _sample(f"{family}_count", labels, sums[-1])
-
-
-def _family(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def _head(family: str, kind: str, help_text: str) -> Iterator[str]:
-    yield f"# HELP {family} {help_text}"
-    yield f"# TYPE {family} {kind}"
-
-
-def _sample(name: str, labels: _Labels, value: float) -> str:
-    texts = [f'{label}="{_escaped(text)}"' for label, text in labels.items()]
-    return f"{name}{{{','.join(texts)}}} {value!r}" if texts else f"{name} {value!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,223 @@
+"""Metrics of your own, and the lines of metrics in Prometheus' text format."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.observe.conventions import BUCKETS
+
+Own = TypeVar("Own", bound="Instrument")
+
+_NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
+_Labels = Mapping[str, str]
+
+
+class Instrument:
+    """A metric of your own: a value for each combination of labels. Made by `Metrics`.
+
+    Labels should have few different values: a name, but not an id.
+    """
+
+    def __init__(self, name: str, help_text: str, kind: str, bounds: tuple[float, ...] = ()) -> None:
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is not a name of a metric: letters, digits, _ and :, no digit first")
+        if list(bounds) != sorted(set(bounds)):
+            raise ConfigurationError(f"the bounds of {name!r} must increase")
+        self.name = name
+        self.help_text = help_text
+        self.kind = kind
+        self.bounds = bounds
+        self.values: dict[tuple[tuple[str, str], ...], float] = {}
+        self.buckets: dict[tuple[tuple[str, str], ...], list[int]] = {}
+
+    def lines(self) -> Iterator[str]:
+        """Yield its lines in Prometheus' text format; none if it has no value."""
+        samples = [(dict(key), value) for key, value in self.values.items()]
+        if self.kind == "histogram":
+            yield from _histogram(
+                self.name,
+                self.help_text,
+                self.bounds,
+                [(dict(key), self.buckets[key], value) for key, value in self.values.items()],
+            )
+        elif samples:
+            yield from _head(self.name, self.kind, self.help_text)
+            for labels, value in samples:
+                yield _sample(self.name, labels, value)
+
+    def _key(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        for label in labels:
+            if not _NAME.fullmatch(label) or label.startswith("__"):
+                raise ConfigurationError(f"{label!r} is not a name of a label")
+        return tuple(sorted((label, str(text)) for label, text in labels.items()))
+
+
+class CounterMetric(Instrument):
+    """A number that only grows."""
+
+    def add(self, amount: float = 1, **labels: str) -> None:
+        """Add to it.
+
+        Raises:
+            ConfigurationError: the amount is negative, or a label has a wrong name.
+        """
+        if not amount >= 0:
+            raise ConfigurationError(f"the counter {self.name} must not decrease; got {amount!r}")
+        key = self._key(labels)
+        self.values[key] = self.values.get(key, 0) + amount
+
+
+class GaugeMetric(Instrument):
+    """A number that grows and shrinks."""
+
+    def set(self, value: float, **labels: str) -> None:
+        """Set it.
+
+        Raises:
+            ConfigurationError: a label has a wrong name.
+        """
+        self.values[self._key(labels)] = value
+
+    def add(self, amount: float = 1, **labels: str) -> None:
+        """Add to it; a negative amount is subtracted.
+
+        Raises:
+            ConfigurationError: a label has a wrong name.
+        """
+        key = self._key(labels)
+        self.values[key] = self.values.get(key, 0) + amount
+
+
+class HistogramMetric(Instrument):
+    """How often values up to some bounds occurred."""
+
+    def record(self, value: float, **labels: str) -> None:
+        """Count a value.
+
+        Raises:
+            ConfigurationError: a label has a wrong name.
+        """
+        key = self._key(labels)
+        self.values[key] = self.values.get(key, 0.0) + value
+        buckets = self.buckets.setdefault(key, [0] * (len(self.bounds) + 1))
+        buckets[bisect_left(self.bounds, value)] += 1
+
+
+class Instruments:
+    """Makes and keeps the metrics of your own."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, Instrument] = {}
+
+    def counter(self, name: str, help_text: str = "") -> CounterMetric:
+        """Return a counter of your own, made when it is first asked for.
+
+        Raises:
+            ConfigurationError: the name cannot be that of a metric, or belongs to one of another kind.
+        """
+        return self._instrument(CounterMetric(name, help_text, "counter"))
+
+    def gauge(self, name: str, help_text: str = "") -> GaugeMetric:
+        """Return a gauge of your own, made when it is first asked for.
+
+        Raises:
+            ConfigurationError: the name cannot be that of a metric, or belongs to one of another kind.
+        """
+        return self._instrument(GaugeMetric(name, help_text, "gauge"))
+
+    def histogram(self, name: str, help_text: str = "", bounds: Sequence[float] = BUCKETS) -> HistogramMetric:
+        """Return a histogram of your own, made when it is first asked for.
+
+        Args:
+            name: Its name.
+            help_text: A sentence about it.
+            bounds: The upper bounds of its buckets, increasing; by default of durations in seconds.
+
+        Raises:
+            ConfigurationError: the name cannot be that of a metric, or belongs to one of another kind or other bounds.
+        """
+        return self._instrument(HistogramMetric(name, help_text, "histogram", tuple(bounds)))
+
+    def _instrument(self, new: Own) -> Own:
+        known = self._own.setdefault(new.name, new)
+        if not isinstance(known, type(new)) or known.bounds != new.bounds:
+            raise ConfigurationError(f"there is a metric {new.name!r} of another kind, {known.kind}")
+        return known
+
+    def own_values(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the values as plain data, by name."""
+        return {
+            name: [{"labels": dict(key), "value": value} for key, value in each.values.items()]
+            for name, each in self._own.items()
+        }
+
+    def own_lines(self) -> Iterator[str]:
+        """Yield the lines of all of them in Prometheus' text format."""
+        for instrument in self._own.values():
+            yield from instrument.lines()
+
+
+def counter_lines(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
+    """Yield the lines of a counter; none if there are no samples. `name` is one of OpenTelemetry.
+
+    >>> print(*counter_lines("ziggurat.failures", "Failed calls.", [({"tool": "look"}, 3)]), sep="\\n")
+    # HELP ziggurat_failures_total Failed calls.
+    # TYPE ziggurat_failures_total counter
+    ziggurat_failures_total{tool="look"} 3
+    """
+    family = f"{_family(name)}_total"
+    if samples:
+        yield from _head(family, "counter", help_text)
+    for labels, value in samples:
+        yield _sample(family, labels, value)
+
+
+def gauge_lines(name: str, help_text: str, value: float) -> Iterator[str]:
+    yield from _head(_family(name), "gauge", help_text)
+    yield _sample(_family(name), {}, value)
+
+
+def duration_lines(
+    name: str,
+    help_text: str,
+    bounds: Sequence[float],
+    samples: Sequence[tuple[_Labels, Sequence[int], float]],
+) -> Iterator[str]:
+    """Yield the lines of a histogram of seconds; none if there are no samples."""
+    yield from _histogram(f"{_family(name)}_seconds", help_text, bounds, samples)
+
+
+def _histogram(
+    family: str, help_text: str, bounds: Sequence[float], samples: Sequence[tuple[_Labels, Sequence[int], float]]
+) -> Iterator[str]:
+    if samples:
+        yield from _head(family, "histogram", help_text)
+    for labels, buckets, total in samples:
+        sums = list(accumulate(buckets))
+        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
+            yield _sample(f"{family}_bucket", {**labels, "le": bound}, count)
+        yield _sample(f"{family}_sum", labels, total)
+        yield _sample(f"{family}_count", labels, sums[-1])
+
+
+def _family(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _head(family: str, kind: str, help_text: str) -> Iterator[str]:
+    if help_text:
+        escaped = help_text.replace("\\", "\\\\").replace("\n", "\\n")
+        yield f"# HELP {family} {escaped}"
+    yield f"# TYPE {family} {kind}"
+
+
+def _sample(name: str, labels: _Labels, value: float) -> str:
+    texts = [f'{label}="{_escaped(text)}"' for label, text in labels.items()]
+    return f"{name}{{{','.join(texts)}}} {value!r}" if texts else f"{name} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
