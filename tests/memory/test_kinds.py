@@ -1,8 +1,10 @@
 """Tests of episodic, semantic and working memory."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from math import log
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from ziggurat.memory import (
     hybrid,
     lowest,
     oldest,
+    open_memory,
 )
 from ziggurat.memory.record import pack
 from ziggurat.memory.scoring import Eviction
@@ -278,3 +281,13 @@ async def test_it_does_what_an_ordered_dictionary_would(capacity: int, acts: lis
             expected.popitem(last=False)
         await clock.advance(wait)
     assert list((await memory.items()).items()) == list(expected.items())
+
+
+@pytest.mark.parametrize(("capacity", "values"), [(3, 20), (10, 12), (64, 66)])
+async def test_concurrent_writers_evict_no_more_than_the_surplus(capacity: int, values: int, tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/m.db", "memory:"):
+        store = open_memory(url)
+        memory = WorkingMemory(store, "ann", capacity=capacity)
+        await asyncio.gather(*(memory.set(f"k{number}", "v") for number in range(values)))
+        assert len(await memory.items()) == capacity
+        await store.close()

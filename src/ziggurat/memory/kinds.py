@@ -258,10 +258,9 @@ class WorkingMemory:
             facts={"name": name},
         )
         await self.store.put([record])
-        over = await self.store.count(owner=self.owner, kind=self.kind) - self.capacity
-        if over > 0:
-            going = [each for each in await self.records() if each.id != record.id][:over]
-            await self.store.remove([each.id for each in going])
+        # One reading decides how many are removed and which: a count before it could be that of other writers.
+        if await self.store.count(owner=self.owner, kind=self.kind) > self.capacity:
+            await self.store.remove([each.id for each in (await self.records())[: -self.capacity]])
 
     async def get(self, name: str) -> str | None:
         """Return the value under a name, or None, and record that it was used."""

@@ -195,7 +195,19 @@ async def test_nested_agents_are_compacted_too() -> None:
     await outer.run("go", listeners=[heard.append])
     (first, *_) = [event for event in heard if isinstance(event, Compacted)]
     assert first.path == "agent/step-1/tool-1:inner/inner/step-4/rewrite-1"
-    assert (first.by, first.start) == ("Mask", 2)
+    assert (first.by, first.start) == ("Mask > Drop", 1)
+
+
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize("when", [over_messages(10), over_turns(5), over_tokens(100_000) | over_messages(10)])
+async def test_reducers_are_applied_until_the_trigger_is_satisfied(tools: bool, when: Trigger) -> None:
+    history = [each for n in range(30) for each in (user(f"question {n}, please?"), assistant(f"answer number {n}."))]
+    model = searching(20, "done") if tools else ScriptedModel("done")
+    agent = Agent(model, tools=[search], max_steps=30, middleware=[Compaction(when)])
+    await agent.run("And now?", history=history)
+    turns = sum(message.role == "user" and message.origin is None for message in model.last.messages)
+    assert turns <= 6
+    assert len(model.last.messages) <= 14 or repr(when) == "over_turns(5)"
 
 
 def test_reducers_may_be_plain_functions() -> None:

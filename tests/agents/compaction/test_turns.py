@@ -207,11 +207,27 @@ def test_sixty_turns_become_the_last_ten_the_important_one_and_ten_windows() -> 
         (number, 5 * number, 5) for number in range(10)
     ]
     assert all("message" in each.common for each in made.windows)
-    assert [message.text for message in made.messages][1:3] == [
-        "[5 earlier turns, in short]\n- message 6\n- message 7\n- message 8\n- message 9",
-        "message 5",
-    ]
+    assert [message.text for message in made.messages][1:3] == ["[5 earlier turns, in short]", "message 5"]
     assert len(made.messages) == 21
+
+
+@pytest.mark.parametrize("text", ["yes", "message {}", "a longer message about the ticket {}", "word " * 60 + "{}"])
+def test_a_note_is_shorter_than_its_turns(text: str) -> None:
+    turns = [user(text.format(number)) for number in range(60)]
+    made = TurnCount(max_turns=50).shorten(turns)
+    for window in made.windows:
+        places = range(window.first, window.first + window.count)
+        assert len(window.message.text) < sum(len(turns[at].text) for at in places)
+    assert len(made.windows) == 10
+    if len(text) > 100:
+        assert made.windows[0].message.text.count("\n- ") == 5
+
+
+@pytest.mark.parametrize("recent", [0, 1, 3])
+def test_the_last_turn_stays_whatever_the_budget(recent: int) -> None:
+    turns = [user(f"A sentence of several words, number {number}") for number in range(5)]
+    made = TokenBudget(tokens=1, recent=recent, threshold=2).shorten(turns)
+    assert made.messages == (turns[-1],)
 
 
 def test_nothing_is_done_unless_there_are_more() -> None:

@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
-from ziggurat.messages.conversation import characters
+from ziggurat.messages.conversation import Transcript, characters
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.middleware import Middleware
@@ -182,7 +182,16 @@ class Compaction(Middleware):
             return None if messages is before else _difference(before, messages)
         parts = [tuple(messages[start:end]) for start, end in spans]
         others = sum(map(characters, messages)) - there
-        parts, by, faults = await self._reduce(request, ctx, parts, None if room is None else room - others // 4)
+        room = None if room is None else room - others // 4
+
+        def is_enough(parts: Sequence[tuple[Message, ...]]) -> bool:
+            if room is not None and sum(characters(message) for part in parts for message in part) // 4 > room:
+                return False
+            return request.overflow is not None or not self.when.due(
+                _after(request, _replace_spans(messages, spans, parts))
+            )
+
+        parts, by, faults = await self._reduce(request, ctx, parts, room, is_enough)
         shorter = _replace_spans(messages, spans, parts)
         fault = "; ".join(faults)
         if sum(map(characters, shorter)) >= sum(map(characters, before)):
@@ -205,7 +214,12 @@ class Compaction(Middleware):
         return [(start, end) for start, end in spans if any(message.origin is None for message in messages[start:end])]
 
     async def _reduce(
-        self, request: RewriteRequest, ctx: Context, parts: list[tuple[Message, ...]], room: int | None
+        self,
+        request: RewriteRequest,
+        ctx: Context,
+        parts: list[tuple[Message, ...]],
+        room: int | None,
+        is_enough: Callable[[Sequence[tuple[Message, ...]]], bool],
     ) -> tuple[list[tuple[Message, ...]], list[str], list[str]]:
         # a reducer that fails is skipped, so that a summariser without a connection does not end the run
         by: list[str] = []
@@ -221,12 +235,19 @@ class Compaction(Middleware):
                 faults.append(f"{name} failed: {described(error)}")
                 continue
             by.append(name)
-            if room is None or sum(characters(message) for part in parts for message in part) // 4 <= room:
+            if is_enough(parts):
                 break
         return parts, by, faults
 
 
-def _replace_spans(messages: list[Message], spans: list[Span], parts: list[tuple[Message, ...]]) -> list[Message]:
+def _after(request: RewriteRequest, messages: list[Message]) -> RewriteRequest:
+    """Return the request with a shorter conversation, as a trigger sees it."""
+    turns = sum(message.role == "user" and message.origin is None for message in messages)
+    tokens = request.fixed + sum(map(characters, messages)) // 4
+    return replace(request, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
+
+
+def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[tuple[Message, ...]]) -> list[Message]:
     conversation: list[Message] = []
     at = 0
     for (start, end), part in zip(spans, parts, strict=True):

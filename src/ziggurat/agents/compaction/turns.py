@@ -172,7 +172,7 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
         """
         blocks, turns = _turns_in(messages, ages)
         worth = [self.importance(turn) for turn in turns]
-        recent = len(turns) - self.recent
+        recent = len(turns) - max(self.recent, 1)
         chosen = {at for at in range(len(turns)) if at >= recent or worth[at] >= self.threshold}
         segments = _segments(blocks, chosen)
         replaced = {at for each in segments for at in range(each.first, each.first + each.count)}
@@ -202,7 +202,7 @@ class TurnCountResult(Struct, frozen=True):
     Attributes:
         messages: The remaining messages, in the original order.
         kept: The indices of the turns that were kept, from 0.
-        windows: The windows that replace old turns.
+        windows: The windows that replace old turns; those with a note that would not be shorter stay as they are.
         triggered: Whether there were too many turns; if not, nothing was changed.
     """
 
@@ -253,11 +253,15 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         worth = [self.importance(turn) for turn in turns]
         important = self.important or (lambda turn: False)
         restored = {at for at, turn in enumerate(turns) if worth[at] >= _IMPORTANT or important(turn)}
+        windows: list[Window] = []
+        for first in range(0, old, self.window):
+            places = range(first, min(first + self.window, old))
+            window = _window(len(windows), places, turns, blocks, restored)
+            if window is None:
+                restored.update(places)
+            else:
+                windows.append(window)
         kept = sorted(restored.union(self._distinct(blocks, turns, worth, old)))
-        windows = [
-            _window(number, range(first, min(first + self.window, old)), turns, blocks, restored)
-            for number, first in enumerate(range(0, old, self.window))
-        ]
         left = _joined(blocks, kept, [(each.first, each.message) for each in windows])
         return TurnCountResult(left, tuple(kept), tuple(windows), True)
 
@@ -376,8 +380,11 @@ def _remove_oldest(
 
 def _window(
     number: int, places: range, turns: Sequence[Turn], blocks: Sequence[_Block], restored: Collection[int]
-) -> Window:
-    """Return a window with one line for each old turn that is not restored."""
+) -> Window | None:
+    """Return a window with the longest note that is shorter than its turns; None if every note is too long.
+
+    The longest has one line for each old turn that is not restored.
+    """
     texts = {at: " ".join(turns[at].text.split()) for at in places}
     counted = Counter(word for text in texts.values() for word in dict.fromkeys(_words(text)))
     common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))
@@ -385,7 +392,12 @@ def _window(
     missing = [at for at in places if at not in restored]
     lines = [text if len(text) <= _LINE else f"{text[: _LINE - 1]}…" for at in missing if (text := texts[at])]
     about = [message for at in missing for message in blocks[at]]
-    message = runtime_message("\n".join([head, *(f"- {line}" for line in lines)]), about)
+    room = sum(len(turns[at].text) for at in missing)
+    notes = ("\n".join([head, *(f"- {line}" for line in lines)]), head, f"[{len(texts)} turns]")
+    note = next((each for each in notes if len(each) < room), None)
+    if note is None:
+        return None
+    message = runtime_message(note, about)
     return Window(number, places.start, len(texts), common, message)
 
 

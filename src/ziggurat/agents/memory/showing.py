@@ -131,7 +131,9 @@ class WorkingValues(Middleware):
         records = await self.working.records()
         if records:
             taint = tuple(sorted({tool for record in records for tool in record.taint}))
-            lines = (Text(f"\n- {record.facts['name']}: {one_line(record.content)}") for record in records)
+            lines = (
+                Text(f"\n- {one_line(str(record.facts['name']))}: {one_line(record.content)}") for record in records
+            )
             place = max(len(messages) - 1, 0)
             messages.insert(place, Message("user", (Text(VALUES), *lines), None, MEMORY, taint))
         return None if len(messages) == len(request.messages) and not records else AgentRequest(tuple(messages))
