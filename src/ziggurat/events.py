@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ziggurat.core.broadcast import SubscribedItem as SubscribedItem
     from ziggurat.core.event import (
         CacheHit as CacheHit,
+        ChildEnded as ChildEnded,
+        ChildStarted as ChildStarted,
         CircuitChanged as CircuitChanged,
         Diverged as Diverged,
         Dropped as Dropped,

@@ -9,7 +9,7 @@ from tests.wrong import wrong
 from ziggurat import ConfigurationError, Timeout
 from ziggurat.core import CLOCK, Scope, root
 from ziggurat.runtime import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 
 
 async def drained(subscription: Subscription) -> list[object]:
@@ -139,7 +139,7 @@ async def test_a_subscription_that_has_ended_is_over_and_leaves_its_name_free() 
     ann, old = bus.subscribe("ann"), bus.subscribe("worker", role="w")
     waiting = asyncio.ensure_future(old.receive())
     asking = asyncio.ensure_future(old.request("?", Specific("ann"), timeout=5))
-    await settle()
+    await run_until_idle()
     old.leave()
     for task in (waiting, asking):
         with pytest.raises(BusClosed):

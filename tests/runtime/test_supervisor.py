@@ -15,7 +15,7 @@ from ziggurat.core import root
 from ziggurat.events import ChildEnded, ChildStarted
 from ziggurat.runtime import Child, ChildNotStarted, RestartsExceeded, Shutdown, Supervisor
 from ziggurat.runtime.supervisor import Restart, Strategy
-from ziggurat.testing import HandClock, settle
+from ziggurat.testing import HandClock, run_until_idle
 
 STRATEGIES: tuple[Strategy, ...] = ("one_for_one", "one_for_all", "rest_for_one", "dynamic")
 RESTARTS: tuple[Restart, ...] = ("always", "on_failure", "never")
@@ -53,7 +53,7 @@ class World:
 
     async def end(self, name: str, how: Exit) -> None:
         self.orders[name].set_result(how)
-        await settle()
+        await run_until_idle()
 
     def taken(self) -> str:
         """Return what has happened since the last call."""
@@ -73,7 +73,7 @@ def stubborn(release: asyncio.Event) -> Callable[[], Awaitable[None]]:
 
 async def running(supervisor: Supervisor) -> "asyncio.Task[None]":
     task = asyncio.create_task(supervisor.run())
-    await settle()
+    await run_until_idle()
     return task
 
 
@@ -123,7 +123,7 @@ async def test_a_child_that_ignores_its_cancellation_is_left_behind(strategy: St
         assert supervisor.statistics.leaked == (shutdown is not None)
         release.set()
         await task
-        await settle()
+        await run_until_idle()
         assert supervisor.statistics.leaked == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -206,7 +206,7 @@ async def test_children_start_one_after_the_other_when_they_are_ready() -> None:
     task = await running(supervisor)
     assert order == ["slow"]
     gate.set()
-    await settle()
+    await run_until_idle()
     assert order == ["slow", "quick"]
     await ended(supervisor, task)
 
@@ -280,7 +280,7 @@ async def test_events_name_the_child_and_its_error() -> None:
     world = World()
     supervisor = Supervisor([world.child("a")], name="pool")
     task = asyncio.create_task(supervisor.run(ctx=root("app").heard_by(events.append)))
-    await settle()
+    await run_until_idle()
     await world.end("a", "error")
     await ended(supervisor, task)
     path = "app/pool/a"
@@ -417,7 +417,7 @@ async def step(
             model.up[name] = False
         case "restart" if name:
             await supervisor.restart(name)
-            await settle()
+            await run_until_idle()
             model.up[name] = True
             return [name]
         case "remove" if name:
@@ -428,7 +428,7 @@ async def step(
         case _:
             name, kind = f"n{number}", chance.choice(RESTARTS)
             await supervisor.add(world.child(name, restart=kind))
-            await settle()
+            await run_until_idle()
             model.up[name], model.kinds[name] = True, kind
             return [name]
     return []

@@ -84,7 +84,8 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.partial": "partial_values",
         "core.broadcast": "SubscribedItem",
         "core.event": (
-            "CacheHit CircuitChanged Diverged Dropped Event Joined Queued Retrying Skipped UnderPressure "
+            "CacheHit ChildEnded ChildStarted CircuitChanged Diverged Dropped Event Joined Queued Retrying "
+            "Skipped UnderPressure "
         ),
         "core.stream": "open_stream",
         "memory.merging": "MemoriesMerged",
@@ -98,6 +99,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.fake_provider": {
         "testing.server": "FakeProvider Quirk ReceivedRequest cut stall status",
+    },
+    "ziggurat.fleet": {
+        "fleet.breaker": "RedisBackend",
+        "fleet.leader": "RedisLeader Term",
+        "fleet.queue": "RedisJob RedisQueue",
     },
     "ziggurat.flows": {
         "agents.flow": "Flow flow",
@@ -185,9 +191,10 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.observe": {
         "messages.price": "cost",
         "observe.console": "ConsoleView",
+        "observe.instruments": "CounterMetric GaugeMetric HistogramMetric",
         "observe.jsonl": "JsonLines",
         "observe.logs": "JsonFormatter RunFilter",
-        "observe.metrics": "CallStatistics Metrics",
+        "observe.metrics": "AgentStatistics CallStatistics Metrics",
         "observe.otel": "OpenTelemetry",
         "observe.picture": "diagram_svg",
         "observe.price": "Costs",
@@ -223,9 +230,17 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.runtime": "Runtime",
         "runtime.bus": "Address Broadcast Bus BusClosed BusMessage Lagged Role Specific Subscription",
         "runtime.directory": "Directory",
+        "runtime.supervisor": (
+            "Child ChildNotStarted ChildStatistics RestartsExceeded Shutdown Supervisor SupervisorStatistics "
+        ),
     },
     "ziggurat.serve": {
         "serve.application": "app",
+    },
+    "ziggurat.skills": {
+        "skills.persona": "Persona Personas",
+        "skills.registry": "SkillMatch Skills",
+        "skills.skill": "Skill load_skill",
     },
     "ziggurat.stops": {
         "messages.stops": (

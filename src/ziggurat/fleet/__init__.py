@@ -1,12 +1,12 @@
 """Many machines: what they share in Redis, such as the state of circuit breakers, a leader and a queue of work."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "fleet.breaker": ("RedisBackend",),
-        "fleet.leader": ("RedisLeader", "Term"),
-        "fleet.queue": ("RedisJob", "RedisQueue"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.fleet.breaker import RedisBackend as RedisBackend
+    from ziggurat.fleet.leader import RedisLeader as RedisLeader, Term as Term
+    from ziggurat.fleet.queue import RedisJob as RedisJob, RedisQueue as RedisQueue
+
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -10,7 +10,7 @@ import msgspec
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
-from ziggurat.layers.circuit import Circuit, LocalBackend
+from ziggurat.layers.circuit_breaker import Circuit, LocalBackend
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

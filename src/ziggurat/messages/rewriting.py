@@ -1,9 +1,12 @@
 """Data of rewriting a conversation during a run, such as by compaction, and of the original messages."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.service import Service
-from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.conversation import Transcript, characters
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
@@ -30,6 +33,12 @@ class RewriteRequest(Struct, frozen=True, eq=False):
     window: int | None = None
     overflow: str | None = None
     tries: int = 0
+
+    def with_messages(self, messages: Sequence[Message]) -> "RewriteRequest":
+        """Return the request with another conversation, its size estimated."""
+        turns = sum(message.role == "user" and message.origin is None for message in messages)
+        tokens = self.fixed + sum(map(characters, messages)) // 4
+        return replace(self, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
 
 
 class Rewrite(Struct, frozen=True, omit_defaults=True):

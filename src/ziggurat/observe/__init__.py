@@ -7,9 +7,18 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.messages.price import cost as cost
     from ziggurat.observe.console import ConsoleView as ConsoleView
+    from ziggurat.observe.instruments import (
+        CounterMetric as CounterMetric,
+        GaugeMetric as GaugeMetric,
+        HistogramMetric as HistogramMetric,
+    )
     from ziggurat.observe.jsonl import JsonLines as JsonLines
     from ziggurat.observe.logs import JsonFormatter as JsonFormatter, RunFilter as RunFilter
-    from ziggurat.observe.metrics import CallStatistics as CallStatistics, Metrics as Metrics
+    from ziggurat.observe.metrics import (
+        AgentStatistics as AgentStatistics,
+        CallStatistics as CallStatistics,
+        Metrics as Metrics,
+    )
     from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
     from ziggurat.observe.picture import diagram_svg as diagram_svg
     from ziggurat.observe.price import Costs as Costs

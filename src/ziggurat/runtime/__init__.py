@@ -21,5 +21,14 @@ if TYPE_CHECKING:
         Subscription as Subscription,
     )
     from ziggurat.runtime.directory import Directory as Directory
+    from ziggurat.runtime.supervisor import (
+        Child as Child,
+        ChildNotStarted as ChildNotStarted,
+        ChildStatistics as ChildStatistics,
+        RestartsExceeded as RestartsExceeded,
+        Shutdown as Shutdown,
+        Supervisor as Supervisor,
+        SupervisorStatistics as SupervisorStatistics,
+    )
 
 __getattr__, __dir__, __all__ = lazy(__name__)

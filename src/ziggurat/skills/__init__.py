@@ -1,12 +1,12 @@
 """Skills: folders of instructions that a model reads when it needs them; and personas."""
 
+from typing import TYPE_CHECKING
+
 from ziggurat.core.lazy import lazy
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "skills.persona": ("Persona", "Personas"),
-        "skills.registry": ("SkillMatch", "Skills"),
-        "skills.skill": ("Skill", "load_skill"),
-    },
-)
+if TYPE_CHECKING:
+    from ziggurat.skills.persona import Persona as Persona, Personas as Personas
+    from ziggurat.skills.registry import SkillMatch as SkillMatch, Skills as Skills
+    from ziggurat.skills.skill import Skill as Skill, load_skill as load_skill
+
+__getattr__, __dir__, __all__ = lazy(__name__)

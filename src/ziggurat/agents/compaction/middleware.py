@@ -11,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
-from ziggurat.messages.conversation import Transcript, characters
+from ziggurat.messages.conversation import characters
 from ziggurat.messages.events import Warned
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.middleware import Middleware
@@ -188,7 +188,7 @@ class Compaction(Middleware):
             if room is not None and sum(characters(message) for part in parts for message in part) // 4 > room:
                 return False
             return request.overflow is not None or not self.when.due(
-                _after(request, _replace_spans(messages, spans, parts))
+                request.with_messages(_replace_spans(messages, spans, parts))
             )
 
         parts, by, faults = await self._reduce(request, ctx, parts, room, is_enough)
@@ -238,13 +238,6 @@ class Compaction(Middleware):
             if is_enough(parts):
                 break
         return parts, by, faults
-
-
-def _after(request: RewriteRequest, messages: list[Message]) -> RewriteRequest:
-    """Return the request with a shorter conversation, as a trigger sees it."""
-    turns = sum(message.role == "user" and message.origin is None for message in messages)
-    tokens = request.fixed + sum(map(characters, messages)) // 4
-    return replace(request, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
 
 
 def _replace_spans(messages: list[Message], spans: list[Span], parts: Sequence[tuple[Message, ...]]) -> list[Message]:
