@@ -4,6 +4,8 @@ from typing import Any, ClassVar, Literal
 
 from ziggurat.core.event import (
     CacheHit,
+    ChildEnded,
+    ChildStarted,
     CircuitChanged,
     Diverged,
     Dropped,
@@ -232,6 +234,8 @@ AnyEvent = (
     | ApprovalExecuted
     | ApprovalRequested
     | CacheHit
+    | ChildEnded
+    | ChildStarted
     | CircuitChanged
     | Compacted
     | Delta
