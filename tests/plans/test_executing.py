@@ -255,6 +255,7 @@ def test_lines_that_are_no_steps(text: str) -> None:
         ("ACHIEVED 92%", True, 0.92),
         ("ACHIEVED 7", True, 1.0),
         ("ACHIEVED .5", True, 0.5),
+        ("ACHIEVED -3", True, 0.0),
         ("YES\n0.4", False, 0.2),
         ("", False, 0.2),
     ],

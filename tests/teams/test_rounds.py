@@ -210,7 +210,19 @@ def test_a_score_is_a_number_from_0_to_1(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "score"),
-    [("", 0.5), ("none", 0.5), ("0.7 of 1", 0.7), ("-2", 0.0), ("9/10", 1.0), (".25", 0.25), ("1.", 1.0)],
+    [
+        ("", 0.5),
+        ("none", 0.5),
+        ("0.7 of 1", 0.7),
+        ("-2", 0.0),
+        ("9/10", 0.9),
+        ("1 / 10", 0.1),
+        ("8 out of 10", 0.8),
+        ("85 %", 0.85),
+        ("5/0", 1.0),
+        (".25", 0.25),
+        ("1.", 1.0),
+    ],
 )
 def test_the_first_number_is_the_score(text: str, score: float) -> None:
     assert parse_score(text) == score
@@ -226,6 +238,11 @@ def test_the_first_number_is_the_score(text: str, score: float) -> None:
         ("a And b", "breadth", ["a And b"]),
         *((f"a {word} b", "depth", ["a", ("b", 1)]) for word in ("next", "after that", "subsequently")),
         ("a Then b", "depth", ["a Then b"]),
+        ("a, then b, and finally c", "depth", ["a", ("b", 1), ("c", 2)]),
+        ("a and then b", "depth", ["a", ("b", 1)]),
+        ("a; b; then c; d; finally e", "depth", ["a", "b", ("c", 1), ("d", 1), ("e", 2)]),
+        ("Do a. Next, do b. Finally, do c.", "depth", ["Do a", ("do b", 1), ("do c.", 2)]),
+        ("then a", "depth", ["a"]),
         ("find it, 2. read it", "breadth", ["find it", "read it"]),
         ("12 * (7 + 5) and 3 * (2 - 1) in words", "breadth", ["12 * (7 + 5)", "3 * (2 - 1) in words"]),
         ("", "breadth", []),

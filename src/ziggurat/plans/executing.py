@@ -35,7 +35,7 @@ DONE = "step completed"
 _STEP = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*)?\d+[.)](?:\*\*)?\s+(.*\S)")
 _FIELD = re.compile(r"\|\s*(tool|arguments|expected)\s*:\s*", re.IGNORECASE)
 _NONE = frozenset({"", "none", "null", "-", "n/a"})
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+_NUMBER = re.compile(r"((?<![\w.])-?\d+(?:\.\d+)?|-?\.\d+|\d+(?:\.\d+)?)\s*(%?)")
 _NOT = re.compile(
     r"\b(?:NOT|NEVER|HARDLY|BARELY|CANNOT|NOTHING|LITTLE|PARTIALLY|PARTLY|INCOMPLETELY|YET|REMAINS?|[A-Z]+N['\u2019]T)\b"
     r"(?:[\s_*-]+[A-Z'\u2019]+){0,3}?[\s_*-]+ACHIEVED"
@@ -132,7 +132,7 @@ def read_verdict(reply: str) -> Verification:
     number = _NUMBER.search(first)
     confidence = 0.8 if achieved else 0.2
     if number is not None:
-        confidence = min(1.0, float(number[1]) / (100 if number[2] else 1))
+        confidence = min(1.0, max(0.0, float(number[1])) / (100 if number[2] else 1))
     return Verification(achieved, confidence, tuple(each.strip() for each in others if each.strip()), reply)
 
 

@@ -29,7 +29,11 @@ NOTHING = "No successful subtask results to converge."
 
 _MARK = re.compile(r"(?:^|(?<![-+*/^=(])\s)(?:[1-8]\.|[1-5]\))\s")  # no mark of a list: the end of "(7 + 5) "
 _PRIMARY = re.compile(r"[,;]|\sand\s")
-_LATER = re.compile(r"\s(?:then|next|finally|after that|subsequently)\s")
+_WORDS = "(?:then|next|finally|after that|subsequently)"
+_LATER = re.compile(rf"\s{_WORDS}\s")
+_SENTENCE = re.compile(rf"[.!?]\s+(?={_WORDS}\b)", re.IGNORECASE)
+_LEADING = re.compile(rf"(?:and\s+)?{_WORDS}\b\s*", re.IGNORECASE)
+"""At the beginning of a part: it comes after all parts before it."""
 
 
 class Subtask(CheckedStruct, frozen=True):
@@ -179,12 +183,22 @@ def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:
 
     >>> split_task("1. find it 2. read it then copy it", "depth")
     [Subtask(text='find it', depth=0), Subtask(text='read it', depth=0), Subtask(text='copy it', depth=1)]
+    >>> [each.depth for each in split_task("Find it, then read it. Finally, copy it", "depth")]
+    [0, 1, 2]
     """
-    parts = [each.strip() for each in _PRIMARY.split(_MARK.sub(", ", text))]
+    text = _MARK.sub(", ", text)
     if by == "breadth":
-        return [Subtask(each) for each in parts if each]
-    pieces = [[piece.strip() for piece in _LATER.split(part)] for part in parts]
-    return [Subtask(piece, place) for group in pieces for place, piece in enumerate(filter(None, group))]
+        return [Subtask(each.strip()) for each in _PRIMARY.split(text) if each.strip()]
+    subtasks: list[Subtask] = []
+    level, later = 0, 0  # of the part, and of one that comes after all before it
+    for part in _PRIMARY.split(_SENTENCE.sub(", ", text)):
+        rest = part.strip()
+        if leading := _LEADING.match(rest):
+            level, rest = later, rest[leading.end() :]
+        pieces = [piece.strip() for piece in _LATER.split(rest)]
+        subtasks += [Subtask(piece, level + place) for place, piece in enumerate(filter(None, pieces))]
+        later = max((each.depth + 1 for each in subtasks), default=0)
+    return subtasks
 
 
 def converge(results: Sequence[tuple[str, str]]) -> str:
