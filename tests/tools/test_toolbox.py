@@ -11,6 +11,7 @@ from ziggurat.calls.tool_call import act
 from ziggurat.core import CLOCK, LocalJournal, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.facts import COMPOSITE
+from ziggurat.errors import InvalidArguments
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
 from ziggurat.messages.facts import SPEC
@@ -269,3 +270,29 @@ def test_calls_that_are_not_executed_are_answered() -> None:
 def test_settings_that_are_none_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=repr(next(iter(given.values())))):
         Toolbox([], **given)
+
+
+async def test_a_tool_is_called_by_its_name_and_counted() -> None:
+    def double(number: int) -> int:
+        """Double."""
+        if number == 3:
+            raise ToolError("not three")
+        return 2 * number
+
+    async def later(text: str) -> str:
+        """Wait."""
+        return text
+
+    box = Toolbox([double, later])
+    assert (await box.call("double", {"number": 2})).text == "4"
+    assert (await box.call("later", '{"text": "x"}')).text == "x"
+    with pytest.raises(ToolError, match="did you mean double"):
+        await box.call("doubel", {"number": 2})
+    with pytest.raises(InvalidArguments, match="number"):
+        await box.call("double", {"number": "two"})
+    with pytest.raises(ToolError, match="not three"):
+        await box.call("double", {"number": 3})
+    assert {name: (each.calls, each.errors) for name, each in box.statistics.items()} == {
+        "double": (3, 2),
+        "later": (1, 0),
+    }

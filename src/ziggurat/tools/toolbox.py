@@ -1,12 +1,11 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+import msgspec
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest, wrapped_in
 from ziggurat.core.layer import rewrapped
@@ -26,7 +25,7 @@ Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
 """A tool as it is passed to an agent: a service or a function."""
 
 
-class Quorum(Struct, frozen=True):
+class Quorum(msgspec.Struct, frozen=True):
     """The number of calls of a reply that must succeed; made by `quorum_join`."""
 
     count: int
@@ -35,7 +34,7 @@ class Quorum(Struct, frozen=True):
         return f"quorum({self.count})"
 
 
-Join = Literal["join_all", "fail_fast"] | Annotated[Quorum, Meta(title="quorum(n)")]
+Join = Literal["join_all", "fail_fast"] | Annotated[Quorum, msgspec.Meta(title="quorum(n)")]
 
 
 @checked
@@ -50,7 +49,7 @@ def quorum_join(count: PositiveInt) -> Quorum:
     return Quorum(count)
 
 
-class ToolStatistics(Struct, eq=False):
+class ToolStatistics(msgspec.Struct, eq=False):
     """How often a tool was called, how often it failed, and how long it took."""
 
     calls: int = 0
@@ -73,7 +72,7 @@ class ToolStatistics(Struct, eq=False):
         return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
 
 
-class ToolEntry(Struct, frozen=True, eq=False):
+class ToolEntry(msgspec.Struct, frozen=True, eq=False):
     """A tool as `act` sees it."""
 
     service: Service[ToolCall, ToolResult]
@@ -102,7 +101,7 @@ class Toolbox:
     @checked
     def __init__(
         self,
-        tools: Annotated[Iterable[Tool], Meta(title="list of functions, tools and agents")] = (),
+        tools: Annotated[Iterable[Tool], msgspec.Meta(title="list of functions, tools and agents")] = (),
         *,
         concurrency: PositiveInt | None = None,
         join: Join = "join_all",
@@ -147,7 +146,7 @@ class Toolbox:
             return f"unknown tool {quoted}: there are no tools"
         near = similar(name, self.entries, 3)
         more = len(self.entries) - _MAX_LISTED
-        known = ", ".join(islice(self.entries, _MAX_LISTED)) + (f" and {more:,} more" if more > 0 else "")
+        known = ", ".join(list(self.entries)[:_MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {known}"
         return f"unknown tool {quoted}; {hint}"
 
@@ -155,6 +154,33 @@ class Toolbox:
         """Return the error of a call of a tool that does not exist, and record the call in the permission log."""
         note_unknown(name, ctx)
         return ToolError(self.unknown(name), kind="not_found")
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | str = "{}", ctx: Context | None = None
+    ) -> ToolResult:
+        """Call a tool by its name, outside of an agent: without approvals, hooks and a record, but counted.
+
+        Args:
+            name: The name of the tool.
+            arguments: The arguments by name, or as JSON.
+            ctx: The context of the call; by default one outside of all runs.
+
+        Raises:
+            ToolError: there is no such tool, or it raised this error.
+            InvalidArguments: the arguments do not fit.
+        """
+        ctx = root("toolbox") if ctx is None else ctx
+        entry = self.find(name)
+        if entry is None:
+            raise self.unknown_tool(name, ctx)
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        call, started = ToolCall("call", name, text), ctx.clock.monotonic()
+        result = ToolResult(call.id, name, "", "permanent")
+        try:
+            result = await entry.service(entry.normalize(call), ctx.under(name))
+        finally:
+            entry.statistics.add(ctx.clock.monotonic() - started, result)
+        return result
 
     def only(self, *names: str) -> "Toolbox":
         """Return a toolbox with only these tools.
