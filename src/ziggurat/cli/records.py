@@ -221,7 +221,11 @@ def accept_loss(
             return await accept_loss_of(place, log)
 
     lost = asyncio.run(accepted())
-    outcome = f"the loss of entries {lost[0]} to {lost[-1]} is accepted" if lost else "no entry is missing at the end"
+    outcome = (
+        f"the loss of entries {lost[0]} to {lost[-1]} is accepted"
+        if lost
+        else "no entry is known to be missing at the end"
+    )
     write(f"{visible_line(run)}: {outcome}")
 
 
