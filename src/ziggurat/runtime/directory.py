@@ -8,12 +8,12 @@ from msgspec import Meta, Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.settings import NonEmptyText, NonNegativeFloat, Seconds, checked
 
-Health = Literal["healthy", "degraded", "unhealthy"]
-"""How well somebody in a directory is; who is degraded counts 0.6 times as much, who is unhealthy not at all."""
+Health = Literal["healthy", "degraded", "unhealthy", "unknown"]
+"""How well somebody in a directory is. Degraded counts 0.6 times as much; unhealthy and unknown count nothing."""
 
 Tags = Annotated[Iterable[str], Meta(title="list of texts")]
 
-_WEIGHTS: dict[Health, float] = {"healthy": 1.0, "degraded": 0.6, "unhealthy": 0.0}
+_WEIGHTS: dict[Health, float] = {"healthy": 1.0, "degraded": 0.6, "unhealthy": 0.0, "unknown": 0.0}
 
 
 class Registration(Struct, frozen=True):
