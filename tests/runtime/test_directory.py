@@ -44,8 +44,10 @@ def test_health_weighs_and_who_is_unhealthy_is_still_listed() -> None:
     directory.heartbeat("b", "degraded")
     directory.heartbeat("nobody")
     assert [(match.name, match.score) for match in directory.query(["x"])] == [("c", 1.0), ("b", 0.6), ("a", 0.0)]
+    directory.heartbeat("b", "unknown")
+    assert [match.score for match in directory.query(["x"])] == [1.0, 0.0, 0.0]
     directory.register("a", ["x", "y"], value=42)  # in place of the first, and healthy again
-    assert [match.name for match in directory.query(["x"])] == ["c", "b", "a"]
+    assert [match.name for match in directory.query(["x"])] == ["c", "a", "b"]
     assert [match.registration.value for match in directory.query(["y"])] == [42]
     directory.deregister("a")
     directory.deregister("a")
