@@ -49,5 +49,5 @@ if TYPE_CHECKING:
     from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
     from ziggurat.tools.function import raw_tool as raw_tool, tool as tool
     from ziggurat.tools.toolbox import Toolbox as Toolbox
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

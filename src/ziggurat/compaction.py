@@ -27,5 +27,5 @@ if TYPE_CHECKING:
         recency_decay as recency_decay,
         weighted_importance as weighted_importance,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -37,5 +37,5 @@ if TYPE_CHECKING:
         ZigguratError as ZigguratError,
         is_transient as is_transient,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -58,5 +58,5 @@ if TYPE_CHECKING:
         ToolStarted as ToolStarted,
         Warned as Warned,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

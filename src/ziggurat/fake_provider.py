@@ -13,5 +13,5 @@ if TYPE_CHECKING:
         stall as stall,
         status as status,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

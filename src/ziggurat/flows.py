@@ -15,5 +15,5 @@ if TYPE_CHECKING:
     from ziggurat.calls.waiting import sleep as sleep
     from ziggurat.core.clock import Every as Every, cron as cron, due_ticks as due_ticks, every as every
     from ziggurat.runs.sending import send as send
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -29,5 +29,5 @@ if TYPE_CHECKING:
     from ziggurat.models.local import install as install, local as local
     from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
     from ziggurat.models.selection import select_model as select_model
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

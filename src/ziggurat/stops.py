@@ -21,5 +21,5 @@ if TYPE_CHECKING:
         ToolCalled as ToolCalled,
         status_of as status_of,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -135,11 +135,11 @@ def test_nothing_is_kept_in_memory(ziggurat: Command) -> None:
 def test_the_default_is_the_data_directory_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_store() == tmp_path / "ziggurat" / "runs.db"
+    assert default_store() == tmp_path / "ziggurat" / "agents.db"
     monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
-    assert default_store() == Path.home() / ".local" / "share" / "ziggurat" / "runs.db"
+    assert default_store() == Path.home() / ".local" / "share" / "ziggurat" / "agents.db"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert default_store() == Path.home() / "Library" / "Application Support" / "ziggurat" / "runs.db"
+    assert default_store() == Path.home() / "Library" / "Application Support" / "ziggurat" / "agents.db"
 
 
 def test_a_store_that_cannot_be_made_is_told(

@@ -44,5 +44,5 @@ if TYPE_CHECKING:
     from ziggurat.runs.local import runs_of as runs_of
     from ziggurat.runs.options import Environment as Environment
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

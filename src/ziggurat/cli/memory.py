@@ -37,7 +37,7 @@ _Store = Annotated[
 
 _FIELDS = ("id", "owner", "kind", "content", "importance", "tags", "origin", "taint", "created", "used", "uses")
 
-memory = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+memory: typer.Typer = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @memory.callback()

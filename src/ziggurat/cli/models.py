@@ -12,7 +12,7 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, install, pinned, remove
 from ziggurat.models.resolving import PROVIDERS
 
-models = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+models: typer.Typer = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @models.callback()

@@ -32,7 +32,7 @@ def default_store() -> Path:
     else:
         data_home = os.environ.get("XDG_DATA_HOME", "")
         folder = Path(data_home) if os.path.isabs(data_home) else home / ".local" / "share"
-    return folder / "ziggurat" / "runs.db"
+    return folder / "ziggurat" / "agents.db"
 
 
 def open_store(option: str | None) -> Store:

@@ -20,5 +20,5 @@ if TYPE_CHECKING:
     from ziggurat.core.store import LogInfo as LogInfo, Row as Row, Store as Store
     from ziggurat.core.stored_rows import accept_loss as accept_loss
     from ziggurat.core.stream import open_stream as open_stream
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -8,5 +8,5 @@ if TYPE_CHECKING:
     from ziggurat.fleet.breaker import RedisBackend as RedisBackend
     from ziggurat.fleet.leader import RedisLeader as RedisLeader, Term as Term
     from ziggurat.fleet.queue import RedisJob as RedisJob, RedisQueue as RedisQueue
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

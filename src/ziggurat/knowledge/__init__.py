@@ -9,5 +9,5 @@ if TYPE_CHECKING:
     from ziggurat.knowledge.entities import Entity as Entity, Relation as Relation
     from ziggurat.knowledge.graph import KnowledgeGraph as KnowledgeGraph, dot as dot, mermaid as mermaid
     from ziggurat.knowledge.store import GraphStore as GraphStore
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

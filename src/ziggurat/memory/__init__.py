@@ -53,5 +53,5 @@ if TYPE_CHECKING:
     )
     from ziggurat.memory.vectorizing import reembed as reembed
     from ziggurat.memory.words import CONTEXT as CONTEXT
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

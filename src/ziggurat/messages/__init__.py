@@ -55,5 +55,5 @@ if TYPE_CHECKING:
         validate as validate,
         validate_all as validate_all,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

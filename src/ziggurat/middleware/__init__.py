@@ -18,5 +18,5 @@ if TYPE_CHECKING:
     from ziggurat.middleware.redaction import Redaction as Redaction
     from ziggurat.middleware.trim import Trim as Trim
     from ziggurat.middleware.usage import UsageAccounting as UsageAccounting, UsageLedger as UsageLedger
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     from ziggurat.observe.picture import diagram_svg as diagram_svg
     from ziggurat.observe.price import Costs as Costs
     from ziggurat.observe.tree import RunTree as RunTree, run_tree as run_tree
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -42,5 +42,5 @@ if TYPE_CHECKING:
     from ziggurat.plans.state_graph import StateGraph as StateGraph
     from ziggurat.plans.statuses import draw_plan as draw_plan, node_statuses as node_statuses
     from ziggurat.plans.trees import workflow as workflow
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -30,5 +30,5 @@ if TYPE_CHECKING:
         Supervisor as Supervisor,
         SupervisorStatistics as SupervisorStatistics,
     )
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -14,5 +14,5 @@ if TYPE_CHECKING:
     from ziggurat.stores.postgres.store import PostgresStore as PostgresStore
     from ziggurat.stores.session import Session as Session
     from ziggurat.stores.sqlite.store import SqliteStore as SqliteStore
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

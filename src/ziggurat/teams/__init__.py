@@ -33,5 +33,5 @@ if TYPE_CHECKING:
         star as star,
     )
     from ziggurat.teams.swarming import swarm as swarm
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -17,5 +17,5 @@ if TYPE_CHECKING:
         quorum_join as quorum_join,
     )
     from ziggurat.tools.validator import SchemaValidator as SchemaValidator
-
-__getattr__, __dir__, __all__ = lazy(__name__)
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)
