@@ -93,6 +93,13 @@ def test_a_skill_that_breaks_a_rule_is_refused_with_the_rule(tmp_path: Path, tex
         load_skill(folder_with(tmp_path, text))
 
 
+def test_nested_metadata_is_left_out_however_large_it_would_be(tmp_path: Path) -> None:
+    levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]" for n in range(20)]
+    text = "\n".join(["---", "name: pdf-forms", DESCRIBED, "metadata:", *levels, "  deep: {author: Ada}", "---"])
+    metadata = load_skill(folder_with(tmp_path, text)).metadata
+    assert metadata == {"a0": ", ".join("x" * 9), **{f"a{n}": "" for n in range(1, 20)}}
+
+
 def test_a_folder_without_a_skill_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"SKILL\.md"):
         load_skill(tmp_path)

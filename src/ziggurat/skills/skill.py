@@ -39,7 +39,7 @@ class Skill(Struct, frozen=True, kw_only=True):
         folder: The folder with further files, such as `references/`, `scripts/` and `assets/`; None if there is none.
         license: The licence.
         compatibility: The environment that the skill needs.
-        metadata: Further values, all as text.
+        metadata: Further values as text; lists are joined by commas, and values that contain others are left out.
         allowed_tools: The tools that the author names for it, a hint to the model: a skill gives no permission.
         digest: SHA-256 of all files, in hexadecimal digits.
     """
@@ -130,7 +130,7 @@ def load_skill(folder: str | Path) -> Skill:
         folder=folder,
         license=header.license,
         compatibility=header.compatibility,
-        metadata={name: _text_of(value) for name, value in header.metadata.items()},
+        metadata={name: _text_of(value) for name, value in header.metadata.items() if not isinstance(value, dict)},
         allowed_tools=tuple(re.split(r"[\s,]+", tools.strip()) if isinstance(tools, str) and tools.strip() else tools),
         digest=digest_of(folder),
     )
@@ -140,14 +140,17 @@ def digest_of(folder: Path) -> str:
     """Return the SHA-256 of the names and contents of all files of a folder."""
     total = hashlib.sha256()
     for name in _files(folder):
-        content = (folder / name).read_bytes()
-        total.update(f"{len(name)} {name} {len(content)}\n".encode())
-        total.update(content)
+        with (folder / name).open("rb") as file:
+            total.update(f"{len(name)} {name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
 
 
 def _text_of(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    """Return a scalar or a list of them as text."""
+    # Nothing nested: with aliases, some lines of YAML stand for values of any size.
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value if not isinstance(each, list | dict))
+    return str(value)
 
 
 def _files(folder: Path) -> list[str]:
