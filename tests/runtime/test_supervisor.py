@@ -12,6 +12,7 @@ import pytest
 from tests.samples import SEED, amount
 from ziggurat import ConfigurationError
 from ziggurat.core import root
+from ziggurat.errors import ServiceError
 from ziggurat.events import ChildEnded, ChildStarted
 from ziggurat.runtime import Child, ChildNotStarted, RestartsExceeded, Shutdown, Supervisor
 from ziggurat.runtime.supervisor import Restart, Strategy
@@ -327,6 +328,34 @@ async def test_a_supervisor_that_is_cancelled_at_any_turn_leaves_no_orphan(turns
     with pytest.raises(asyncio.CancelledError):
         await task
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_child_that_is_being_added_ends_with_the_supervisor() -> None:
+    async def never_ready(ready: Callable[[], None]) -> None:
+        await asyncio.Event().wait()
+
+    supervisor = Supervisor()
+    task = await running(supervisor)
+    adding = asyncio.create_task(supervisor.add(Child("slow", never_ready, signals=True)))
+    await run_until_idle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises((asyncio.CancelledError, ServiceError)):
+        await adding
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_error_of_the_block_names_that_of_the_supervisor() -> None:
+    world = World()
+    with pytest.raises(KeyError) as raised:
+        async with Supervisor([world.child("a")], max_restarts=0):
+            world.orders["a"].set_result("error")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise KeyError from None
+    assert "supervisor" in raised.value.__notes__[0]
 
 
 async def test_commands_need_a_known_child_and_a_running_supervisor() -> None:

@@ -248,7 +248,8 @@ class Supervisor:
             running = self._children[child.name] = _Running(child)
             try:
                 await self._start(running)
-            except BaseException:
+            except ChildNotStarted:
+                # Only then: when the supervisor is cancelled, the child must be stopped with the others.
                 del self._children[child.name]
                 raise
 
@@ -513,11 +514,12 @@ class _Block:
         self._supervisor.shutdown()
         try:
             await finished(self._task)
-        except Exception:
+        except Exception as failure:
             if self._cancelled and self._body is not None:
                 self._body.uncancel()
             if error is None or isinstance(error, asyncio.CancelledError):
                 raise
+            error.add_note(f"the supervisor {self._supervisor.name!r} failed, too: {described(failure)}")
 
 
 def _error_of(task: "asyncio.Task[object]") -> BaseException | None:
