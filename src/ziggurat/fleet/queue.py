@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
+from ziggurat.fleet.client import checked_client
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -63,7 +64,7 @@ class RedisQueue:
         max_deliveries: PositiveInt = 5,
         prefix: NonEmptyText = "ziggurat:queue:",
     ) -> None:
-        self._client = client
+        self._client = checked_client(client)
         self._lease = lease
         self._most = max_deliveries
         self._consumer = new_id()
@@ -168,8 +169,8 @@ class RedisQueue:
                 await asyncio.sleep(self._lease / 3)
                 try:
                     await self._client.xclaim(self._stream, _GROUP, self._consumer, 0, [job.id], justid=True)
-                except Exception:  # the next renewal may succeed; else another consumer handles the job, too
-                    logger.warning("the job %s could not be kept", job.id, exc_info=True)
+                except Exception as error:  # noqa: BLE001 - the next renewal may succeed
+                    logger.warning("the job %s could not be kept, and may be handled twice: %r", job.id, error)
 
         task = asyncio.get_running_loop().create_task(renew())
         try:

@@ -1,0 +1,26 @@
+"""What the parts on Redis need of a client."""
+
+from typing import TYPE_CHECKING
+
+from ziggurat.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+
+def checked_client(client: "Redis") -> "Redis":
+    """Return a client, after checking that it returns bytes.
+
+    Raises:
+        ConfigurationError: it decodes the replies.
+    """
+    if client.get_connection_kwargs().get("decode_responses"):  # type: ignore[no-untyped-call]
+        raise ConfigurationError("the client of Redis must return bytes: make it without decode_responses=True")
+    return client
+
+
+def is_away(error: BaseException) -> bool:
+    """Return whether an error says that Redis cannot be reached, or not in time."""
+    from redis.exceptions import ConnectionError as Lost, TimeoutError as Late
+
+    return isinstance(error, Lost | Late | OSError | TimeoutError)
