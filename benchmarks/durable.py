@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.messages.message import assistant
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import tool_call

@@ -15,29 +15,30 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ziggurat"
 FLOORS = {
     "core": 1,
-    "messages": 2,
-    "layers": 2,
-    "databases": 2,
-    "http": 2,
-    "models": 3,
-    "tools": 3,
-    "stores": 3,
-    "observe": 3,
-    "middleware": 3,
-    "memory": 3,
-    "knowledge": 3,
-    "runtime": 3,
-    "wires": 3,
-    "calls": 4,
-    "skills": 4,
-    "runs": 5,
-    "agents": 6,
-    "teams": 7,
-    "plans": 7,
-    "fleet": 8,
-    "serve": 8,
-    "testing": 8,
-    "cli": 9,
+    "journal": 2,
+    "messages": 3,
+    "layers": 3,
+    "databases": 3,
+    "http": 3,
+    "models": 4,
+    "tools": 4,
+    "stores": 4,
+    "observe": 4,
+    "middleware": 4,
+    "memory": 4,
+    "knowledge": 4,
+    "runtime": 4,
+    "wires": 4,
+    "calls": 5,
+    "skills": 5,
+    "runs": 6,
+    "agents": 7,
+    "teams": 8,
+    "plans": 8,
+    "fleet": 9,
+    "serve": 9,
+    "testing": 9,
+    "cli": 10,
 }
 KNOW_NO_MESSAGES = {"layers", "databases", "http"}  # they serve whatever is called, stored or fetched
 MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_NAMES, MAX_MODULES = 600, 60, 40, 30, 200
@@ -236,4 +237,4 @@ def test_a_first_run_imports_only_the_rooms_that_it_uses() -> None:
     outside = {name.partition(".")[0] for name in imported if not name.startswith("_")} - set(sys.stdlib_module_names)
     assert outside <= {"ziggurat", "msgspec", "typing_extensions"}  # msgspec imports the last where it is installed
     rooms = {room_of(name) for name in imported if name.startswith("ziggurat.")}
-    assert rooms == {"core", "messages", "models", "tools", "stores", "calls", "runs", "agents"}
+    assert rooms == {"core", "journal", "messages", "models", "tools", "stores", "calls", "runs", "agents"}

@@ -7,7 +7,6 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.agents.callbacks import Callbacks as Callbacks
     from ziggurat.agents.partial import partial_values as partial_values
-    from ziggurat.core.broadcast import SubscribedItem as SubscribedItem
     from ziggurat.core.event import (
         CacheHit as CacheHit,
         ChildEnded as ChildEnded,
@@ -58,5 +57,6 @@ if TYPE_CHECKING:
         ToolStarted as ToolStarted,
         Warned as Warned,
     )
+    from ziggurat.runs.broadcast import SubscribedItem as SubscribedItem
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

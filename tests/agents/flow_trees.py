@@ -7,9 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ziggurat.agents import runs_of
-from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.errors import NotRepeatable
 from ziggurat.flows import Flow, first, flow, gather, quorum, settled, step
+from ziggurat.journal.entries import JournalEntry, Opened
 
 GROUPS: dict[str, Any] = {"gather": gather, "first": first, "quorum": partial(quorum, 1), "settled": settled}
 

@@ -259,7 +259,7 @@ def test_views_leave_out_what_was_said_before() -> None:
 async def test_a_request_that_is_made_by_hand_works_too() -> None:
 
     from ziggurat.core.context import JOURNAL, root
-    from ziggurat.core.journal import LocalJournal
+    from ziggurat.journal.journal import LocalJournal
 
     ctx = root("agent").within(JOURNAL, LocalJournal())
     run = await Agent(MODEL)(AgentRequest((user("x"),)), ctx)

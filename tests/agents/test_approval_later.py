@@ -18,8 +18,8 @@ from tests.stores.places import PLACES, Place, new_store, opening
 from tests.stores.server import schema
 from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Deny, Modify, tool
 from ziggurat.agents import Decision, Environment, PendingItem
-from ziggurat.core import Row
-from ziggurat.core.store import chained, run_log
+from ziggurat.journal import Row
+from ziggurat.journal.store import chained, run_log
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock

@@ -12,9 +12,9 @@ from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Rule, Usage, tool
 from ziggurat.agents import Environment
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.core import Store
-from ziggurat.core.entries import Ended
 from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -12,9 +12,9 @@ from tests.samples import sample
 from tests.stores.places import PLACES, QUEUES, stores
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Denied, Deny, ModelRequest, tool
 from ziggurat.agents import Steerable
-from ziggurat.core import Store
 from ziggurat.errors import AlreadyDecided, RunNotFound
 from ziggurat.flows import flow
+from ziggurat.journal import Store
 from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call

@@ -9,8 +9,8 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, Context, tool
-from ziggurat.core import Store
 from ziggurat.events import Skipped, SubscribedItem, ToolDelta
+from ziggurat.journal import Store
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 

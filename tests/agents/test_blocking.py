@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ziggurat import Agent, Event, Message, ModelRequest, tool
-from ziggurat.core import Store
+from ziggurat.journal import Store
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.stores import connect

@@ -29,8 +29,8 @@ from ziggurat import (
 )
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core import CLOCK, Scope, root
-from ziggurat.core.store import run_log
 from ziggurat.errors import ModelError
+from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, pipeline, retry, steer, timeout
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.drive import partial_of

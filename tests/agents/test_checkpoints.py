@@ -10,8 +10,8 @@ from tests.stores.places import PLACES
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Checkpoints
 from ziggurat.agents.checkpoints import Checkpoint
-from ziggurat.core import Store
 from ziggurat.errors import RunNotFound
+from ziggurat.journal import Store
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 

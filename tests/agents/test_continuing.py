@@ -11,9 +11,9 @@ from tests.samples import sample
 from tests.stores.places import Place
 from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Deny, Event, tool
 from ziggurat.agents import Decision
-from ziggurat.core import Store
 from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, Delta, ModelEnded, Steered, ToolEnded, Warned
+from ziggurat.journal import Store
 from ziggurat.messages import stops
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.runs.options import RunArguments

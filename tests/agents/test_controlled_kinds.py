@@ -11,8 +11,8 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, ConfigurationError, ModelRequest, Runnable, tool
-from ziggurat.core import Store
 from ziggurat.flows import event, flow, gather, sleep, step
+from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel

@@ -13,8 +13,8 @@ from tests.stores.places import new_store, reopened, used
 from ziggurat import AgentRun
 from ziggurat.agents import runs_of
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Failure, Intent, JournalEntry, Result
-from ziggurat.core.json_lines import as_error
+from ziggurat.journal.entries import Failure, Intent, JournalEntry, Result
+from ziggurat.journal.lines import as_error
 from ziggurat.messages import stops
 
 

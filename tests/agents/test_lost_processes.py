@@ -11,8 +11,8 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import QUEUES, stores
 from ziggurat import Agent, ConfigurationError, Key, tool
-from ziggurat.core import Store
-from ziggurat.core.entries import Ended
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore, connect

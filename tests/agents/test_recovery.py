@@ -17,8 +17,8 @@ from tests.stores.places import Place
 from tests.stores.server import schema
 from ziggurat import Agent, ConfigurationError, Context, Key, Message, tool
 from ziggurat.agents import Environment
-from ziggurat.core import Store
 from ziggurat.errors import StoreError
+from ziggurat.journal import Store
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.tools import tool_call

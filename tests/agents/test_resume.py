@@ -26,12 +26,12 @@ from ziggurat import (
 )
 from ziggurat.agents import Decision
 from ziggurat.agents.stop import Progress
-from ziggurat.core import LocalJournal, Store
-from ziggurat.core.entries import Failure
 from ziggurat.core.path import is_model_call
-from ziggurat.core.store import run_log
 from ziggurat.errors import AlreadyDecided, JournalMismatch, ModelError, RunNotFound
 from ziggurat.events import ModelEnded
+from ziggurat.journal import LocalJournal, Store
+from ziggurat.journal.entries import Failure
+from ziggurat.journal.store import run_log
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel

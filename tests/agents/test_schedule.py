@@ -11,9 +11,9 @@ import pytest
 from tests.stores.places import new_store, reopened, used
 from ziggurat import ConfigurationError
 from ziggurat.agents import Environment, Worker
-from ziggurat.core import LogInfo, Row
 from ziggurat.errors import StoreUnavailable
 from ziggurat.flows import every, flow, schedule, step
+from ziggurat.journal import LogInfo, Row
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
 

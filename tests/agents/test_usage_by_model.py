@@ -15,8 +15,8 @@ from tests.messages.strategies import usages
 from tests.samples import amount as examples, sample
 from tests.stores.places import PLACES, opening
 from ziggurat import Agent, AgentRun, Approve, ModelRequest, ModelResponse, Usage, stack, tool
-from ziggurat.core import Store
 from ziggurat.errors import ModelError
+from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
 from ziggurat.messages import assistant
 from ziggurat.messages.agent import empty_run

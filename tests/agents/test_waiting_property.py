@@ -14,7 +14,7 @@ from tests.agents.waiting_trees import WaitingTrial, World, waiting_tree
 from tests.samples import sample
 from tests.stores.places import PLACES, new_store, reopened, used
 from ziggurat.agents import runs_of
-from ziggurat.core.entries import Decided, Pending
+from ziggurat.journal.entries import Decided, Pending
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore, SqliteStore
 from ziggurat.testing import HandClock

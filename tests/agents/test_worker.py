@@ -13,9 +13,9 @@ from tests.stores.places import Place
 from tests.stores.server import schema
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, tool
 from ziggurat.agents import Answer, Environment, Worker
-from ziggurat.core import Store
 from ziggurat.errors import RunExists
 from ziggurat.flows import ask, flow, gather, sleep
+from ziggurat.journal import Store
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.agents.flow_trees import Tree, Trial
 from ziggurat import AgentRun
 from ziggurat.agents import Answer, Environment, runs_of
-from ziggurat.core.entries import Decided, Pending
 from ziggurat.flows import Flow, ask, event, sleep
+from ziggurat.journal.entries import Decided, Pending
 from ziggurat.messages import stops
 from ziggurat.messages.agent import stage_of
 from ziggurat.testing import HandClock

@@ -20,9 +20,9 @@ from tests.agents.recovering import agent_of
 from tests.stores.server import PostgresServer
 from ziggurat import Agent, ConfigurationError, Deny
 from ziggurat.agents import Decision, Happened
-from ziggurat.core import LocalJournal
-from ziggurat.core.entries import Ended
 from ziggurat.errors import AlreadyDecided, LeaseHeld
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Ended
 
 LEASE = 1.0
 """Seconds after which the run of a paused process may be taken; short, so that a pause need not be long."""

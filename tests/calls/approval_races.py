@@ -30,11 +30,12 @@ from ziggurat import (
 )
 from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.batch import call_tools
-from ziggurat.core import LocalJournal, Scope, Service
+from ziggurat.core import Scope, Service
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Decided, Pending
 from ziggurat.core.facts import Fact
 from ziggurat.errors import JournalError
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Decided, Pending
 from ziggurat.messages import ToolSpec, tool_call
 from ziggurat.messages.facts import SPEC
 from ziggurat.tools import Tool

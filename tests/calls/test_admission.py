@@ -11,12 +11,13 @@ from tests.samples import amount, rows
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Budget, Context, Middleware, ModelRequest, ModelResponse, Usage, stack, tool, user
 from ziggurat.calls.admission import ADMISSION, Reservation, Spending, budgeted
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Failure, Result
 from ziggurat.core.facts import ALTERNATIVES, fact
 from ziggurat.errors import ConfigurationError, LimitExceeded, ModelError
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Failure, Result
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, ToolCall, ToolSpec, Transcript, assistant, stops, tool_call
 from ziggurat.messages.budget import ASSUMED_OUTPUT

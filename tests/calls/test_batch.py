@@ -12,11 +12,11 @@ from tests.stores import places
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Runnable, Service, Toolbox, layer, stack, tool
 from ziggurat.agents import AgentRun, Approvals, Decision, Environment, PendingItem, Rule
-from ziggurat.core import LocalJournal
-from ziggurat.core.entries import Result
 from ziggurat.errors import ConfigurationError, RunNotFound
 from ziggurat.events import ToolEnded
 from ziggurat.flows import flow, step
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Result
 from ziggurat.layers import timeout
 from ziggurat.messages import assistant, stops
 from ziggurat.middleware import Middleware

@@ -10,10 +10,10 @@ from tests.samples import rows, sample
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approvals, Budget, Context, Middleware, ModelRequest, Runnable, ToolError, tool
 from ziggurat.agents import Answer, Approve, Deny, Environment, Happened, PendingItem, runs_of
-from ziggurat.core import Store
 from ziggurat.core.errors import ToolErrorKind
 from ziggurat.errors import ServiceError
 from ziggurat.flows import ask
+from ziggurat.journal import Store
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
 from ziggurat.runs.options import Live
 from ziggurat.stores import InMemoryStore

@@ -28,14 +28,15 @@ from ziggurat.agents import Answer, Approvals, Decision, PendingItem
 from ziggurat.calls.call_decision import recorded_form
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.calls.tool_call import act
-from ziggurat.core import LocalJournal, Scope
+from ziggurat.core import Scope
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Decided, Intent, JournalEntry, Pending
-from ziggurat.core.queue import InboxItem
-from ziggurat.core.store import run_log
 from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import ask
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Decided, Intent, JournalEntry, Pending
+from ziggurat.journal.queue import InboxItem
+from ziggurat.journal.store import run_log
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import ModelRequest, ToolCall, Transcript, stops, tool_call
 from ziggurat.messages.agent import Stage, decision_of

@@ -14,11 +14,12 @@ from tests.stores.records import journal_of
 from ziggurat import AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, tool, user
 from ziggurat.agents import Agent, AgentRequest, Environment
 from ziggurat.calls.enter import enter
-from ziggurat.core import Context, LocalJournal, Scope, Service, root
+from ziggurat.core import Context, Scope, Service, root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Entered, Result
 from ziggurat.errors import ConfigurationError, JournalMismatch, ModelError, Timeout
 from ziggurat.events import AgentEnded, AgentStarted, Diverged, Event, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Entered, Result
 from ziggurat.layers import retry
 from ziggurat.messages import Message, Transcript, assistant, stops, tool_call
 from ziggurat.models import ScriptedModel

@@ -11,10 +11,10 @@ from tests.stores.places import PLACES, QUEUES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Middleware, ToolCall, tool
 from ziggurat.agents import Answer, Environment
-from ziggurat.core.store import run_log
 from ziggurat.errors import RunNotFound
 from ziggurat.events import Warned
 from ziggurat.flows import ask, event, first, flow, gather, send, step
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock

@@ -17,12 +17,13 @@ from ziggurat.agents import Approvals, Decision, PendingItem
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Decided, JournalEntry, Pending
-from ziggurat.core.journal import journal_of
 from ziggurat.errors import ConfigurationError, Denied, JournalCorrupt, Suspend
 from ziggurat.events import ApprovalDecided, ApprovalExecuted, ApprovalRequested
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Decided, JournalEntry, Pending
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import ToolSpec
 from ziggurat.stops import Suspended
 from ziggurat.testing import HandClock, ScriptedModel

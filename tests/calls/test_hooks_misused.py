@@ -12,8 +12,8 @@ from tests.samples import pairs, rows, sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Message, Middleware, Runnable, open_stream
 from ziggurat.calls.hooks import PASSES
-from ziggurat.core.entries import Intent, JournalEntry, Opened, Result
-from ziggurat.core.store import run_log
+from ziggurat.journal.entries import Intent, JournalEntry, Opened, Result
+from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import Rewrite, ToolCall, ToolResult, Transcript, tool_call, tool_message, user
 from ziggurat.middleware import everywhere

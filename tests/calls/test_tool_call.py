@@ -25,11 +25,12 @@ from ziggurat import (
 )
 from ziggurat.agents import PendingItem
 from ziggurat.calls.tool_call import act
-from ziggurat.core import LocalJournal, Scope
+from ziggurat.core import Scope
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Intent, JournalEntry, Pending, Result
 from ziggurat.errors import JournalCorrupt, JournalError, JournalMismatch, NotRepeatable, Suspend, ToolError
 from ziggurat.events import Diverged, ToolEnded, ToolStarted
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Intent, JournalEntry, Pending, Result
 from ziggurat.layers import retry
 from ziggurat.messages import tool_call
 from ziggurat.testing import run_until_idle

@@ -11,8 +11,8 @@ from tests.samples import pairs, rows
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, AgentRun, Approvals, Approve, Context, Deny, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Decision, Environment, PendingItem
-from ziggurat.core.entries import Decided
-from ziggurat.core.stored_rows import read_record
+from ziggurat.journal.entries import Decided
+from ziggurat.journal.rows import read_record
 from ziggurat.layers import CircuitBreaker, circuit_breaker, hedge, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.messages.agent import decision_of

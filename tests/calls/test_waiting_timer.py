@@ -14,8 +14,8 @@ from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Middleware, ToolCall, tool
 from ziggurat.agents import Answer, Environment, runs_of
-from ziggurat.core.entries import Ended
 from ziggurat.flows import ask, flow, gather, sleep, step
+from ziggurat.journal.entries import Ended
 from ziggurat.layers import timeout
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore

@@ -21,10 +21,11 @@ from ziggurat import Agent, Budget, Context, Message, Middleware, Modify, Text, 
 from ziggurat.agents import Environment, PendingItem
 from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
-from ziggurat.core import LocalJournal, Scope, root
+from ziggurat.core import Scope, root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Intent
 from ziggurat.errors import ConfigurationError, InvalidArguments, Suspend
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Intent
 from ziggurat.messages import ModelRequest, ModelResponse
 from ziggurat.tools import Approvals, FunctionTool, PermissionLog, Rule, ToolCall, ToolResult
 from ziggurat.tools.approval import APPROVALS

@@ -15,11 +15,11 @@ from tests.cli.hostile_agents import HOSTILE, broken, talks, waits
 from tests.samples import sample
 from ziggurat import Runnable
 from ziggurat.cli.main import main
-from ziggurat.core import LocalJournal, LogInfo, Row
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import digest
-from ziggurat.core.store import chained, run_log, session_log
 from ziggurat.core.visible import is_hidden
+from ziggurat.journal import LocalJournal, LogInfo, Row
+from ziggurat.journal.store import chained, run_log, session_log
 from ziggurat.memory import MemoryRecord, open_memory
 from ziggurat.stores import connect
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import AGENTS, Command, listed
 from tests.stores.cut import cut
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.cli.records import seconds_of
-from ziggurat.core.store import run_log
+from ziggurat.journal.store import run_log
 from ziggurat.models import ScriptedModel
 from ziggurat.stops import Stop
 from ziggurat.stores import connect

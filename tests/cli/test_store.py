@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command, Ended
 from ziggurat.cli.store import default_store, where_kept
-from ziggurat.core import LogInfo
-from ziggurat.core.store import session_log
+from ziggurat.journal import LogInfo
+from ziggurat.journal.store import session_log
 from ziggurat.stores import InMemoryStore, SqliteStore, connect
 
 

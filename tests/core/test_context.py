@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, Key, Timeout
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.events import Dropped
+from ziggurat.journal import LocalJournal
 
 from .hand import HandClock, run, settle
 

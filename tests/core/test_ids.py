@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.core.ids import check_new_id, check_new_name
-from ziggurat.core.store import LONGEST
+from ziggurat.core.ids import LONGEST, check_new_id, check_new_name
 from ziggurat.core.visible import JOINERS, visible_line
 
 ALLOWED = string.ascii_letters + string.digits + "-_.:@/+=,|~"

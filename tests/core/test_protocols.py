@@ -9,9 +9,9 @@ from tests.stores.mortal import MortalStore
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
 from ziggurat.agents import Policy, max_steps
-from ziggurat.core import Store
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import SupportsChangeSignal, SupportsLogMarks
+from ziggurat.journal import Store
+from ziggurat.journal.store import SupportsChangeSignal, SupportsLogMarks
 from ziggurat.memory import LocalMemoryStore, MemoryStore
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore, connect

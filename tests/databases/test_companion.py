@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
-from ziggurat.core import Row
-from ziggurat.core.store import LogMark
 from ziggurat.databases.companion import LockFile, Marks
 from ziggurat.databases.files import Disk
 from ziggurat.databases.owner import new_owner
+from ziggurat.journal import Row
+from ziggurat.journal.store import LogMark
 
 SLOT = 64
 LOGS = [f"run:{number}" for number in range(40)]

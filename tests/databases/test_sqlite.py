@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ziggurat import ConfigurationError
-from ziggurat.core import LogInfo
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
 from ziggurat.databases.writer import Job
 from ziggurat.errors import StoreError
+from ziggurat.journal import LogInfo
 from ziggurat.stores import SqliteStore
 
 INSERT = "INSERT INTO rows (id, number, digest, data, status) VALUES (1, ?, '', ?, '')"

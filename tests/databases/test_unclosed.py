@@ -17,8 +17,8 @@ import pytest
 
 from tests.stores.server import schema
 from ziggurat import Agent
-from ziggurat.core import LogInfo
 from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.journal import LogInfo
 from ziggurat.knowledge import GraphStore
 from ziggurat.memory import MemoryRecord, Remembering
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
@@ -161,7 +161,7 @@ def test_nor_is_a_memory_that_an_agent_was_given_by_its_address(tmp_path: Path) 
 
 PROGRAM = """
 import asyncio, sys
-from ziggurat.core.store import LogInfo
+from ziggurat.journal.store import LogInfo
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.sqlite import SqliteStore
 store = {opens}

@@ -23,8 +23,8 @@ from tests.faults.power import KINDS, examine as after_losses, record
 from tests.faults.storm import WORLDS, Opens, Tally, storm
 from tests.faults.world import QUICK, Verdict
 from tests.stores.server import schema
-from ziggurat.core import Row, Store
 from ziggurat.databases.address import without_secrets
+from ziggurat.journal import Row, Store
 from ziggurat.stores import FileStore, connect
 
 

@@ -21,9 +21,9 @@ from tests.faults.world import QUICK, DieAt, Ledger, Reached, Verdict, World, fi
 from tests.stores.server import asked, schema
 from ziggurat import ZigguratError
 from ziggurat.agents import Environment
-from ziggurat.core import Store, accept_loss
-from ziggurat.core.store import run_log
 from ziggurat.errors import JournalCorrupt
+from ziggurat.journal import Store, accept_loss
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops, user
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores import Session, connect

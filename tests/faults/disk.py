@@ -14,10 +14,10 @@ from tests.faults.apsw_files import Files, connector, quiet
 from tests.faults.storm import said_in
 from tests.faults.watched import WatchedDisk
 from tests.faults.world import QUICK, Ledger, Verdict, World, finish
-from ziggurat.core import Store
-from ziggurat.core.entries import Intent
 from ziggurat.databases.files import Disk
 from ziggurat.errors import RunNotFound, StoreError
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Intent
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores import FileStore, SqliteStore

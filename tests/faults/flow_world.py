@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from tests.faults.world import POINTS, STEPS, Ledger, Reached, Verdict, World, nowhere
 from ziggurat import AgentRun, Context, Runnable
 from ziggurat.agents import Decision
-from ziggurat.core import SYSTEM_CLOCK, Clock, Store
-from ziggurat.core.entries import Decided, JournalEntry, Pending
-from ziggurat.core.queue import Queue
-from ziggurat.core.store import run_log
+from ziggurat.core import SYSTEM_CLOCK, Clock
 from ziggurat.errors import NotRepeatable, RunNotFound
 from ziggurat.flows import ask, event, flow, gather, sleep, step
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Decided, JournalEntry, Pending
+from ziggurat.journal.queue import Queue
+from ziggurat.journal.store import run_log
 from ziggurat.testing import HandClock
 
 _EVENTS = {2: 1, 11: 2, 18: 1}

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.faults.world import STEPS, World
 from ziggurat import Context, Runnable
-from ziggurat.core import Store
 from ziggurat.errors import NotRepeatable
 from ziggurat.flows import ask, step
+from ziggurat.journal import Store
 from ziggurat.plans import Branch, Loop, Map, Node, Parallel, Sequence, Task, workflow
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal, Protocol
 
 from tests.faults.apsw_files import Files, connector
 from tests.faults.world import QUICK, Ledger, World, finish
-from ziggurat.core import LogInfo, Row, Store, accept_loss
-from ziggurat.core.store import chained, run_log
-from ziggurat.core.stored_rows import lines_of, read_rows
 from ziggurat.databases.files import Disk
+from ziggurat.journal import LogInfo, Row, Store, accept_loss
+from ziggurat.journal.rows import lines_of, read_rows
+from ziggurat.journal.store import chained, run_log
 from ziggurat.messages import stops
 from ziggurat.stores import FileStore, SqliteStore
 from ziggurat.testing import HandClock

@@ -27,11 +27,11 @@ from tests.faults.team_world import TeamWorld
 from tests.faults.world import DieAt, Ledger, Reached, Verdict, World, finish, nowhere
 from ziggurat import ModelResponse, ToolResult
 from ziggurat.agents import Environment
-from ziggurat.core import Store
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Result
 from ziggurat.core.path import is_tool_call
-from ziggurat.core.store import run_log
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Result
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.plans.causes import Update
 from ziggurat.runs.stored import StoredRuns

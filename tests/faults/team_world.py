@@ -9,8 +9,8 @@ from tests.faults.world import STEPS, World
 from tests.teams.models import Answering, Reply
 from tests.teams.patterns import EVERY, built, member
 from ziggurat import Agent, Context, ModelRequest, Runnable, tool
-from ziggurat.core import Store
 from ziggurat.flows import ask
+from ziggurat.journal import Store
 from ziggurat.teams import handoffs, sequential_handoff
 from ziggurat.tools import tool_call
 

@@ -15,8 +15,8 @@ from tests.faults.graph_world import GraphWorld
 from tests.faults.plan_world import PlanWorld
 from tests.faults.world import World
 from tests.samples import amount, sample
-from ziggurat.core import Row
 from ziggurat.errors import StoreError
+from ziggurat.journal import Row
 from ziggurat.stores import FileStore
 
 

@@ -15,7 +15,7 @@ from tests.faults.world import QUICK, Ledger, Verdict, judge
 from tests.samples import amount, sample
 from tests.stores.server import PASSWORD, schema
 from ziggurat.agents import Answer
-from ziggurat.core.entries import Decided, Pending
+from ziggurat.journal.entries import Decided, Pending
 
 
 def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:

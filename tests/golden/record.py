@@ -11,9 +11,9 @@ from tests.hard_cases.support import ByTurn
 from tests.stores.records import dump_of
 from ziggurat import Agent
 from ziggurat.agents import Environment
-from ziggurat.core import Store
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.store import session_log
+from ziggurat.journal import Store
+from ziggurat.journal.store import session_log
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 

@@ -2,11 +2,11 @@
 
 from tests.golden.record import FOLDER, PROMPT
 from ziggurat import AgentRequest, user
-from ziggurat.core import LogInfo, Row, Store
 from ziggurat.core.codec import digest
-from ziggurat.core.entries import Ended
-from ziggurat.core.json_lines import read_entry
-from ziggurat.core.store import chained, run_log
+from ziggurat.journal import LogInfo, Row, Store
+from ziggurat.journal.entries import Ended
+from ziggurat.journal.lines import read_entry
+from ziggurat.journal.store import chained, run_log
 
 RECORDINGS = {f"{path.parent.name}/{path.stem}": path.read_bytes() for path in sorted(FOLDER.glob("version-*/*.jsonl"))}
 """What was recorded, by the version of the format and the name of the agent."""

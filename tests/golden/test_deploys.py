@@ -17,9 +17,9 @@ from tests.hard_cases.support import ByTurn, results, results_in
 from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, AgentRun, Approve, Context, Event, Middleware, ModelRequest, tool
-from ziggurat.core import Store
 from ziggurat.errors import JournalMismatch, RunNotFound
 from ziggurat.events import Diverged
+from ziggurat.journal import Store
 from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
 

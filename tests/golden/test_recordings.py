@@ -13,9 +13,9 @@ from tests.golden.stores import RECORDINGS, lines, misses, put
 from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import AgentRun, Approve, Deny
-from ziggurat.core import Store
 from ziggurat.core.codec import SHAPE_VERSION
 from ziggurat.errors import RunExists
+from ziggurat.journal import Store
 from ziggurat.messages import stops
 
 EACH = pytest.mark.parametrize(

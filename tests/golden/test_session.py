@@ -8,8 +8,8 @@ import pytest
 from tests.golden.record import FOLDER, session, talker
 from tests.golden.stores import lines, misses
 from tests.stores.places import PLACES
-from ziggurat.core import LogInfo, Row
-from ziggurat.core.store import chained, session_log
+from ziggurat.journal import LogInfo, Row
+from ziggurat.journal.store import chained, session_log
 
 KEPT = lines((FOLDER / "session-1.jsonl").read_bytes())
 

@@ -26,8 +26,8 @@ from ziggurat.agents import Environment
 from ziggurat.core import Context, root
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
 from ziggurat.core.facts import name_of
-from ziggurat.core.json_lines import as_error
 from ziggurat.errors import ModelError
+from ziggurat.journal.lines import as_error
 from ziggurat.layers.retry import retry
 from ziggurat.testing import run_until_idle
 from ziggurat.tools import tool_call

@@ -7,7 +7,7 @@ from tests.agents.support import elsewhere
 from ziggurat import AgentRun, Context, Message, ModelRequest, ModelResponse, ToolCall, ToolResult, Usage
 from ziggurat.agents import Environment, runs_of
 from ziggurat.core import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import JournalEntry
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages import assistant
 
 Said = str | ToolCall | Message | Exception | Sequence[ToolCall] | Callable[[ModelRequest], "Said"]

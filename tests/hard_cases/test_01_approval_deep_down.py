@@ -27,8 +27,8 @@ from ziggurat import (
     tool,
 )
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Decided, Intent
 from ziggurat.errors import AlreadyDecided
+from ziggurat.journal.entries import Decided, Intent
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, timeout
 from ziggurat.messages import ToolCall, ToolResult, stops, tool_call
 from ziggurat.stores import InMemoryStore

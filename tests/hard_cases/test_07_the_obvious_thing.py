@@ -25,9 +25,9 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import Environment
-from ziggurat.core.entries import Entered
 from ziggurat.errors import ModelError
 from ziggurat.events import ToolStarted, Warned
+from ziggurat.journal.entries import Entered
 from ziggurat.messages import ModelRequest, ModelResponse, ToolCall, assistant, stops, tool_call
 from ziggurat.models import Pause, ScriptedModel
 from ziggurat.stores import InMemoryStore

@@ -8,9 +8,10 @@ from hypothesis import given, strategies as st
 from tests.layers.guarded import GONE, Guarded, Thing
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Denied, Event, Timeout, ToolError, stack
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import CircuitOpen, InvalidArguments, LimitExceeded, ModelError, Suspend
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import CircuitBreaker
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.retry import retry

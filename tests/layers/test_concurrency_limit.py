@@ -9,12 +9,13 @@ from hypothesis import given, strategies as st
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.fan_out import FanOut
 from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import Queued
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import Bulkhead
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.testing import assert_no_leaks, run_until_idle

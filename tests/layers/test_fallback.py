@@ -5,13 +5,14 @@ import pytest
 from msgspec import Struct
 
 from ziggurat import ConfigurationError, Context, Denied, Event, Service, Timeout, stack
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Ended
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
-from ziggurat.core.recorder import Mode
 from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspend
 from ziggurat.events import Dropped
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Ended
+from ziggurat.journal.recorder import Mode
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.testing import fail_on

@@ -7,11 +7,12 @@ from msgspec import Struct
 
 from tests.samples import pairs
 from ziggurat import ConfigurationError, Context, Event, Service, stack, tool
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Dropped
+from ziggurat.journal import LocalJournal
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ziggurat import ConfigurationError, Context, Service, Timeout, stack
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.clock import RANDOM
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import LimitExceeded
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import Bulkhead, Gate, LatencyGradient, RateLimiter
 from ziggurat.layers.concurrency_limit import concurrency_limit
 from ziggurat.layers.load_shed import load_shed

@@ -5,10 +5,11 @@ import pytest
 
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import UnderPressure
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import Gate
 from ziggurat.layers.load_shed import backpressure
 from ziggurat.testing import run_until_idle

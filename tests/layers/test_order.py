@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from ziggurat import Agent, Context, Timeout, stack, tool
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.entries import Failure
 from ziggurat.errors import CircuitOpen, LimitExceeded
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Failure
 from ziggurat.layers import Bulkhead, CircuitBreaker, Gate, RateLimiter, RetryBudget
 from ziggurat.layers.circuit_breaker import circuit_breaker
 from ziggurat.layers.concurrency_limit import concurrency_limit

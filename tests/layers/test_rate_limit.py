@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, stack
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.events import Queued
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import RateLimiter
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.retry import retry

@@ -21,7 +21,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import runs_of
-from ziggurat.core import LocalJournal
+from ziggurat.journal import LocalJournal
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from ziggurat import Agent, ConfigurationError, Context, Event, Service, Timeout, layer, stack
 from ziggurat.agents import Environment
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.clock import RANDOM
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import ServiceError, Suspend, is_transient
 from ziggurat.events import Dropped, Retrying
+from ziggurat.journal import LocalJournal
 from ziggurat.layers import RetryBudget
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout

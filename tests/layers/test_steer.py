@@ -5,11 +5,12 @@ from typing import Any, TypeVar
 import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, ModelRequest, Service, stack
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
-from ziggurat.core.recorder import Mode
 from ziggurat.errors import ModelError, Suspend
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.recorder import Mode
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import Pick, steer
 from ziggurat.models import ScriptedModel, ScriptedReply

@@ -7,10 +7,11 @@ import pytest
 
 from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, Service, Timeout, Usage, stack
 from ziggurat.agents import Environment
-from ziggurat.core import CLOCK, LocalJournal, root
+from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Failure
 from ziggurat.errors import ModelError
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Failure
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry

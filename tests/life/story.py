@@ -16,10 +16,10 @@ from tests.life.specification import ASKED, Life
 from tests.life.world import CHANGED, PER_CALL, Call, Plan, Process, World, decision, inner_calls, number_of, numbers
 from tests.stores.mortal import MortalStore
 from ziggurat import AgentRun, Approve, ConfigurationError, Usage
-from ziggurat.core import LocalJournal
-from ziggurat.core.entries import Failure, Unanswered
-from ziggurat.core.store import run_log
 from ziggurat.errors import AlreadyDecided, LeaseHeld, RunExists, StoreError
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Failure, Unanswered
+from ziggurat.journal.store import run_log
 from ziggurat.messages import ValidationPolicy, validate
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import as_usage

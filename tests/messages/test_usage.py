@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from ziggurat import Usage
 from ziggurat.core.codec import Raw, decode, encode
-from ziggurat.core.entries import Result
+from ziggurat.journal.entries import Result
 from ziggurat.messages import estimate_tokens
 from ziggurat.messages.usage import Tally, sum_of
 

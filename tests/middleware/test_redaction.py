@@ -35,9 +35,9 @@ from ziggurat import (
     user,
 )
 from ziggurat.core.codec import encode
-from ziggurat.core.entries import Entered, Intent, Opened, Pending, Returned
 from ziggurat.errors import ForeignError, ModelError
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
+from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, assistant, stops
 from ziggurat.middleware import Redaction

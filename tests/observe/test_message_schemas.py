@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import Image, Message, ModelRequest, ModelResponse, Text, ToolCall, ToolResult
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
+from ziggurat.journal import LocalJournal
 from ziggurat.messages import Audio, File, Thinking, ToolSpec, Transcript
 from ziggurat.observe.otel_attributes import content_of_request, content_of_response
 

@@ -10,9 +10,9 @@ import pytest
 from tests.teams.patterns import ALONE, NESTED, built
 from tests.teams.test_everywhere import ids, worker
 from ziggurat import Agent, Approve, Runnable, Usage
-from ziggurat.core import LocalJournal
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.path import parent_of
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.usage import sum_of
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import RunTree, run_tree

@@ -13,7 +13,7 @@ from tests.samples import amount, sample
 from tests.stores.places import stores
 from ziggurat import ConfigurationError
 from ziggurat.agents import runs_of
-from ziggurat.core.entries import JournalEntry, Result
+from ziggurat.journal.entries import JournalEntry, Result
 from ziggurat.messages import stops
 
 

@@ -12,10 +12,10 @@ from msgspec import Struct, field
 from tests.plans.states import State, noting
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import Answer, runs_of
-from ziggurat.core.entries import Result
-from ziggurat.core.json_lines import write_entry
 from ziggurat.errors import ModelError
 from ziggurat.flows import ask, flow, step
+from ziggurat.journal.entries import Result
+from ziggurat.journal.lines import write_entry
 from ziggurat.messages import assistant, stops
 from ziggurat.plans import END, START, Graph, append, merge
 from ziggurat.stores import InMemoryStore

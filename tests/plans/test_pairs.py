@@ -11,8 +11,8 @@ from tests.plans.nests import SHAPES, Nest, answers
 from tests.samples import sample
 from ziggurat import AgentRun, Budget
 from ziggurat.agents import runs_of
-from ziggurat.core.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.core.path import is_beneath
+from ziggurat.journal.entries import Entered, Intent, JournalEntry, Result, Returned
 from ziggurat.messages import stops
 from ziggurat.stores import InMemoryStore, Session
 

@@ -11,7 +11,7 @@ from tests.samples import amount, sample
 from tests.stores.places import new_store, stores
 from ziggurat import AgentRun
 from ziggurat.agents import runs_of
-from ziggurat.core.entries import Intent, JournalEntry, Result
+from ziggurat.journal.entries import Intent, JournalEntry, Result
 from ziggurat.messages import stops
 from ziggurat.plans import PlanResult
 

@@ -12,9 +12,9 @@ from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents import Answer, runs_of
 from ziggurat.core.diagram import Diagram
-from ziggurat.core.entries import Result
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
+from ziggurat.journal.entries import Result
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, draw_plan, node_statuses, workflow
 from ziggurat.stores import InMemoryStore

@@ -14,7 +14,7 @@ from tests.samples import sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, Approvals, Approve, Deny, tool
 from ziggurat.agents import Decision
-from ziggurat.core import Store
+from ziggurat.journal import Store
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import Session, connect
 from ziggurat.tools import tool_call

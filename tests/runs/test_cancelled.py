@@ -11,8 +11,8 @@ from tests.agents.support import assert_sendable
 from tests.samples import SEED, amount, pairs
 from tests.stores.places import stores
 from ziggurat import Agent, AgentRun, tool
-from ziggurat.core.store import run_log
 from ziggurat.errors import ModelError
+from ziggurat.journal.store import run_log
 from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import Session

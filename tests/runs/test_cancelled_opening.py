@@ -11,9 +11,9 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat import Agent, AgentRun
-from ziggurat.core import LogInfo, Row, Store
-from ziggurat.core.store import run_log
 from ziggurat.errors import RunExists
+from ziggurat.journal import LogInfo, Row, Store
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore

@@ -25,9 +25,9 @@ from ziggurat import (
     user,
 )
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Ended, Entered, Opened
 from ziggurat.errors import JournalCorrupt, ModelError
 from ziggurat.events import AgentEnded
+from ziggurat.journal.entries import Ended, Entered, Opened
 from ziggurat.messages import Transcript, assistant, stops, tool_message
 from ziggurat.messages.agent import empty_run
 from ziggurat.models import ScriptedModel

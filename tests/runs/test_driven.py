@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.wrong import wrong
-from ziggurat.core import LocalJournal
-from ziggurat.core.broadcast import EventBroadcast
 from ziggurat.core.context import root
-from ziggurat.core.store import run_log
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.store import run_log
 from ziggurat.runs import driven
+from ziggurat.runs.broadcast import EventBroadcast
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.driven import DrivenRun, DrivenRuns
 from ziggurat.stores import InMemoryStore, Send

@@ -14,11 +14,11 @@ from tests.samples import pairs, sample
 from tests.stores.places import Place, opening
 from ziggurat import Agent, AgentRun, Approve, Budget, ConfigurationError, Deny, Event, Key, Runnable, Toolbox, tool
 from ziggurat.agents import Answer
-from ziggurat.core import LogInfo, Row
-from ziggurat.core.store import run_log
 from ziggurat.errors import AlreadyDecided, JournalMismatch, LeaseHeld, LeaseLost, RunExists
 from ziggurat.events import ApprovalRequested, Diverged
 from ziggurat.flows import ask, flow
+from ziggurat.journal import LogInfo, Row
+from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
 from ziggurat.messages import stops

@@ -9,9 +9,9 @@ from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat import Agent, AgentRequest, Approve, ConfigurationError, Context, Key, Middleware, ModelRequest, tool
-from ziggurat.core import Store
-from ziggurat.core.entries import Opened, Origin
 from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Opened, Origin
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import Tool, tool_call

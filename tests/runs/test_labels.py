@@ -11,9 +11,9 @@ from tests.samples import sample
 from tests.stores.places import PLACES, Place
 from tests.stores.records import ids_of
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Middleware, Rule, tool
-from ziggurat.core import Store
-from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.store import run_log
+from ziggurat.journal import Store
+from ziggurat.journal.entries import JournalEntry, Opened
+from ziggurat.journal.store import run_log
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

@@ -9,11 +9,11 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import PLACES
 from ziggurat import Agent, AgentRequest, ConfigurationError, Context, Middleware, ModelResponse, Usage
-from ziggurat.core import LocalJournal, LogInfo, Store
-from ziggurat.core.entries import Unanswered
 from ziggurat.core.errors import attach
-from ziggurat.core.stored_rows import read_record
 from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.journal import LocalJournal, LogInfo, Store
+from ziggurat.journal.entries import Unanswered
+from ziggurat.journal.rows import read_record
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore
 

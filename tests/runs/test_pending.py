@@ -1,7 +1,7 @@
 from tests.agents.support import elsewhere
 from ziggurat import Agent, Approve, Context, Key, tool
 from ziggurat.agents import PendingItem
-from ziggurat.core import Store
+from ziggurat.journal import Store
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

@@ -12,9 +12,7 @@ from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, AgentRun, Approvals, Approve, Deny, Event, Rule, ToolError, tool
 from ziggurat.agents import PendingItem
-from ziggurat.core import Store
 from ziggurat.core.codec import encode
-from ziggurat.core.entries import Ended, Intent, Opened, Result
 from ziggurat.events import (
     AgentEnded,
     AgentStarted,
@@ -26,6 +24,8 @@ from ziggurat.events import (
     ToolEnded,
 )
 from ziggurat.flows import flow, step
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended, Intent, Opened, Result
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.recorded_events import RECORDED_EVENTS
 from ziggurat.tools import tool_call

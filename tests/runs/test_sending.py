@@ -10,8 +10,8 @@ from tests.samples import sample
 from tests.stores.places import PLACES, QUEUES, Place, opening
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Answer, runs_of
-from ziggurat.core import Row, Store
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
+from ziggurat.journal import Row, Store
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore

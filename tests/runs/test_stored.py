@@ -13,10 +13,10 @@ from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat import Agent, Approve, ConfigurationError, tool
 from ziggurat.agents import DidNotHappen, Environment, Happened
-from ziggurat.core import LogInfo, Row, Store
-from ziggurat.core.entries import Ended, Opened
-from ziggurat.core.store import run_log
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.journal import LogInfo, Row, Store
+from ziggurat.journal.entries import Ended, Opened
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.stores import FileStore, InMemoryStore, SqliteStore, connect

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ModelResponse
-from ziggurat.core import Store
 from ziggurat.core.codec import encode
-from ziggurat.core.entries import Ended, Intent, Opened
 from ziggurat.errors import RunNotFound
 from ziggurat.events import AgentEnded, AgentStarted, Delta, ModelEnded, SubscribedItem, ToolEnded
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended, Intent, Opened
 from ziggurat.messages import assistant
 from ziggurat.models import PAUSE, FunctionModel, ScriptedModel
 from ziggurat.stores import connect

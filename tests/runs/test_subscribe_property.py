@@ -9,8 +9,8 @@ import pytest
 
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Event, tool
-from ziggurat.core import Store
-from ziggurat.core.entries import Ended, JournalEntry
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Ended, JournalEntry
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.tools import tool_call
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.samples import amount
 from ziggurat import Agent, Approve, ConfigurationError, tool
-from ziggurat.core import Row, Store
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import EventParser, ServerEvent
+from ziggurat.journal import Row, Store
 from ziggurat.models import ScriptedModel
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.sse import Closing

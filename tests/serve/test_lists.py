@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.serve.serving import TOKEN, serving
 from ziggurat import Agent, Usage
-from ziggurat.core import Row
+from ziggurat.journal import Row
 from ziggurat.memory import LocalMemoryStore, MemoryRecord, Remembering
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.serve import app

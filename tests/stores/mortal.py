@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
-from ziggurat.core import LogInfo, Row, Store
 from ziggurat.errors import StoreError
+from ziggurat.journal import LogInfo, Row, Store
 
 
 class MortalStore:

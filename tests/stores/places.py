@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stores.server import schema
-from ziggurat.core import Store
+from ziggurat.journal import Store
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 
 Place = Callable[[], Store]

@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ziggurat.agents import runs_of
-from ziggurat.core import LocalJournal
+from ziggurat.journal import LocalJournal
 from ziggurat.stores import InMemoryStore
 
 T = TypeVar("T")

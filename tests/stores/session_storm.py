@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from tests.stores.server import schema
 from ziggurat import Agent, Message, tool
-from ziggurat.core import Store
-from ziggurat.core.store import session_log
 from ziggurat.errors import LeaseLost
+from ziggurat.journal import Store
+from ziggurat.journal.store import session_log
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session, connect
 from ziggurat.stores.session import SessionLease

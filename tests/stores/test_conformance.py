@@ -8,7 +8,8 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.core import Clock, Store
+from ziggurat.core import Clock
+from ziggurat.journal import Store
 from ziggurat.stores import FileStore, InMemoryStore, PostgresStore, SqliteStore
 from ziggurat.testing import CHECKS, run_check
 from ziggurat.testing.stores import Check, Factory

@@ -15,8 +15,8 @@ import pytest
 
 from tests.databases.test_files import IRREGULAR, umask
 from tests.samples import LONG, amount
-from ziggurat.core import LogInfo, Store
 from ziggurat.errors import JournalError, RunNotFound
+from ziggurat.journal import LogInfo, Store
 from ziggurat.knowledge import Entity, GraphStore
 from ziggurat.memory import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore

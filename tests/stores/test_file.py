@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, ConfigurationError
-from ziggurat.core import LogInfo
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, StoreError
 from ziggurat.flows import every, schedule
+from ziggurat.journal import LogInfo
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import FileStore, connect
 from ziggurat.testing.stores import rows

@@ -13,7 +13,7 @@ CREATES = """
 import asyncio, os, sys
 from pathlib import Path
 from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogInfo
+from ziggurat.journal.store import LogInfo
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores.file import FileStore

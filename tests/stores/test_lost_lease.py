@@ -9,8 +9,8 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.core import LogInfo
-from ziggurat.core.store import UNFINISHED
+from ziggurat.journal import LogInfo
+from ziggurat.journal.store import UNFINISHED
 from ziggurat.stores import connect
 
 pytestmark = pytest.mark.skipif(
@@ -20,7 +20,7 @@ STATUSES = ("running", "Completed", "MaxSteps", *sorted(UNFINISHED - {"running"}
 
 LEFT = """
 import asyncio, os, signal, sys
-from ziggurat.core.store import LogInfo
+from ziggurat.journal.store import LogInfo
 from ziggurat.stores.addresses import connect
 from ziggurat.testing.stores import rows
 

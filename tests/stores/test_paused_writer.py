@@ -15,9 +15,9 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.server import schema
-from ziggurat.core import LogInfo
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.errors import StoreError, StoreUnavailable
+from ziggurat.journal import LogInfo
 from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows

@@ -17,8 +17,6 @@ from tests.stores.proxy import Proxy
 from tests.stores.server import PASSWORD, asked, schema, server
 from tests.turns import until
 from ziggurat import ConfigurationError
-from ziggurat.core import LogInfo, Row, accept_loss
-from ziggurat.core.store import LogMark, SupportsChangeSignal, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.postgres import MIGRATIONS, Connection, PostgresAddress, PostgresConnection, prepare
 from ziggurat.errors import (
@@ -30,6 +28,8 @@ from ziggurat.errors import (
     StoreUnavailable,
     is_transient,
 )
+from ziggurat.journal import LogInfo, Row, accept_loss
+from ziggurat.journal.store import LogMark, SupportsChangeSignal, run_log, session_log
 from ziggurat.stores import PostgresStore, connect
 from ziggurat.testing.stores import rows
 

@@ -8,10 +8,10 @@ from typing import Any
 from tests.faults.storm import said_in
 from tests.faults.world import Ledger, Verdict, World, finish, judge
 from tests.stores.server import PostgresServer, asked, schema, server
-from ziggurat.core import Store
-from ziggurat.core.entries import Intent
-from ziggurat.core.store import run_log
 from ziggurat.errors import StoreUnavailable
+from ziggurat.journal import Store
+from ziggurat.journal.entries import Intent
+from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
 from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores import connect

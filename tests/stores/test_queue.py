@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.stores.server import asked, schema
-from ziggurat.core import LogInfo
+from ziggurat.journal import LogInfo
 from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.testing import HandClock

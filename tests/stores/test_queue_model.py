@@ -10,7 +10,7 @@ import pytest
 
 from tests.samples import amount
 from tests.stores.test_conformance import STORES
-from ziggurat.core import LogInfo, Queue, Store
+from ziggurat.journal import LogInfo, Queue, Store
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
 

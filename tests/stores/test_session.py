@@ -16,8 +16,8 @@ from tests.stores.places import PLACES, Place, opening
 from tests.stores.server import schema
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Message, ToolCall, ToolResult, user
-from ziggurat.core import Store
 from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost
+from ziggurat.journal import Store
 from ziggurat.messages import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, assistant, tool_message
 from ziggurat.stores import FileStore, InMemoryStore, Session, connect
 from ziggurat.stores.session import SessionLease

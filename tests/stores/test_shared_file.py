@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.samples import sample
-from ziggurat.core import LogInfo
+from ziggurat.journal import LogInfo
 from ziggurat.knowledge import GraphStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.stores import SqliteStore

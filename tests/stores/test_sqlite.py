@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from ziggurat import Agent, ConfigurationError
-from ziggurat.core import LogInfo, Row
-from ziggurat.core.entries import Result
-from ziggurat.core.stored_journal import StoredJournal
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import LeaseHeld, LeaseLost, StoreError
+from ziggurat.journal import LogInfo, Row
+from ziggurat.journal.entries import Result
+from ziggurat.journal.writer import StoredJournal
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError
-from ziggurat.core import Clock, LogInfo
+from ziggurat.core import Clock
+from ziggurat.journal import LogInfo
 from ziggurat.stores import SqliteStore
 from ziggurat.testing import HandClock, run_until_idle
 

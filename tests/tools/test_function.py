@@ -26,11 +26,12 @@ from ziggurat import (
     user,
 )
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.facts import NAME, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
+from ziggurat.journal import LocalJournal
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.models import ScriptedModel

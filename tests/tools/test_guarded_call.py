@@ -12,9 +12,10 @@ from tests.samples import pairs
 from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.tool_call import act
-from ziggurat.core import LocalJournal, Scope
+from ziggurat.core import Scope
 from ziggurat.core.context import AMBIENT, JOURNAL
 from ziggurat.errors import Suspend
+from ziggurat.journal import LocalJournal
 from ziggurat.testing import assert_no_leaks
 from ziggurat.tools import FunctionTool, tool_call
 

@@ -13,9 +13,10 @@ from ziggurat import Agent, Context, Event, Timeout, Toolbox, ToolCall, tool
 from ziggurat.agents import Environment
 from ziggurat.calls.batch import call_tools
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.events import ToolAbandoned
+from ziggurat.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks

@@ -9,8 +9,9 @@ import pytest
 
 from ziggurat import Context, Timeout, Toolbox, ToolCall, ToolError, tool
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
+from ziggurat.journal import LocalJournal
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools.guarded_call import run_bounded
 

@@ -8,10 +8,11 @@ import pytest
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, ToolResult, stack, tool
 from ziggurat.calls.batch import call_tools, not_executed
 from ziggurat.calls.tool_call import act
-from ziggurat.core import CLOCK, LocalJournal, Scope
+from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.facts import COMPOSITE
 from ziggurat.errors import InvalidArguments
+from ziggurat.journal import LocalJournal
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
 from ziggurat.messages.facts import SPEC

@@ -24,7 +24,7 @@ from ziggurat.core.facts import EFFECT, name_of
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, Seconds, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.messages.agent import Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.facts import FINAL_ANSWER

@@ -22,7 +22,7 @@ from ziggurat.runs.prompt import Prompt
 from ziggurat.runs.sending import post_cancel
 
 if TYPE_CHECKING:
-    from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.runs.broadcast import SubscribedItem
 
 
 class RunStatus(Struct, frozen=True):

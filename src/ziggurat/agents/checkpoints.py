@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 

@@ -19,7 +19,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.facts import AS_TOOL

@@ -13,7 +13,7 @@ from ziggurat.core.codec import canonical, digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalMismatch
 from ziggurat.core.facts import EFFECT, NAME, Fact
-from ziggurat.core.journal import journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript

@@ -19,8 +19,8 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.failures import note_mistake
 from ziggurat.core.held import held
-from ziggurat.core.journal import journal_of
 from ziggurat.core.stopwatch import take_back
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer

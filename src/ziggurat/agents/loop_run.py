@@ -16,9 +16,9 @@ from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, ModelRetry
-from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer

@@ -10,8 +10,8 @@ from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import Suspend
 from ziggurat.core.event import Diverged
 from ziggurat.core.failures import note_mistake
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import is_beneath
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.tools.guarded_call import pending_in
 
 T = TypeVar("T")

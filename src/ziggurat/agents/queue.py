@@ -9,8 +9,8 @@ from msgspec import Meta
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.queue import MAX_PRIORITY, queue_of
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
+from ziggurat.journal.queue import MAX_PRIORITY, queue_of
 from ziggurat.messages.agent import Out
 from ziggurat.messages.message import Message
 from ziggurat.runs.options import Deps, Environment, RunOptions

@@ -12,9 +12,9 @@ from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
     from ziggurat.agents.attached import AttachedRun
-    from ziggurat.core.broadcast import SubscribedItem
     from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
+    from ziggurat.runs.broadcast import SubscribedItem
 
 
 class RunRecords(Generic[Out]):

@@ -11,7 +11,7 @@ from ziggurat.core.codec import plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
 from ziggurat.core.failures import note_mistake
-from ziggurat.core.journal import journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.facts import FINAL_ANSWER

@@ -11,7 +11,6 @@ from ziggurat.agents.queue import RunQueue
 from ziggurat.agents.starter import Starter, verbs_of
 from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Origin
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of, returned_instead
@@ -19,7 +18,8 @@ from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.entries import Origin
+from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.message import Message

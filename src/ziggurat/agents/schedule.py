@@ -9,7 +9,7 @@ from ziggurat.core.clock import Cron, Every, due_ticks
 from ziggurat.core.errors import StoreUnavailable
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.runs.options import Environment
 
 logger: logging.Logger = logging.getLogger("ziggurat")

@@ -12,9 +12,9 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import Context
 from ziggurat.core.facts import Fact
-from ziggurat.core.journal import journal_of
 from ziggurat.core.path import step_of
 from ziggurat.core.settings import checked
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ziggurat.agents.starter import Starter
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
-from ziggurat.core.queue import Claim, queue_of
+from ziggurat.journal.queue import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.opening import Recovering

@@ -6,9 +6,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Record, Tried
 from ziggurat.core.errors import (
     ConfigurationError,
     Denied,
@@ -20,9 +18,11 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.failures import call_given
-from ziggurat.core.journal import journal_of
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.scope import Key
+from ziggurat.journal.entries import Record, Tried
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolResult

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.context import METER, Context
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation

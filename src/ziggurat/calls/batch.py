@@ -8,11 +8,11 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.failures import failure_at
 from ziggurat.calls.tool_call import act
 from ziggurat.core.context import Context
-from ziggurat.core.entries import PlainResult
 from ziggurat.core.errors import Suspend, ToolError
-from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.entries import PlainResult
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import ToolEnded
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call

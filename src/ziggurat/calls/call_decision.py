@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, canonical, decode, digest, plain
 from ziggurat.core.context import RUN_ID, Context
-from ziggurat.core.entries import Decided, Pending, Record
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt, Suspend, ToolError
-from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.journal.entries import Decided, Pending, Record
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import (
     Answer,
     Approve,

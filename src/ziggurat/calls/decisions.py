@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from ziggurat.calls.call_decision import Normalize, expired, is_kept, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
-from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_tool_call
+from ziggurat.journal.entries import Decided
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.pending import recorded_items

@@ -16,7 +16,6 @@ from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -29,10 +28,11 @@ from ziggurat.core.errors import (
 from ziggurat.core.event import SILENCE, Diverged, NotRecorded
 from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.failures import mistake_in
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import REUSED, parent_of
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Result
 from ziggurat.core.failures import is_unexpected, log_failure, mistake_in
-from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.journal.entries import Result
+from ziggurat.journal.journal import LocalJournal, journal_of
 
 if TYPE_CHECKING:
     from ziggurat.middleware.secrets import Secrets

@@ -17,12 +17,12 @@ from ziggurat.calls.failures import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Decided, Record
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.core.journal import journal_of
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch, take_back
+from ziggurat.journal.entries import Decided, Record
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall

@@ -12,13 +12,13 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.entries import Result
 from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.settings import PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.entries import Result
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.tools.guarded_call import end_tasks
 
 T = TypeVar("T")

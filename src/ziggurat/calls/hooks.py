@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import mistake_in, note_mistake
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.path import escaped
 from ziggurat.core.protocols import closed
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted

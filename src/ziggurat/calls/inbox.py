@@ -10,10 +10,10 @@ from msgspec import Struct
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Decided, Pending
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.queue import InboxItem
 from ziggurat.core.scope import Key
+from ziggurat.journal.entries import Decided, Pending
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.queue import InboxItem
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.posted import (
     PostedCancel,

@@ -17,14 +17,15 @@ from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.composites import count, usage_of
 from ziggurat.core.containment import contained
 from ziggurat.core.context import ADMIT_TRY, Context
-from ziggurat.core.entries import Outcome, PlainResult, Record, Result
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
-from ziggurat.core.journal import LocalJournal, journal_of
+from ziggurat.core.protocols import usage_of
+from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.views import count
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of, fit, refolded, unrepeated

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import AdmitTry, metered
-from ziggurat.core.composites import usage_of
 from ziggurat.core.context import ADMIT_TRY, Context
-from ziggurat.core.journal import LocalJournal
+from ziggurat.core.protocols import usage_of
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, sum_of
 

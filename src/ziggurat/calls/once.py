@@ -8,12 +8,12 @@ from asyncio import CancelledError
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Decided, Failure, Intent, Record, Result, Returned
 from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
+from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, decision_of
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -13,11 +13,11 @@ from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Entered, Result
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError, fact_of, text_of
 from ziggurat.core.facts import fact
 from ziggurat.core.failures import note_mistake
-from ziggurat.core.journal import journal_of
+from ziggurat.journal.entries import Entered, Result
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.facts import WINDOW

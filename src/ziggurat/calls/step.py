@@ -26,16 +26,16 @@ from ziggurat.calls.once import note_never_began
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.entries import Failure, Intent, Record
 from ziggurat.core.errors import ConfigurationError, NotRepeatable
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.core.held import held
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.core.stopwatch import take_back
+from ziggurat.journal.entries import Failure, Intent, Record
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.guarded_call import Frozen, second_run_error

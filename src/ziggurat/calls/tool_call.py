@@ -22,12 +22,12 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Intent, PlainResult, Record, Result
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
-from ziggurat.core.journal import LocalJournal, journal_of
 from ziggurat.core.scope import Key
+from ziggurat.journal.entries import Intent, PlainResult, Record, Result
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, decision_of
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult

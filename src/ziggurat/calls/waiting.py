@@ -9,9 +9,9 @@ from ziggurat.calls.step import place_of
 from ziggurat.core.codec import as_type, canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import journal_of
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch, take_back
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in

@@ -19,10 +19,10 @@ from ziggurat.cli.load import load_agent, load_tool
 from ziggurat.cli.memories import memory_of
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo
+from ziggurat.journal.entries import Opened
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo
 from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
 from ziggurat.models.selection import MODEL, select_model

@@ -12,11 +12,11 @@ import typer
 from ziggurat.cli import options, outcome
 from ziggurat.cli.store import find_run, opened, where_kept
 from ziggurat.cli.terminal import note, write
-from ziggurat.core.entries import Ended
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped
-from ziggurat.core.store import LogInfo, Store
 from ziggurat.core.visible import visible_line
+from ziggurat.journal.entries import Ended
+from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.events import AgentEnded, Delta, ModelStarted
 from ziggurat.messages.formatting import call_text, stop_text

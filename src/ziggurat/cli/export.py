@@ -15,13 +15,13 @@ from ziggurat.cli.memories import only_remembers
 from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped
-from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible
 from ziggurat.databases.files import write_private_text
+from ziggurat.journal.entries import Ended, Result
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.recorded import recorded_steps
 

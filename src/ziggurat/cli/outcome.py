@@ -5,7 +5,7 @@ from typing import TextIO
 
 from ziggurat.cli.terminal import note, shell_word, write, write_json
 from ziggurat.core.codec import encode
-from ziggurat.core.store import UNFINISHED
+from ziggurat.journal.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.formatting import call_text, plural, stop_text

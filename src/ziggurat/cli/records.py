@@ -14,12 +14,12 @@ from ziggurat.cli import options
 from ziggurat.cli.store import find_run, labels_from, opened
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalError
-from ziggurat.core.json_lines import read_entry
-from ziggurat.core.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.core.stored_rows import accept_loss as accept_loss_of, lines_of, read_record
 from ziggurat.core.visible import visible_line
+from ziggurat.journal.entries import Opened
+from ziggurat.journal.lines import read_entry
+from ziggurat.journal.rows import accept_loss as accept_loss_of, lines_of, read_record
+from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.formatting import call_text, duration, plural, shortened

@@ -17,10 +17,10 @@ from ziggurat.cli.store import where_kept
 from ziggurat.cli.terminal import note, read_line, shell_word, write
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.visible import visible_line
+from ziggurat.journal.entries import Pending
 from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, stage_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural

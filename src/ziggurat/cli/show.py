@@ -13,14 +13,24 @@ from ziggurat.cli.agents import AgentOptions, options_in, rebuild
 from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Decided, Ended, Entered, Failure, JournalEntry, LossAccepted, Opened, Pending, Result
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, described
 from ziggurat.core.failures import place_of
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
-from ziggurat.core.store import LogInfo
 from ziggurat.core.visible import visible_line
+from ziggurat.journal.entries import (
+    Decided,
+    Ended,
+    Entered,
+    Failure,
+    JournalEntry,
+    LossAccepted,
+    Opened,
+    Pending,
+    Result,
+)
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import as_error
+from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.formatting import call_text, duration, figures, round_in, shortened, usage_text
 from ziggurat.messages.parts import ToolCall

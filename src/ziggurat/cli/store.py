@@ -10,10 +10,10 @@ from pathlib import Path
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound, StoreError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo, Store, run_log, session_log
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.local import runs_of
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import InMemoryStore

@@ -19,8 +19,8 @@ from ziggurat.cli.outcome import COMPLETED, INTERRUPTED, STOPPED
 from ziggurat.cli.store import labels_from
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import UNFINISHED
 from ziggurat.core.visible import visible_line
+from ziggurat.journal.store import UNFINISHED
 from ziggurat.messages import stops
 from ziggurat.messages.formatting import plural
 

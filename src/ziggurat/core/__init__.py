@@ -10,15 +10,10 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.core.clock import CLOCK as CLOCK, SYSTEM_CLOCK as SYSTEM_CLOCK, Clock as Clock
     from ziggurat.core.context import Context as Context, root as root
-    from ziggurat.core.journal import LocalJournal as LocalJournal
     from ziggurat.core.layer import Layer as Layer, stack as stack
-    from ziggurat.core.live import Send as Send
-    from ziggurat.core.queue import Queue as Queue
     from ziggurat.core.scope import Key as Key, Scope as Scope
     from ziggurat.core.service import Service as Service
     from ziggurat.core.settings import PositiveInt as PositiveInt
-    from ziggurat.core.store import LogInfo as LogInfo, Row as Row, Store as Store
-    from ziggurat.core.stored_rows import accept_loss as accept_loss
     from ziggurat.core.stream import open_stream as open_stream
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
-from ziggurat.core.composites import spent_by
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
@@ -21,6 +20,7 @@ from ziggurat.core.facts import (
     strongest,
     wrapped_in,
 )
+from ziggurat.core.protocols import spent_by
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import checked
 

@@ -256,7 +256,7 @@ class _Branch:
 
 
 class Journal(Protocol):
-    """What a context and layers use of the record of their run; `core.journal` has the whole.
+    """What a context and layers use of the record of their run; `journal.journal` has the whole.
 
     Attributes:
         mistakes: Those of the programmer that were raised in the run, by id; None if there were none.

@@ -4,13 +4,23 @@ import re
 import unicodedata
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import LONGEST
 from ziggurat.core.visible import JOINERS, is_hidden
+
+LONGEST = 500
+"""The longest id of a run or a session that every store can keep, in characters."""
+
+ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone surrogates"
+"""The description of a valid id, for error messages."""
 
 _IDS = "letters and digits of ASCII and - _ . : @ / + = , | ~, not beginning with -"
 _ID = re.compile(r"(?!-)[A-Za-z0-9_.:@/+=,|~-]+")
 _OTHER = re.compile(r"[^A-Za-z0-9_.:@/+=,|~-]")
 _NAMES = "visible characters on one line"
+
+
+def is_id(text: str) -> bool:
+    """Return whether every store accepts a text as the id of a run or a session, or the name of an agent."""
+    return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def check_new_id(text: object, what: str) -> None:

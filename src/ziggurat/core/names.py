@@ -60,15 +60,10 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.core": {
         "core.clock": "CLOCK SYSTEM_CLOCK Clock",
         "core.context": "Context root",
-        "core.journal": "LocalJournal",
         "core.layer": "Layer stack",
-        "core.live": "Send",
-        "core.queue": "Queue",
         "core.scope": "Key Scope",
         "core.service": "Service",
         "core.settings": "PositiveInt",
-        "core.store": "LogInfo Row Store",
-        "core.stored_rows": "accept_loss",
         "core.stream": "open_stream",
     },
     "ziggurat.errors": {
@@ -82,7 +77,6 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.events": {
         "agents.callbacks": "Callbacks",
         "agents.partial": "partial_values",
-        "core.broadcast": "SubscribedItem",
         "core.event": (
             "CacheHit ChildEnded ChildStarted CircuitChanged Diverged Dropped Event Joined Queued Retrying "
             "Skipped UnderPressure "
@@ -96,6 +90,7 @@ NAMES: dict[str, dict[str, str]] = {
             "ModelStarted NodeChanged NodeStatus Steered StepEnded StepStarted ToolAbandoned ToolDelta ToolEnded "
             "ToolStarted Warned "
         ),
+        "runs.broadcast": "SubscribedItem",
     },
     "ziggurat.fake_provider": {
         "testing.server": "FakeProvider Quirk ReceivedRequest cut stall status",
@@ -119,6 +114,13 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.http": {
         "http.fetcher": "Fetcher",
+    },
+    "ziggurat.journal": {
+        "journal.journal": "LocalJournal",
+        "journal.live": "Send",
+        "journal.queue": "Queue",
+        "journal.rows": "accept_loss",
+        "journal.store": "LogInfo Row Store",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",
@@ -249,9 +251,9 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.stores": {
-        "core.live": "Send",
-        "core.queue": "Queue",
-        "core.store": "LogInfo Row Store",
+        "journal.live": "Send",
+        "journal.queue": "Queue",
+        "journal.store": "LogInfo Row Store",
         "stores.addresses": "connect",
         "stores.file.store": "FileStore",
         "stores.local": "InMemoryStore",

@@ -9,11 +9,14 @@ from inspect import iscoroutine, iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from msgspec import Struct
+
+from ziggurat.core.errors import attach, fact_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from ziggurat.core.entries import JournalEntry
-
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -37,20 +40,29 @@ class Fingerprinted(Protocol):
         ...
 
 
-class Compared(Protocol):
-    """A request that says what differs between it and the recorded one; of others only the fingerprints are shown."""
-
-    def compared(self, entries: "Sequence[JournalEntry]", path: str, recorded: str) -> tuple[str, str, str] | None:
-        """Return what differs, how it was, and how it is now; None if it cannot say."""
-        ...
-
-
 class Spent(Protocol):
     """Usage, or an answer with usage, that says which of several services it is of."""
 
     def spent_by(self, name: str) -> "Spent":
         """Return it as that of the service of this name, unless it is known whose it is, or nothing was used."""
         ...
+
+
+def usage_of(value: object) -> object | None:
+    """Return the usage in a response or an error, None if it states none."""
+    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
+
+
+def spent_by(value: R, name: str) -> R:
+    """Return usage, or an answer or an error with usage, as that of the service of this name, unless it says whose."""
+    if isinstance(value, BaseException):
+        usage = usage_of(value)
+        if usage is not None:
+            attach(value, "usage", spent_by(usage, name))
+        elif not fact_of(value, "asked", str):
+            attach(value, "asked", name)
+        return value
+    return value.spent_by(name) if hasattr(value, "spent_by") else value  # as `Spent` has it
 
 
 def is_protocol(kind: object) -> bool:

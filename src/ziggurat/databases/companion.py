@@ -10,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
-from ziggurat.core.store import LogMark
 from ziggurat.databases.files import Disk, open_private
 from ziggurat.databases.owner import describe_owner
+from ziggurat.journal.store import LogMark
 
 try:
     import fcntl

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import Clock, new_id
 from ziggurat.core.errors import LeaseHeld
-from ziggurat.core.store import LogInfo
+from ziggurat.journal.store import LogInfo
 
 _ENDED = "ended"
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
-from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -16,6 +15,7 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.core.failures import call_given
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
-from ziggurat.core.composites import usage_of
 from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, attach, described
 from ziggurat.core.facts import name_of, strongest
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeSeconds, checked
 

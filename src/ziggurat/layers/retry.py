@@ -7,12 +7,12 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta
 
-from ziggurat.core.composites import usage_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import described, fact_of, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
 

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.ids import ID, LONGEST, is_id
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
-from ziggurat.core.store import ID, LONGEST, is_id
 from ziggurat.databases.address import without_secrets
 from ziggurat.memory.record import MemoryRecord, predecessors, unpack
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
 from ziggurat.messages.model import ModelRequest, ModelResponse

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, digest
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ModelError
 from ziggurat.core.facts import Effect as Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall

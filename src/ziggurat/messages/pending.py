@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Pending, Record
-from ziggurat.core.journal import LocalJournal
+from ziggurat.journal.entries import Pending, Record
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import PendingItem, stage_of
 from ziggurat.messages.parts import ToolCall
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.entries import Entered, JournalEntry, Result
 from ziggurat.core.path import is_question, parent_of
+from ziggurat.journal.entries import Entered, JournalEntry, Result
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult

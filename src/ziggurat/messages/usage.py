@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.codec import Raw, decode
-from ziggurat.core.entries import Result
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import is_tool_call
-from ziggurat.core.recorder import Recorder
+from ziggurat.journal.entries import Result
+from ziggurat.journal.recorder import Recorder
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import Suspend
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import ToolDelta, ToolEnded

@@ -6,14 +6,14 @@ from typing import Any
 
 from ziggurat.core.codec import Raw, as_type
 from ziggurat.core.context import RUN_ID, Context
-from ziggurat.core.entries import Failure, Outcome
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
 from ziggurat.core.facts import Fact
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.journal.entries import Failure, Outcome
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.delta import deltas_of, fit
 from ziggurat.messages.events import Delta
 from ziggurat.messages.model import ModelRequest, ModelResponse

@@ -7,9 +7,9 @@ from urllib.parse import unquote_to_bytes
 
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Result
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.core.journal import journal_of
+from ziggurat.journal.entries import Result
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings

@@ -17,7 +17,7 @@ from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.messages.events import NodeStatus
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import Model

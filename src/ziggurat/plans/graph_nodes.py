@@ -13,7 +13,7 @@ from ziggurat.calls.step import own_places, place_of
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
-from ziggurat.core.journal import journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.plans.causes import Update
 from ziggurat.plans.graph_parts import NodeCall
 from ziggurat.plans.state import StateType, Values

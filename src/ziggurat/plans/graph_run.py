@@ -8,15 +8,15 @@ from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.step import own_places, place_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.entries import Failure
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
 from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
-from ziggurat.core.journal import LocalJournal, journal_of
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.entries import Failure
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import NodeCause, Token, Update, joined
 from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute

@@ -15,7 +15,7 @@ from ziggurat.core.errors import ConfigurationError, LimitExceeded, ServiceError
 from ziggurat.core.failures import call_given
 from ziggurat.core.protocols import closed
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult

@@ -12,7 +12,7 @@ from ziggurat.agents.program import noting_own_mistakes
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.plans.drawing import diagram_of_graph
 from ziggurat.plans.graph_parts import HISTORY, GraphPoint, GraphRoute
 from ziggurat.plans.graph_run import GraphRun, tolerant_in

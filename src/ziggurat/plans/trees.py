@@ -8,7 +8,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, plain
 from ziggurat.core.context import Context
 from ziggurat.core.settings import checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.conditions import Asked, condition_text
 from ziggurat.plans.nodes import Branch, Loop, Node, Place, Task

@@ -5,9 +5,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode, encode
-from ziggurat.core.entries import JournalEntry, Opened
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
+from ziggurat.journal.entries import JournalEntry, Opened
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 

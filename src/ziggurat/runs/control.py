@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
-from ziggurat.core.entries import Ended, Result
 from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.scope import Key
+from ziggurat.journal.entries import Ended, Result
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedMessages
 from ziggurat.messages.steer import Steer, Verb

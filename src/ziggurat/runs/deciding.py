@@ -10,9 +10,9 @@ from ziggurat.calls.call_decision import kept_form
 from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import encode
-from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
-from ziggurat.core.journal import LocalJournal
+from ziggurat.journal.entries import Decided
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, decision_of
 from ziggurat.messages.posted import PostedDecisions, decision_key, read_posted
 from ziggurat.runs.options import Environment

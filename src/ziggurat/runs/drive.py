@@ -12,7 +12,6 @@ from ziggurat.calls.failures import mask_of
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Ended, Entered
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -28,8 +27,9 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
+from ziggurat.journal.entries import Ended, Entered
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded

@@ -9,15 +9,15 @@ from typing import get_args
 
 from msgspec import Raw, Struct
 
-from ziggurat.core.broadcast import EventBroadcast, SubscribedItem, Unread
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.event import Event, Skipped
-from ziggurat.core.live import LiveMessages, Send
-from ziggurat.core.store import Store, run_log
+from ziggurat.journal.live import LiveMessages, Send
+from ziggurat.journal.store import Store, run_log
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
+from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
 from ziggurat.runs.control import RunControl
 
 logger: logging.Logger = logging.getLogger("ziggurat")

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
-from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.core.json_lines import read_entry
-from ziggurat.core.live import LiveMessages, LiveReader
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import Store, SupportsChangeSignal, run_log
-from ziggurat.core.stored_rows import known_run, lines_of, read_rows
+from ziggurat.journal.lines import read_entry
+from ziggurat.journal.live import LiveMessages, LiveReader
+from ziggurat.journal.rows import known_run, lines_of, read_rows
+from ziggurat.journal.store import Store, SupportsChangeSignal, run_log
+from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.driven import LiveEvents
 
 POLL = 0.1

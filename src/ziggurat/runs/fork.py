@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type
-from ziggurat.core.composites import flows_in
-from ziggurat.core.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.json_lines import fingerprint
 from ziggurat.core.path import is_beneath, is_model_call
+from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result
+from ziggurat.journal.lines import fingerprint
+from ziggurat.journal.views import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer

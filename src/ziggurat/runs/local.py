@@ -8,18 +8,18 @@ from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import RunExists, RunNotFound
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.store import UNFINISHED, LogInfo, Store, run_log
+from ziggurat.journal.entries import Ended, JournalEntry, Opened
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.store import UNFINISHED, LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
 
 if TYPE_CHECKING:
-    from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.runs.broadcast import SubscribedItem
 
 _BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
 """The runs of each store in use, by its `id()`: one object per store."""

@@ -17,13 +17,13 @@ from ziggurat.calls.inbox import INBOX
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
 from ziggurat.core.path import escaped, is_beneath
-from ziggurat.core.store import UNFINISHED, LogInfo
+from ziggurat.journal.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
@@ -43,7 +43,7 @@ from ziggurat.runs.session_writer import (
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
 
 if TYPE_CHECKING:
-    from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.runs.broadcast import SubscribedItem
 
 _NOTHING: Mapping[str, Decision] = {}
 
@@ -290,7 +290,7 @@ class Opener:
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:
-            from ziggurat.core.broadcast import EventBroadcast
+            from ziggurat.runs.broadcast import EventBroadcast
             from ziggurat.runs.driven import DrivenRun
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 

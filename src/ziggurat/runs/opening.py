@@ -5,14 +5,14 @@ from typing import Literal
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Decided, Ended, Opened, Result, Returned
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.core.event import Emit
 from ziggurat.core.facts import Fact
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.layer import Layer
-from ziggurat.core.queue import Claim
-from ziggurat.core.store import UNFINISHED
+from ziggurat.journal.entries import Decided, Ended, Opened, Result, Returned
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.queue import Claim
+from ziggurat.journal.store import UNFINISHED
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.runs import Runs

@@ -12,11 +12,10 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
-from ziggurat.core.ids import check_new_name
+from ziggurat.core.ids import ID, check_new_name, is_id
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.core.store import ID, is_id
 from ziggurat.messages.agent import Decisions
 from ziggurat.messages.message import Message
 from ziggurat.runs.control import RunControl

@@ -7,9 +7,10 @@ from typing import cast
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import read_output
-from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.entries import (
+from ziggurat.core.event import Event
+from ziggurat.core.path import is_question, is_tool_call, parent_of
+from ziggurat.journal.entries import (
     Decided,
     Ended,
     Entered,
@@ -23,9 +24,7 @@ from ziggurat.core.entries import (
     Returned,
     Unanswered,
 )
-from ziggurat.core.event import Event
-from ziggurat.core.json_lines import as_error
-from ziggurat.core.path import is_question, is_tool_call, parent_of
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, stage_of
 from ziggurat.messages.events import (
     AgentEnded,
@@ -41,6 +40,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.steer import Steer
 from ziggurat.messages.usage import Usage, as_usage
+from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.runs import Runs
 
 RECORDED_EVENTS: tuple[type[Event], ...] = (

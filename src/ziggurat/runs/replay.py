@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.composites import flows_in
-from ziggurat.core.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import parent_of, upwards
+from ziggurat.journal.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.views import flows_in
 from ziggurat.runs.options import Live
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")

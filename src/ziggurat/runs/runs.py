@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.containment import ring
-from ziggurat.core.entries import JournalEntry, Opened
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.journal.entries import JournalEntry, Opened
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.store import LogInfo, Store
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox
-    from ziggurat.core.broadcast import SubscribedItem
+    from ziggurat.runs.broadcast import SubscribedItem
     from ziggurat.runs.driven import DrivenRun
 
 POLL = 1.0
@@ -206,7 +206,7 @@ class Runs(ABC):
 
     async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the items of a run of this process, until it has ended and its leases are free."""
-        from ziggurat.core.broadcast import subscribe
+        from ziggurat.runs.broadcast import subscribe
 
         driven = self._driven.get(run_id)
         broadcast = None if driven is None else driven.broadcast

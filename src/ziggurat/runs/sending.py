@@ -7,10 +7,10 @@ from ziggurat.calls.call_decision import misfit_of_schema
 from ziggurat.calls.event import awaited_in
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type, decode, encode
-from ziggurat.core.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
 from ziggurat.core.settings import NonEmptyText
-from ziggurat.core.store import UNFINISHED, LogInfo, Store
+from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
+from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages

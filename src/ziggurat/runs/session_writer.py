@@ -14,12 +14,12 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Entered, Intent, Pending
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.scope import Key
-from ziggurat.core.store import UNFINISHED, Store
+from ziggurat.journal.entries import Entered, Intent, Pending
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.delta import without_repeats

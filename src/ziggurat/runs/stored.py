@@ -5,19 +5,19 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 
-from ziggurat.core.broadcast import SubscribedItem
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished
-from ziggurat.core.entries import Ended, JournalEntry, Opened
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import read_entry, write_entry
-from ziggurat.core.queue import Claim, InboxItem
-from ziggurat.core.store import LogInfo, Store, run_log
-from ziggurat.core.stored_journal import StoredJournal
-from ziggurat.core.stored_rows import known_run, lines_of, read_record, read_rows
+from ziggurat.journal.entries import Ended, JournalEntry, Opened
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import read_entry, write_entry
+from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.rows import known_run, lines_of, read_record, read_rows
+from ziggurat.journal.store import LogInfo, Store, run_log
+from ziggurat.journal.writer import StoredJournal
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.driven import DrivenRun, DrivenRuns
 from ziggurat.runs.following import followed

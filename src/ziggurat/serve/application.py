@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.layers.load_shed import Gate
 from ziggurat.serve.guard import Guard, check_address
 from ziggurat.serve.served import ServedAgents

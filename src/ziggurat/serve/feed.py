@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.core.broadcast import SubscribedItem
-from ziggurat.core.entries import Ended, JournalEntry
 from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.json_lines import write_entry
 from ziggurat.core.settings import PositiveInt
+from ziggurat.journal.entries import Ended, JournalEntry
+from ziggurat.journal.lines import write_entry
 from ziggurat.observe.jsonl import event_line
+from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from ziggurat.calls.call_decision import question_of
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Ended, JournalEntry, Opened, Result
 from ziggurat.core.errors import JournalCorrupt, MissingExtra
-from ziggurat.core.json_lines import read_entry
-from ziggurat.core.store import LogInfo, Store
-from ziggurat.core.stored_rows import lines_of
+from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result
+from ziggurat.journal.lines import read_entry
+from ziggurat.journal.rows import lines_of
+from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.price import total_of

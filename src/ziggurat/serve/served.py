@@ -10,11 +10,11 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
 from ziggurat.core.event import Event
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo, Store, session_log
+from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics

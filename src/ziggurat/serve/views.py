@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ziggurat.core.codec import Raw, as_type, decode, plain
-from ziggurat.core.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
-from ziggurat.core.json_lines import as_error
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
+from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result
+from ziggurat.journal.lines import as_error
 from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse

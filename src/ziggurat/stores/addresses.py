@@ -7,12 +7,12 @@ from typing import overload
 from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
 
-from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import implements
-from ziggurat.core.store import Store
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
+from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.store import Store
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.stores.pending import RunStore
 

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.chain import DigestChain
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.live import LiveBuffer, Send
-from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.core.settings import PositiveInt, Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.owner import lease_held, new_owner
+from ziggurat.journal.chain import DigestChain
+from ziggurat.journal.live import LiveBuffer, Send
+from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.store import UNFINISHED, LogInfo, Row
 from ziggurat.stores.pending import ListsPending
 
 _POLL = 0.02

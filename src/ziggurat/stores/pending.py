@@ -6,9 +6,9 @@ from functools import partial
 from typing import Protocol, cast
 
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import PositiveInt
-from ziggurat.core.store import LogInfo, Store
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.pending import recorded_items
 
@@ -56,7 +56,7 @@ class ListsPending:
             labels: Only runs that have each of these labels, with an equal value.
             limit: The largest number of runs.
         """
-        from ziggurat.core.stored_rows import read_record
+        from ziggurat.journal.rows import read_record
 
         store = cast(Store, self)
         infos = await store.logs("run:", agent=agent, status="Suspended", labels=labels, limit=limit)

@@ -15,8 +15,8 @@ from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import RecordEnds, Suspend, ToolError, described
 from ziggurat.core.failures import ends_run
-from ziggurat.core.journal import journal_of
 from ziggurat.core.path import escaped, parent_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user

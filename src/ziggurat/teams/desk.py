@@ -17,10 +17,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact
-from ziggurat.core.journal import journal_of
 from ziggurat.core.path import step_of
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import HandedOff

@@ -16,7 +16,7 @@ from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
-from ziggurat.core.store import Store
+from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.teams.drawing import team_diagram
 from ziggurat.tools.toolbox import Toolbox

@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Opened
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import Listener, difference
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.settings import checked
+from ziggurat.journal.entries import Opened
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message

@@ -16,9 +16,9 @@ from typing import Any, cast
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
-from ziggurat.core.queue import Claim, Queue
 from ziggurat.core.settings import checked
-from ziggurat.core.store import (
+from ziggurat.journal.queue import Claim, Queue
+from ziggurat.journal.store import (
     LogInfo,
     LogMark,
     Row,

@@ -7,14 +7,14 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Returned
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
-from ziggurat.core.journal import journal_of
 from ziggurat.core.layer import rewrapped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, Seconds, checked
+from ziggurat.journal.entries import Returned
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec

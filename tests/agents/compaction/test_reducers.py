@@ -19,9 +19,10 @@ from ziggurat import (
 )
 from ziggurat.agents.compaction.reducers import Reducer
 from ziggurat.compaction import Concatenate, Drop, Excerpt, Mask, Summary
-from ziggurat.core import LocalJournal, Scope, root
+from ziggurat.core import Scope, root
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import ContextOverflow, LimitExceeded, ModelError
+from ziggurat.journal import LocalJournal
 from ziggurat.messages import FinishReason, Thinking, assistant, tool_message
 from ziggurat.models import ScriptedModel
 

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ziggurat.calls.call_decision import question_of
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.entries import Pending
 from ziggurat.core.errors import JournalCorrupt
+from ziggurat.journal.entries import Pending
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.delta import ToolCallDelta

@@ -6,10 +6,10 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.entries import Decided
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, RunNotFound
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import run_log
+from ziggurat.journal.entries import Decided
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ziggurat.core.entries import Ended, JournalEntry, Pending, Result
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_tool_call
+from ziggurat.journal.entries import Ended, JournalEntry, Pending, Result
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.serve.requests import check_id

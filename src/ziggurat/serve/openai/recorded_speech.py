@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import as_type
-from ziggurat.core.entries import Decided, JournalEntry, Pending, Result
 from ziggurat.core.errors import RunNotFound
-from ziggurat.core.journal import LocalJournal
 from ziggurat.core.path import escaped, is_question, is_tool_call, parent_of, step_of, upwards
+from ziggurat.journal.entries import Decided, JournalEntry, Pending, Result
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Modify, decision_of
 from ziggurat.messages.delta import fit
 from ziggurat.messages.message import Message

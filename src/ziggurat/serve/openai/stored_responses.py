@@ -10,8 +10,8 @@ from starlette.responses import Response
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.store import LogInfo, run_log
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo, run_log
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.live_responses import LiveResponses
 from ziggurat.serve.openai.places import ResponseId

@@ -18,10 +18,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import StoreError
-from ziggurat.core.queue import InboxItem
-from ziggurat.core.store import LogInfo, Row
 from ziggurat.databases.files import Disk, open_private, read_private
 from ziggurat.databases.owner import without_lost_lease
+from ziggurat.journal.queue import InboxItem
+from ziggurat.journal.store import LogInfo, Row
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180

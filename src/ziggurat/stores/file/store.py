@@ -13,17 +13,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import ConfigurationError, JournalError, LeaseLost, RunExists, RunNotFound, StoreError
-from ziggurat.core.queue import InboxItem
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, Row
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import SUPPORTED, lock_now
 from ziggurat.databases.files import Disk, read_private
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
+from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.queue import InboxItem
+from ziggurat.journal.store import UNFINISHED, LogInfo, Row
 from ziggurat.stores.file.log import (
     UNREADABLE,
     LogLine,

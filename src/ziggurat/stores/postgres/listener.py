@@ -15,9 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import ZigguratError
-from ziggurat.core.live import LiveBuffer, Send
 from ziggurat.databases.postgres import Connection, PostgresConnection, passes
 from ziggurat.databases.writer import Writer, closed_when_unused, one_by_one
+from ziggurat.journal.live import LiveBuffer, Send
 from ziggurat.stores.postgres.statements import NOTIFY, UNWATCH_LIVE, WATCH_LIVE, WATCHED
 
 logger: logging.Logger = logging.getLogger("ziggurat")

@@ -6,10 +6,10 @@ from typing import Any
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import RunNotFound
-from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.postgres import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
+from ziggurat.journal.queue import Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener

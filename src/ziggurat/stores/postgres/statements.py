@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ziggurat.core.errors import StoreError
-from ziggurat.core.store import Row
 from ziggurat.databases.postgres import Connection
+from ziggurat.journal.store import Row
 
 
 def _with_time(*parts: str) -> str:

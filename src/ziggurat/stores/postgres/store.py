@@ -10,14 +10,14 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
+from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive
 from ziggurat.stores.postgres.queue import PostgresQueue

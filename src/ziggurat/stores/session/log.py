@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.chain import DigestChain
-from ziggurat.core.store import Row
+from ziggurat.journal.chain import DigestChain
+from ziggurat.journal.store import Row
 from ziggurat.messages.items import RunItem, items_to_messages, messages_to_items
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult

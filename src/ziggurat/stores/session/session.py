@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
-from ziggurat.core.ids import check_new_id
+from ziggurat.core.ids import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
-from ziggurat.core.store import ID, LogInfo, Row, Store, acknowledged_in, is_id, memory_of, session_log
+from ziggurat.journal.chain import chain_of
+from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session.log import (

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import RunNotFound, StoreError
-from ziggurat.core.queue import Claim, InboxItem
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.databases.writer import Writer
+from ziggurat.journal.queue import Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import ValidationError, convert
 
 from ziggurat.core.errors import JournalCorrupt
-from ziggurat.core.store import LogInfo, Row, labels_in
 from ziggurat.databases.owner import without_lost_lease
 from ziggurat.databases.sqlite import SqliteConnection
+from ziggurat.journal.store import LogInfo, Row, labels_in
 
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "

@@ -11,17 +11,17 @@ from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from ziggurat.core.chain import DigestChain, Key
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
-from ziggurat.core.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
 from ziggurat.databases.files import Disk
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
 from ziggurat.databases.writer import Job, Writer
+from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.stores.sqlite.live_folder import LiveFolder
 from ziggurat.stores.sqlite.queue import SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows

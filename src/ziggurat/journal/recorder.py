@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.composites import Composites, count, known, usage_of
 from ziggurat.core.containment import DONE, contained, contained_call
 from ziggurat.core.context import Context
-from ziggurat.core.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, JournalError, JournalMismatch, RecordEnds
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
 from ziggurat.core.failures import mistake_in
-from ziggurat.core.json_lines import as_error, fingerprint
 from ziggurat.core.path import is_beneath, parent_of, step_of
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.entries import Ended, Failure, Intent, JournalEntry, Outcome, Record, RedactEntry, Result, Tried
+from ziggurat.journal.lines import as_error, fingerprint
+from ziggurat.journal.views import Composites, count, known
 
 if TYPE_CHECKING:
-    from ziggurat.core.protocols import Compared
+    from ziggurat.journal.lines import Compared
 
 
 class _Acts:

@@ -8,15 +8,16 @@ from itertools import islice
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.composites import spent_by, withdraw_failures
 from ziggurat.core.containment import ring
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
-from ziggurat.core.json_lines import read_entry, write_entry
 from ziggurat.core.path import by_paths_above, is_beneath, parent_of, upwards
-from ziggurat.core.recorder import Mode, Recorder
+from ziggurat.core.protocols import spent_by
 from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.journal.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
+from ziggurat.journal.lines import read_entry, write_entry
+from ziggurat.journal.recorder import Mode, Recorder
+from ziggurat.journal.views import withdraw_failures
 
 
 class Durations:

@@ -14,17 +14,10 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.protocols import implements
-from ziggurat.core.queue import InboxItem
+from ziggurat.journal.queue import InboxItem
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
-
-
-LONGEST = 500
-"""The longest id of a run or a session that every store can keep, in characters."""
-
-ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone surrogates"
-"""The description of a valid id, for error messages."""
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -316,11 +309,6 @@ def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
         f"are lost. Restore the store from a backup, or accept the loss with: ziggurat accept-loss {option}{name!r}. "
         "Tools whose calls are lost may then run again"
     )
-
-
-def is_id(text: str) -> bool:
-    """Return whether every store accepts a text as the id of a run or a session, or the name of an agent."""
-    return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def run_log(run_id: str) -> str:

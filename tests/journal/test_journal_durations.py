@@ -1,7 +1,7 @@
 """The time that each composite of a record has worked."""
 
-from ziggurat.core.entries import Ended, Entered, JournalEntry, Opened, Pending, Result
-from ziggurat.core.journal import Durations
+from ziggurat.journal.entries import Ended, Entered, JournalEntry, Opened, Pending, Result
+from ziggurat.journal.journal import Durations
 
 
 def _opened() -> Opened:

@@ -10,9 +10,9 @@ from tests.samples import sample
 from tests.stores.cut import cut
 from tests.stores.server import asked, schema
 from ziggurat import Agent, tool
-from ziggurat.core import Store, accept_loss
-from ziggurat.core.store import run_log
 from ziggurat.errors import JournalCorrupt, RunNotFound
+from ziggurat.journal import Store, accept_loss
+from ziggurat.journal.store import run_log
 from ziggurat.stores import InMemoryStore, connect
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import tool_call

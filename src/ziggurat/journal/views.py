@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.entries import (
+from ziggurat.core.path import is_beneath, is_model_call, parent_of
+from ziggurat.journal.entries import (
     Ended,
     Entered,
     Failure,
@@ -23,27 +24,8 @@ from ziggurat.core.entries import (
     Tried,
     Unanswered,
 )
-from ziggurat.core.errors import attach, fact_of
-from ziggurat.core.path import is_beneath, is_model_call, parent_of
 
 R = TypeVar("R")
-
-
-def usage_of(value: object) -> object | None:
-    """Return the usage in a response or an error, None if it states none."""
-    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
-
-
-def spent_by(value: R, name: str) -> R:
-    """Return usage, or an answer or an error with usage, as that of the service of this name, unless it says whose."""
-    if isinstance(value, BaseException):
-        usage = usage_of(value)
-        if usage is not None:
-            attach(value, "usage", spent_by(usage, name))
-        elif not fact_of(value, "asked", str):
-            attach(value, "asked", name)
-        return value
-    return value.spent_by(name) if hasattr(value, "spent_by") else value  # as `protocols.Spent` has it
 
 
 def known(spent: Iterable[object]) -> tuple[object, ...]:

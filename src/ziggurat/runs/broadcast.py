@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 
 from msgspec import Struct, field
 
-from ziggurat.core.entries import JournalEntry
 from ziggurat.core.event import Emit, Event, Skipped
-from ziggurat.core.journal import LocalJournal
+from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.journal import LocalJournal
 
 
 class SubscribedItem(Struct, frozen=True):

@@ -1,10 +1,10 @@
 """Reading and writing of journal entries as JSON lines. User values stay raw JSON until their type is known."""
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -12,13 +12,20 @@ from msgspec.structs import replace
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, decode, digest, encode
-from ziggurat.core.entries import Failure, JournalEntry, Result
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
+from ziggurat.journal.entries import Failure, JournalEntry, Result
 
 if TYPE_CHECKING:
     from ziggurat.core.protocols import Fingerprinted
 
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
+
+
+class Compared(Protocol):
+    """A request that says what differs between it and the recorded one; of others only the fingerprints are shown."""
+
+    def compared(self, entries: Sequence[JournalEntry], path: str, recorded: str) -> tuple[str, str, str] | None:
+        """Return what differs, how it was, and how it is now; None if it cannot say."""
 
 
 def _line_type(kind: type[JournalEntry]) -> type[Struct]:

@@ -7,8 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat import Context, Event
-from ziggurat.core import LocalJournal, root
+from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
+from ziggurat.journal import LocalJournal
 
 
 class Answer(Struct, frozen=True):

@@ -6,14 +6,14 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import LossAccepted
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import write_entry
 from ziggurat.core.settings import NonEmptyText
-from ziggurat.core.store import LogInfo, Row, Store, acknowledged_in, loss, memory_of, run_log
+from ziggurat.journal.chain import chain_of
+from ziggurat.journal.entries import LossAccepted
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import write_entry
+from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, loss, memory_of, run_log
 
 BLOB_BYTES = 64 * 1024
 """An entry longer than this is stored as a separate large value, and its row has only the digest."""

@@ -4,19 +4,18 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct
 
+from tests.core.hand import HandClock, settle
+from tests.journal.calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from ziggurat import Context, Event
-from ziggurat.core import LocalJournal
-from ziggurat.core.broadcast import subscribe
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER
-from ziggurat.core.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
-from ziggurat.core.journal import journal_of
-from ziggurat.core.recorder import Mode
 from ziggurat.errors import ForeignError
 from ziggurat.events import Diverged
-
-from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
-from .hand import HandClock, settle
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
+from ziggurat.journal.journal import journal_of
+from ziggurat.journal.recorder import Mode
+from ziggurat.runs.broadcast import subscribe
 
 
 async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry | Event]]:

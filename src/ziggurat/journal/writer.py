@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import msgspec
 
-from ziggurat.core.chain import chain_of
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
-from ziggurat.core.journal import LocalJournal
-from ziggurat.core.json_lines import write_entry
 from ziggurat.core.path import is_question
 from ziggurat.core.protocols import implements
-from ziggurat.core.recorder import Mode
-from ziggurat.core.store import Row, Store, SupportsImmediateWrites
-from ziggurat.core.stored_rows import BLOB_BYTES, Blob
+from ziggurat.journal.chain import chain_of
+from ziggurat.journal.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import write_entry
+from ziggurat.journal.recorder import Mode
+from ziggurat.journal.rows import BLOB_BYTES, Blob
+from ziggurat.journal.store import Row, Store, SupportsImmediateWrites
 
 _POINTS: dict[type[JournalEntry], str] = {
     Intent: "intent",

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.store import Row, Store, chained
+from ziggurat.journal.store import Row, Store, chained
 
 KEY = "ZIGGURAT_JOURNAL_KEY"
 """The environment variable with the key of the chain; several keys are separated by spaces."""

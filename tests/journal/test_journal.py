@@ -5,14 +5,13 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.core.hand import HandClock, settle
+from tests.journal.calls import Answer, Calls, ask, asked, beneath, resumed, tries
 from ziggurat import Context, Event, Timeout
-from ziggurat.core import LocalJournal
-from ziggurat.core.entries import Ended, Failure, Opened, RedactEntry, Result
 from ziggurat.errors import JournalCorrupt, JournalMismatch, LimitExceeded
 from ziggurat.events import Diverged
-
-from .calls import Answer, Calls, ask, asked, beneath, resumed, tries
-from .hand import HandClock, settle
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Ended, Failure, Opened, RedactEntry, Result
 
 
 def test_a_call_is_made_once_and_answered_by_reference() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given, strategies as st
 
 from ziggurat.core import errors
 from ziggurat.core.codec import Raw, as_type, encode
-from ziggurat.core.entries import (
+from ziggurat.journal.entries import (
     Decided,
     Ended,
     Entered,
@@ -18,7 +18,7 @@ from ziggurat.core.entries import (
     Returned,
     Unanswered,
 )
-from ziggurat.core.json_lines import as_error, fingerprint, read_entry, write_entry
+from ziggurat.journal.lines import as_error, fingerprint, read_entry, write_entry
 
 ENTRIES: list[JournalEntry] = [
     Opened("", "run-1", 1, 12.5), Entered("run", "agent", {"q": 1}, {"tools": ""}),

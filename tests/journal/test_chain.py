@@ -15,11 +15,11 @@ from tests.samples import LONG
 from tests.stores.server import schema
 from tests.wrong import wrong
 from ziggurat import Agent, Approve, ConfigurationError, Deny, ZigguratError, tool, user
-from ziggurat.core import Row, Store
-from ziggurat.core.chain import KEY, DigestChain, Key, chain_of
-from ziggurat.core.store import chained, run_log, session_log
-from ziggurat.core.stored_rows import read_rows
 from ziggurat.errors import JournalCorrupt
+from ziggurat.journal import Row, Store
+from ziggurat.journal.chain import KEY, DigestChain, Key, chain_of
+from ziggurat.journal.rows import read_rows
+from ziggurat.journal.store import chained, run_log, session_log
 from ziggurat.stores import InMemoryStore, Session, connect
 from ziggurat.tools import tool_call
 

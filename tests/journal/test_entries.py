@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from ziggurat.core.entries import (
+from ziggurat.journal.entries import (
     Decided,
     Entered,
     Failure,
