@@ -13,8 +13,7 @@ from ziggurat.errors import ForeignError
 from ziggurat.events import Diverged
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
-from ziggurat.journal.journal import journal_of
-from ziggurat.journal.recorder import Mode
+from ziggurat.journal.journal import Mode, journal_of
 from ziggurat.runs.broadcast import subscribe
 
 

@@ -12,7 +12,7 @@ from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspe
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended
-from ziggurat.journal.recorder import Mode
+from ziggurat.journal.journal import Mode
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.testing import fail_on

@@ -10,7 +10,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.journal import LocalJournal
-from ziggurat.journal.recorder import Mode
+from ziggurat.journal.journal import Mode
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import Pick, steer
 from ziggurat.models import ScriptedModel, ScriptedReply

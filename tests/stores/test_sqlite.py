@@ -13,9 +13,9 @@ from ziggurat import Agent, ConfigurationError
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import LeaseHeld, LeaseLost, StoreError
-from ziggurat.journal import LogInfo, Row
+from ziggurat.journal import LocalJournal, LogInfo, Row
 from ziggurat.journal.entries import Result
-from ziggurat.journal.writer import StoredJournal
+from ziggurat.journal.writer import LogWriter
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore
@@ -382,14 +382,14 @@ async def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and
 
     store = _store(tmp_path)
     epoch = await store.create(LogInfo("run:r"), rows(1))
-    journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
     before = await store.read("run:r")
-    journal._stable, journal._digest = 1, before[-1].digest
+    journal = LocalJournal(clock=HandClock())
+    journal.writer = LogWriter(journal, store, "run:r", epoch, before)
     store._database.many = interrupted  # type: ignore[method-assign]
     waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
     assert waiting is not None
     with pytest.raises(KeyboardInterrupt):
-        journal._flush()
+        journal.writer._flush()
     with pytest.raises(StoreError, match="interrupted; resume the run"):
         await waiting
     assert journal.refusing
@@ -410,7 +410,7 @@ async def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_a
             written.append(len(rows))
             return super().append(log, epoch, rows, *rest, **more)
 
-    async def append(journal: StoredJournal, name: str) -> list[bool]:
+    async def append(journal: LocalJournal, name: str) -> list[bool]:
         at_once: list[bool] = []
         for number in range(12):
             path = f"run/step-1/{name}-{number}"
@@ -425,9 +425,8 @@ async def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_a
 
     store = Counted(tmp_path / "runs.db", synchronous="NORMAL")
     epoch = await store.create(LogInfo("run:r"), rows(1))
-    journal = StoredJournal(store, "run:r", epoch, clock=HandClock())
-    (first,) = await store.read("run:r")
-    journal._stable, journal._digest = 1, first.digest
+    journal = LocalJournal(clock=HandClock())
+    journal.writer = LogWriter(journal, store, "run:r", epoch, await store.read("run:r"))
     journal.entries.append(Result("first", "first", None, 0, (), 0.0))
     results = await asyncio.gather(*(append(journal, f"t{number}") for number in range(tasks)))
     assert [row.number for row in await store.read("run:r")] == list(range(1, 12 * tasks + 2))

@@ -172,8 +172,8 @@ def _copy_of(call: ToolCall) -> ToolCall:
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
     if journal.replaying:
-        waiting = journal.pending_at(ctx.path)
-        anywhere = journal.pending_at("")
+        waiting = journal.waits.at(ctx.path)
+        anywhere = journal.waits.at()
         waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
         if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
             raise Suspend(recorded_items(journal, waiting or anywhere))

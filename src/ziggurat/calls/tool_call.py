@@ -113,7 +113,7 @@ def _missing(
     box: Toolbox, call: ToolCall, record: Record | None, ctx: Context, journal: LocalJournal
 ) -> ToolError | Denied | Suspend:
     """Return the error of a call whose tool the agent does not have, or not any more; what waits in it still waits."""
-    waiting = journal.pending_at(ctx.path)
+    waiting = journal.waits.at(ctx.path)
     if waiting:
         return Suspend(recorded_items(journal, waiting))
     decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
@@ -235,7 +235,7 @@ class _LiveCall(Struct, eq=False):
                 return self.entry.normalize(waiting)
             except InvalidArguments:  # the tool was changed: no result of a call that waits
                 if record.decided is None:
-                    raise Suspend(recorded_items(self.journal, self.journal.pending_at(ctx.path))) from None
+                    raise Suspend(recorded_items(self.journal, self.journal.waits.at(ctx.path))) from None
                 raise
         frozen = await self._pass_hooks()
         lost = record is not None and record.pending is not None

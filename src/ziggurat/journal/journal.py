@@ -1,173 +1,128 @@
-"""The in-memory journal of a run: entries are kept by reference, and `dump` writes them as JSON lines."""
+"""The journal of a run: it answers a call from the record, or makes it and records it.
 
-import asyncio
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from itertools import islice
+Recording, resuming and replaying are one mechanism in three modes: `record` and `resume` answer recorded calls and make
+the others; `replay` makes no calls and raises if the record has no answer. Entries are kept in memory, by reference; a
+`LogWriter` behind the journal also writes them to a store.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import SHAPE_VERSION
-from ziggurat.core.containment import ring
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
+from ziggurat.core.containment import DONE, contained, contained_call
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, ProcessLost, RecordEnds
-from ziggurat.core.path import by_paths_above, is_beneath, parent_of, upwards
-from ziggurat.core.protocols import spent_by
+from ziggurat.core.errors import (
+    ConfigurationError,
+    JournalCorrupt,
+    JournalError,
+    JournalMismatch,
+    LeaseLost,
+    ProcessLost,
+    RecordEnds,
+)
+from ziggurat.core.event import Diverged, NotRecorded, difference
+from ziggurat.core.facts import must_be
+from ziggurat.core.failures import mistake_in
+from ziggurat.core.path import is_beneath, parent_of, step_of
+from ziggurat.core.protocols import spent_by, usage_of
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.journal.entries import Decided, Ended, Entered, JournalEntry, Opened, Pending, Record, Tried, Unanswered
-from ziggurat.journal.lines import read_entry, write_entry
-from ziggurat.journal.recorder import Mode, Recorder
-from ziggurat.journal.views import withdraw_failures
+from ziggurat.journal.entries import (
+    Decided,
+    Ended,
+    Entered,
+    Failure,
+    Intent,
+    JournalEntry,
+    Opened,
+    Outcome,
+    Record,
+    RedactEntry,
+    Result,
+    Tried,
+    Unanswered,
+)
+from ziggurat.journal.lines import as_error, fingerprint, read_entries
+from ziggurat.journal.record import RunRecord
+from ziggurat.journal.views import count, known
 
+if TYPE_CHECKING:
+    from ziggurat.journal.lines import Compared
+    from ziggurat.journal.writer import LogWriter
 
-class Durations:
-    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked."""
+Q = TypeVar("Q")
+R = TypeVar("R")
 
-    __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
+Mode = Literal["record", "resume", "replay"]
 
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
-        self._entries = entries
-        self._read = 0  # the number of entries read
-        self._run = self._began = 0.0  # the time of the run, at the last entry and when its last process began
-        self._worked: dict[str, float] = {}  # by the path of each composite
-        self._last: dict[str, float] = {}  # the time of the run up to which that counts, in the last process
-
-    def of(self, path: str) -> float:
-        """Return the seconds that the composite at `path` has worked so far; 0 if there is none."""
-        for entry in islice(self._entries, self._read, None):
-            self._add(entry)
-        self._read = len(self._entries)
-        return self._worked.get(path, 0.0)
-
-    def _add(self, entry: JournalEntry) -> None:
-        elapsed: float = getattr(entry, "elapsed", 0.0)
-        self._run = max(self._run, elapsed)
-        if isinstance(entry, Opened):
-            self._began = self._run
-            self._last.clear()
-        elif isinstance(entry, Entered) and entry.path not in self._worked:
-            self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
-        measured = (entry.worked if isinstance(entry, Decided) else None) or {}
-        for path in upwards(entry.path) if elapsed else ():
-            if path in self._worked:
-                since = max(0.0, elapsed - self._last.get(path, self._began))
-                self._worked[path] = measured.get(path, self._worked[path] + since)
-                self._last[path] = elapsed
-
-
-_READING = threading.Lock()
-"""Held while a journal's list of waiting readers is created."""
-
-
-_NOTHING_PENDING: Mapping[str, list[Pending]] = {}
 _CLOSED = "the run has ended; resume it to go on"
 
+_CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
+"""The stops of runs whose record may end in the middle of a call."""
 
-class LocalJournal(Recorder):
-    """The journal of a run, in memory, with the arguments of `Recorder`; `dump` writes it out."""
+
+class LocalJournal(RunRecord):
+    """The record of a run that is made or replayed.
+
+    Args:
+        mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
+        strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
+        clock: Measures the run's time allowance.
+        writer: Writes the entries to a store; without one they are in memory only.
+    """
 
     __slots__ = (
-        "_begun", "_closed", "_durations", "_given", "_index", "_losses", "_pending_among", "_pending_at",
-        "cancelled", "inbox_read", "incomplete", "is_new",
+        "_closed", "_errors", "_given", "_losses", "_screens",
+        "cancelled", "charges", "inbox_read", "incomplete", "mistakes", "mode", "refusing", "replaying", "strict",
+        "writer",
     )  # fmt: skip
 
-    def __init__(self, mode: Mode = "record", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__(mode, strict=strict, clock=clock)
-        self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
-        self._begun = 1  # the number of entries with which the run was opened
-        self._given: Collection[str] = ()  # the ids of what was decided when it was opened
-        self._closed = False
-        self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
+    def __init__(
+        self,
+        mode: Mode = "record",
+        *,
+        strict: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+        writer: "LogWriter | None" = None,
+    ) -> None:
+        super().__init__(clock)
+        self.mode = mode
+        self.replaying: bool = mode == "replay"
+        self.refusing: bool = self.replaying  # whether no live call is made any more; `missing` raises the reason
+        self.strict: bool = strict or mode == "replay"
+        self.writer = writer
+        self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
+        self.mistakes: dict[int, BaseException] | None = None  # of the programmer, raised in the run, by id
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self._pending_at = _NOTHING_PENDING  # the calls that wait at and below each path, among so many entries:
-        self._pending_among = -1
-        self._losses = 0  # how often the run's process was lost, if that was too often
-        self._durations: Durations | None = None
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
+        self._given: Collection[str] = ()  # the ids of what was decided when it was opened
+        self._closed = False
+        self._losses = 0  # how often the run's process was lost, if that was too often
+        self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
+        self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def find(self, path: str, /) -> Record | None:
-        """Return the record of the call at `path`, or None."""
-        known = self._index.get(path)
-        if known is None or isinstance(known, Record):
-            return known
-        record = self._index[path] = Record()
-        for entry in known if isinstance(known, list) else (known,):
-            record.happened(entry)
-        return record
+    @property
+    def durable(self) -> bool:
+        """Whether the entries are written to a store."""
+        return self.writer is not None
 
-    def paths(self) -> tuple[str, ...]:
-        """Return the paths of all recorded calls."""
-        return tuple(self._index)
-
-    def pending(self) -> list[Pending]:
-        """Return the calls that wait for a decision, in the order in which they started waiting."""
-        return list(self.waits().values())
-
-    def waits(self) -> dict[int, Pending]:
-        """Return the calls that wait for a decision, by the numbers of these entries.
-
-        A wait in a part of a group that was not needed is over with the group, although nothing was decided.
-        """
-        return {
-            number: entry
-            for number, entry in enumerate(self.entries, 1)
-            if isinstance(entry, Pending) and self._waits_on(entry)
-        }
-
-    def pending_at(self, path: str) -> list[Pending]:
-        """Return the calls at and below a path that wait for a decision; all of them for the empty path."""
-        if self._pending_among != len(self.entries):
-            self._pending_among = len(self.entries)
-            self._pending_at = by_paths_above((entry.path, entry) for entry in self.pending())
-        return self._pending_at.get(path, [])
-
-    def still_suspended(self) -> Ended | None:
-        """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more.
-
-        It stays due for what was sent to it meanwhile.
-        """
-        waits, end = self.waits(), self.last_end
-        if not waits:
-            return None
-        due = min((each.until for each in waits.values() if each.until is not None), default=None)
-        self.inbox_read = max((entry.posted for entry in self.entries if isinstance(entry, Decided)), default=0)
-        return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=due, waits=tuple(waits))
-
-    def _waits_on(self, entry: Pending) -> bool:
-        record = self.find(entry.path)
-        if record is None or not record.waits or record.pending is not entry:
-            return False
-        above = map(self.find, upwards(parent_of(entry.path)))
-        return not any(each is not None and each.result is not None for each in above)
+    @property
+    def stable(self) -> int:
+        """The number of entries that readers may see; with a store, only durable ones."""
+        return len(self.entries) if self.writer is None else self.writer.stable
 
     @property
     def closed(self) -> bool:
         """Whether nothing more can be recorded here."""
-        return self._closed
+        return self._closed or (self.writer is not None and self.writer.failed is not None)
 
     @property
     def is_screened(self) -> bool:
         """Whether entries are redacted before they are kept."""
         return self._screens is not None
-
-    @property
-    def stable(self) -> int:
-        """The number of entries that readers may see; with a store, only durable ones."""
-        return len(self.entries)
-
-    @property
-    def ended(self) -> Ended | None:
-        """The last entry if the run has ended with it, else None."""
-        last = self.entries[-1] if self.entries else None
-        return last if isinstance(last, Ended) else None
-
-    @property
-    def last_end(self) -> Ended | None:
-        """The last entry that ended the run, also if it was continued; None if there is none."""
-        return next((entry for entry in reversed(self.entries) if isinstance(entry, Ended)), None)
 
     @property
     def went_on(self) -> bool:
@@ -178,82 +133,249 @@ class LocalJournal(Recorder):
         """Return whether the decision on an item is as if it was never made if the run does not go on now."""
         return item_id in self._given and not self.went_on
 
-    def worked(self, path: str, /) -> float:
-        """Return the seconds that the composite at `path` has worked so far, in this process and all before."""
-        if self._durations is None:
-            self._durations = Durations(self.entries)
-        return self._durations.of(path)
+    def answers_next(self, path: str, /) -> bool:
+        """Return whether the next recorded outcome of the call at `path` is its result."""
+        record = self.find(path)
+        return record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1
 
-    def is_current(self, tried: Tried, /) -> bool:
-        """Return whether the call of a recorded try has not been made again since: the try did not end the run."""
-        record = self.find(tried.path)
-        if record is None or isinstance(tried, Unanswered):
-            return record is not None and not record.outcomes
-        return record.number(tried) > 0
+    def acts_before(self, error: BaseException, /) -> list[Intent]:
+        """Return the last intent of each call that acts once only and had begun when an error came, in their order.
 
-    async def changed(self, news: Callable[[], bool] = bool) -> None:
-        """Wait for the next entry or event of the run, also of a run in another thread.
-
-        Args:
-            news: Returns whether there is news already; checked after registering, so that nothing is missed.
+        An error that came from the record came before all that is recorded after it.
         """
-        waiting = asyncio.get_running_loop().create_future()
-        with _READING:
-            if self._readers is None:
-                self._readers = deque()
-        self._readers.append(waiting)
-        if not news():
-            await waiting
-
-    def wake(self) -> None:
-        """Wake all that wait in `changed`."""
-        readers = self._readers
-        for _ in range(0 if readers is None else len(readers)):
-            assert readers is not None
-            ring(readers.popleft())
+        return self.acts.before(self._answer_of(error))
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        """Record an entry; always return None, since nothing has to be awaited.
+        """Record an entry; if an awaitable is returned, await it before acting on the entry.
 
         Raises:
-            LeaseLost: the run has ended.
+            LeaseLost: the run has ended, and it has no store.
         """
-        if self._closed:
-            raise LeaseLost(_CLOSED)
-        if self._screens is not None:
-            entry = self.screened(entry)
-        self.entries.append(entry)
-        path = entry.path
-        if path and self._index.setdefault(path, entry) is not entry:
-            self._index_again(path, entry)
-        if self._readers:
-            self.wake()
-        return None
+        writer = self.writer
+        if writer is None:
+            if self._closed:
+                raise LeaseLost(_CLOSED)
+            if self._screens is not None:
+                entry = self.screened(entry)
+            self._add(entry)
+            return None
+        if writer.failed is not None:
+            return writer.refused()
+        entry, data = self._encoded(entry, writer)
+        self._add(entry)
+        return writer.append(entry, data)
 
-    def charge_to(self, path: str, name: str, /) -> None:
-        """Note that what was charged at and below `path` was spent by the service of this name."""
-        if self.charges is not None:
-            self.charges[:] = [
-                (at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges
-            ]
+    def hold(self, entry: JournalEntry, /) -> None:
+        """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
+        if len(self.entries) == self._begun:
+            self._begun += 1
+        if self.writer is None:
+            self.append(entry)
+        else:
+            entry, data = self._encoded(entry, self.writer)
+            self._add(entry)
+            self.writer.hold(entry, data)
 
-    def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
-        """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
-        if spent:
-            self._note_error(error, path)
-            if not self._closed and self.ended is None:
-                self.hold(Unanswered(path, name, spent, self.watch.elapsed))
+    def write(self, entry: JournalEntry) -> Awaitable[None]:
+        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
+
+        Raises:
+            StoreError: it cannot be stored; everything later is refused with the same error.
+        """
+        return self.append(entry) or DONE
+
+    def begin(self, opened: JournalEntry) -> None:
+        """Add the first entry, with which the log was created in the store."""
+        self._add(opened)
+        if self.writer is not None:
+            self.writer.stable = 1
+
+    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
+        """Return an awaitable for when all appended entries are durable; None if they are already."""
+        return None if self.writer is None else self.writer.settled(flush=flush)
 
     def close(self) -> None:
-        """Record nothing more: the run has ended, or is no longer driven from here."""
+        """Record nothing more: the run has ended, or is no longer driven from here; what is held is not written."""
         self._closed = self.refusing = True
-        if self._readers:
-            self.wake()
+        if self.writer is not None:
+            self.writer.close()
+        self.wake()
+
+    def _encoded(self, entry: JournalEntry, writer: "LogWriter") -> tuple[JournalEntry, bytes]:
+        writer.call_probe("before", entry)
+        if self._screens is not None:
+            entry = self.screened(entry)
+        return entry, writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
+
+    def screen(self, path: str, screen: RedactEntry, /) -> None:
+        """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
+        if self._screens is None:
+            self._screens = {}
+        if screen not in self._screens_of(path):
+            self._screens[path] = (*self._screens.get(path, ()), screen)
+
+    def _screens_of(self, path: str) -> Iterable[RedactEntry]:
+        while self._screens is not None:
+            yield from self._screens.get(path, ())
+            if not path:
+                return
+            path = parent_of(path)
+
+    def screened(self, entry: JournalEntry, /) -> JournalEntry:
+        """Return an entry after all screens for its path were applied, those of deeper paths first."""
+        for screen in self._screens_of(entry.path):
+            try:
+                entry = screen(entry)
+            except BaseException as error:  # noqa: BLE001 - raised again
+                self.note_mistake(error)
+                raise contained(error)  # noqa: B904 - it has its cause already
+        return entry
+
+    # -- the call ------------------------------------------------------------------------------------------------
+
+    async def once(
+        self,
+        ctx: Context,
+        name: str,
+        request: Q,
+        call: Callable[[Q, Context], Awaitable[R]],
+        returns: type[R],
+        composite: bool = False,
+        /,
+    ) -> R:
+        """Answer the call from the record, or make it and record it."""
+        record = self.find(ctx.path)
+        if record is not None:
+            outcome = self.next_outcome(ctx, record)
+            entered = record.entered is not None  # then the agent there answers itself
+            # A failure is an answer for an agent, too; its result it makes again from its own entries, with all events.
+            if outcome is not None and not (entered and isinstance(outcome, Result)):
+                return await self.answer(ctx, outcome, name, request, returns)
+        if composite:
+            return await self._call_composite(ctx, name, request, call, returns)
+        if self.refusing:
+            self.missing(ctx.path, name)
+        try:
+            value = await call(request, ctx if ctx.leaf else ctx.as_leaf())
+            if type(value) is not returns:
+                must_be(value, returns, name, ctx)
+        except BaseException as raised:  # noqa: BLE001 - raised again
+            # Also of a cancelled call, which has no outcome: what it has cost must be in the sums of the run.
+            error = contained_call(raised, name, ctx.path)
+            usage = None if self.is_from_below(ctx.path, error) else usage_of(error)
+            spent = known(self.take_charges(ctx.path, usage))
+            count(ctx, name, spent, True)
+            if isinstance(error, Exception):
+                await self.write_failure(ctx, name, request, error, spent)
+            else:
+                self.keep_costs(ctx.path, name, error, spent)
+            raise error  # noqa: B904 - it has its cause already
+        spent = () if self.charges is None else known(self.take_charges(ctx.path))
+        waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
+        usage = getattr(value, "usage", None)
+        # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
+        if spent or usage is not None:
+            count(ctx, name, (*spent, usage), True)
+        if waiting is not None:
+            await waiting
+        return value
+
+    async def _call_composite(
+        self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R]
+    ) -> R:
+        """Call a composite, and record its outcome unless it has recorded that itself."""
+        try:
+            value = await call(request, ctx)
+        except Exception as error:
+            last = None if (record := self.find(ctx.path)) is None else next(reversed(record.outcomes), None)
+            if not (isinstance(last, Failure) and last.error is error):
+                await self.write_failure(ctx, name, request, error)
+            raise
+        # An agent has written its result itself, with the end of its run; it must not be written twice.
+        if (record := self.find(ctx.path)) is None or record.result is None:
+            must_be(value, returns, name, ctx, stored=self.durable)
+            await self.write(Result(ctx.path, name, request, value, (), self.watch.elapsed))
+        return value
+
+    def next_outcome(self, ctx: Context, record: Record) -> Outcome | None:
+        """Return the next outcome to answer with; if the call is made instead, count what it has cost before."""
+        outcome = record.answer()
+        if outcome is None:
+            self._count_withdrawn(ctx, record)
+        return outcome
+
+    async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
+        """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below.
+
+        Args:
+            ctx: The context of the call.
+            outcome: Its next recorded outcome.
+            request: What it is asked now; None to compare nothing.
+
+        Raises:
+            JournalMismatch: the call differs, and the journal is strict; or its answer does not fit the type of today.
+            Exception: the recorded failure.
+        """
+        if request is not None:
+            event = self._compare(ctx, outcome, name, request)
+            if event is not None and ctx.listens(Diverged):
+                await ctx.emit(event)
+        if (record := self.find(ctx.path)) is not None:
+            self._count_once(ctx, record, outcome)
+        self.skip(ctx, outcome)
+        if isinstance(outcome, Failure):
+            error = as_error(outcome.error)
+            self._note_error(error, ctx.path, outcome)
+            if outcome.mistake:
+                self.note_mistake(error)
+            raise error
+        try:
+            return as_type(outcome.value, returns)
+        except JournalCorrupt as error:
+            why = f"the result of {ctx.path} ({name}) does not fit its type any more: {error}"
+            raise JournalMismatch(why) from error
+
+    def _compare(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
+        event = self.diverged(ctx.path, "service", outcome.name, name)
+        if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
+            return event
+        was = outcome.request
+        recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
+        current = fingerprint(request)
+        if recorded == current:
+            return None
+        return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, current))
+
+    def _difference_of(self, path: str, request: object, recorded: str, current: str) -> tuple[str, str, str]:
+        """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
+        own = None
+        if hasattr(request, "compared"):
+            own = cast("Compared", request).compared(self.compared_with, path, recorded)
+        return own or ("request", recorded, current)
+
+    def diverged(self, path: str, what: str, recorded: str, current: str, /) -> Diverged | None:
+        """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
+        if recorded == current:
+            return None
+        if self.strict:
+            raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, current)}")
+        return Diverged(path, what, recorded, current)
+
+    # -- calls that are not made -----------------------------------------------------------------------------------
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise if the run has ended, or in `replay`; the call is not made then."""
+        """Raise if no live call is made any more; the call at `path` has no answer on record.
+
+        Raises:
+            StoreError: the run can no longer be recorded.
+            ProcessLost: its process was lost here too often.
+            RecordEnds: the run broke off here, or nothing more was recorded yet.
+            NotRecorded: it did not, and this is a replay.
+        """
+        if self.writer is not None and self.writer.failed is not None:
+            raise self.writer.failed
         if self._closed:
             raise LeaseLost(_CLOSED)
         if self._losses:
@@ -263,7 +385,26 @@ class LocalJournal(Recorder):
             )
         if self.cancelled or (self.incomplete and not self._goes_on_after(path)):
             raise RecordEnds("Cancelled")
-        super().missing(path, what)
+        if self.mode == "replay":
+            if self.breaks_off_at(path, *_CUT_OFF):
+                raise RecordEnds(self._last_stop())
+            raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
+
+    def breaks_off_at(self, path: str, *stops: str) -> bool:
+        """Return whether the record ends with one of the stops, and its agent has done nothing after the call."""
+        return self._last_stop() in stops and not self._goes_on_after(path)
+
+    def _last_stop(self) -> str:
+        return next((entry.stop for entry in reversed(self.entries) if isinstance(entry, Ended)), "")
+
+    def _goes_on_after(self, path: str) -> bool:
+        """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
+        agent, step, place = step_of(path)
+        others = (step_of(known, agent) for known in self.paths() if step)
+        return any(
+            other > step or (other == step and place == "model" and then.startswith("tool-"))
+            for _, other, then in others
+        )
 
     def cancel_calls(self) -> None:
         """Make no live call any more: the run was cancelled before it was continued."""
@@ -273,85 +414,118 @@ class LocalJournal(Recorder):
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""
         self._losses = losses
-        self.refusing: bool = True
+        self.refusing = True
 
-    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
-        """Return None: there is nothing to wait for in memory."""
-        return None
+    # -- failures ------------------------------------------------------------------------------------------------
 
-    def _index_again(self, path: str, entry: JournalEntry) -> None:
-        """Index an entry whose call may have others: most calls have one, so no Record is built for them."""
-        known = self._index[path]
-        if isinstance(known, Record):
-            known.happened(entry)
-        elif isinstance(known, list):
-            known.append(entry)
-        else:
-            self._index[path] = [known, entry]
+    async def write_failure(
+        self, ctx: Context, name: str, request: object, error: Exception, spent: Sequence[object] = ()
+    ) -> None:
+        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
+        if isinstance(error, (ConfigurationError, JournalError)):
+            return
+        self._note_error(error, ctx.path)
+        mistake = mistake_in(error, self.mistakes) is not None
+        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed, mistake))
 
-    # -- through JSON --------------------------------------------------------------------------------------------
+    def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
+        self._errors = self._errors or {}
+        # By identity, since equal errors may come from different calls; the error is kept, so its id is not used again.
+        self._errors[id(error)] = (error, path, answer)
 
-    def dump(self) -> bytes:
-        """Write the journal as versioned JSON lines."""
-        return b"".join(write_entry(entry) + b"\n" for entry in self.entries)
+    def note_mistake(self, error: BaseException, /) -> None:
+        """Remember an error as a mistake of the programmer, which ends the run."""
+        self.mistakes = self.mistakes or {}
+        self.mistakes[id(error)] = error
+
+    def is_known(self, error: BaseException) -> bool:
+        """Return whether an error was recorded by this journal, or came from it."""
+        return self._errors is not None and id(error) in self._errors
+
+    def is_from_below(self, path: str, error: BaseException, /) -> bool:
+        """Return whether an error came from a recorded call below that at `path`, which has counted what it cost."""
+        _, below, _ = (self._errors or {}).get(id(error), (error, path, None))
+        return below != path and is_beneath(below, path)
+
+    def is_answer(self, error: BaseException, /) -> bool:
+        """Return whether an error came from the record."""
+        return self._answer_of(error) is not None
+
+    def _answer_of(self, error: BaseException) -> Failure | None:
+        return None if self._errors is None else self._errors.get(id(error), (error, "", None))[2]
+
+    # -- costs ---------------------------------------------------------------------------------------------------
+
+    def charge(self, path: str, usage: object, error: BaseException | None = None, /) -> None:
+        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
+        cost = error if usage is None else usage
+        if cost is None or (error is not None and self.is_from_below(path, error)):
+            return
+        self.charges = self.charges or []
+        self.charges.append((path, cost))
+
+    def charge_to(self, path: str, name: str, /) -> None:
+        """Note that what was charged at and below `path` was spent by the service of this name."""
+        if self.charges is not None:
+            self.charges[:] = [
+                (at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges
+            ]
+
+    def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
+        """Remove and return the usage charged at and below a call, followed by the call's own.
+
+        A failed try whose usage is unknown is represented by its error.
+        """
+        own = () if usage is None else (usage,)
+        charges = self.charges
+        if charges is None:
+            return own
+        # Also those below: the tries of calls inside have charged their own paths.
+        costs = [cost for at, cost in charges if is_beneath(at, path)]
+        self.charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
+        return (*costs, *own)
+
+    def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
+        """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
+        if spent:
+            self._note_error(error, path)
+            if not self._closed and self.ended is None:
+                self.hold(Unanswered(path, name, spent, self.watch.elapsed))
+
+    def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
+        """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
+
+        Their usage is counted, and unless `count_only`, their failures are marked as answered.
+        """
+        for tried in self.composites.tries_below(ctx.path, until):
+            record = self.find(tried.path)
+            if record is not None:
+                self._count_once(ctx, record, tried)
+                if isinstance(tried, Failure) and not count_only:
+                    record.cursor = max(record.cursor, record.number(tried))
+
+    def _count_once(self, ctx: Context, record: Record, outcome: Tried) -> None:
+        """Count the usage of an outcome, or the outcome itself if it has none, unless it was counted before."""
+        self._count_withdrawn(ctx, record)
+        number = record.number(outcome)
+        if record.counted < number:  # not when it was withdrawn, with number 0
+            record.counted = number
+            count(ctx, outcome.name, self.composites.own_cost(outcome) or [outcome])
+
+    def _count_withdrawn(self, ctx: Context, record: Record) -> None:
+        while record.recounted < len(record.withdrawn):
+            record.recounted += 1
+            tried = record.withdrawn[record.recounted - 1]
+            count(ctx, tried.name, self.composites.own_cost(tried) or [tried])
+
+    # -- continuing ----------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(
-        cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK
-    ) -> "LocalJournal":
-        """Read a journal that `dump` wrote.
-
-        Args:
-            data: The JSON lines.
-            mode: `resume` or `replay`.
-            strict: As for the constructor.
-            clock: As for the constructor.
-
-        Raises:
-            JournalCorrupt: a line cannot be read; the message names it.
-        """
+    def load(cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> Self:
+        """Read a record that `dump` wrote, to answer calls from it; see `RunRecord.load`."""
         journal = cls(mode, strict=strict, clock=clock)
-        journal.read_in(data.splitlines())
+        journal.take_over(read_entries(data.splitlines()))
         return journal
-
-    def read_in(self, lines: Iterable[bytes]) -> None:
-        """Append entries from JSON lines that were written before.
-
-        Raises:
-            JournalCorrupt: a line cannot be read; the message names it.
-        """
-        entries: list[JournalEntry] = []
-        for number, line in enumerate(lines, 1):
-            try:
-                entry = read_entry(line)
-            except JournalCorrupt as error:
-                raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
-            if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
-                raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
-            entries.append(entry)
-        self.take_over(entries)
-
-    def take_over(self, entries: Iterable[JournalEntry]) -> None:
-        """Append entries that were recorded before."""
-        self.reopened, self.is_new = True, False
-        for entry in entries:
-            if isinstance(entry, Opened):
-                self._withdraw_failures()  # whoever continued the run did the same here
-            self.entries.append(entry)
-            if entry.path:
-                record = self._index[entry.path] = self.find(entry.path) or Record()
-                record.add(entry)
-        self.watch: Stopwatch = Stopwatch(self.watch.clock, earlier=self._latest())
-        self._begun = len(self.entries)
-
-    def copy(self, mode: Mode = "resume", *, clock: Clock = SYSTEM_CLOCK) -> "LocalJournal":
-        """Return a journal of its own with the entries so far, by reference."""
-        journal = LocalJournal(mode, clock=clock)
-        journal.take_over(self.entries)
-        return journal
-
-    def _withdraw_failures(self) -> None:
-        withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def reopen(
         self, run_id: str, at: float, clock: Clock | None = None, decided: Sequence[Decided] = (), losses: int = 0
@@ -381,16 +555,6 @@ class LocalJournal(Recorder):
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
             self.hold(entry)
         self._begun = len(self.entries)
-
-    def _latest(self) -> float:
-        """Return the time of the run at its last entry that states it."""
-        return max((getattr(entry, "elapsed", 0.0) for entry in self.entries), default=0.0)
-
-    def hold(self, entry: JournalEntry, /) -> None:
-        """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
-        if len(self.entries) == self._begun:
-            self._begun += 1
-        LocalJournal.append(self, entry)
 
 
 def journal_of(ctx: Context) -> LocalJournal:

@@ -1,7 +1,7 @@
 """Reading and writing of journal entries as JSON lines. User values stay raw JSON until their type is known."""
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Protocol, cast
@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core import errors
-from ziggurat.core.codec import Raw, decode, digest, encode
+from ziggurat.core.codec import SHAPE_VERSION, Raw, decode, digest, encode
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
-from ziggurat.journal.entries import Failure, JournalEntry, Result
+from ziggurat.journal.entries import Failure, JournalEntry, Opened, Result
 
 if TYPE_CHECKING:
     from ziggurat.core.protocols import Fingerprinted
@@ -100,3 +100,21 @@ def as_error(recorded: object) -> Exception:
     if isinstance(coded.get("place"), str):
         vars(error)["recorded_place"] = coded["place"]
     return error
+
+
+def read_entries(lines: Iterable[bytes]) -> list[JournalEntry]:
+    """Read the entries of a run.
+
+    Raises:
+        JournalCorrupt: a line cannot be read; the message names it.
+    """
+    entries: list[JournalEntry] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = read_entry(line)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
+        if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
+            raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+        entries.append(entry)
+    return entries

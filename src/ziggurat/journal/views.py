@@ -1,9 +1,6 @@
-"""Composites: calls of a record that consist of other calls, where those begin, and what each call itself has cost.
+"""Views over the entries of a run: what calls have cost, composites, acts, durations, waits, withdrawn failures."""
 
-And which outcomes answer no call any more, because the run that they ended goes on.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -11,13 +8,15 @@ from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import METER, Context
-from ziggurat.core.path import is_beneath, is_model_call, parent_of
+from ziggurat.core.path import by_paths_above, is_beneath, is_model_call, parent_of, upwards
 from ziggurat.journal.entries import (
+    Decided,
     Ended,
     Entered,
     Failure,
     Intent,
     JournalEntry,
+    Opened,
     Pending,
     Record,
     Result,
@@ -113,6 +112,120 @@ class Composites:
                     above.add(path)
                     path = parent_of(path)
         self._looked_at = len(self._entries)
+
+
+class Acts:
+    """The acts in the entries of a run; entries added later are looked at when it is asked."""
+
+    __slots__ = ("_begun", "_ended", "_entries", "_equal", "_failed", "_looked_at", "running")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+        self._looked_at = 0  # the number of entries seen
+        self._begun: dict[str, tuple[int, Intent]] = {}  # by path, the index of the first intent, and the last one
+        self._failed: dict[int, int] = {}  # the index of each failure, by its id
+        self._ended: set[str] = set()  # the paths of those with a result
+        self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
+        self.running: set[str] = set()  # the paths of those that run in this process
+
+    def before(self, failure: Failure | None) -> list[Intent]:
+        """Return the last intent of each act that had begun before a failure was recorded, all without one."""
+        self._look()
+        end = self._looked_at if failure is None else self._failed[id(failure)]
+        return [intent for first, intent in self._begun.values() if first < end]
+
+    def equal(self, digest: str) -> list[Intent]:
+        """Return the last intent of each act with this digest, without those that had ended before another began."""
+        # The other has begun because the outcome of these was known, or has taken their place.
+        self._look()
+        return [*self._equal.get(digest, {}).values()]
+
+    def _look(self) -> None:
+        for index, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at):
+            if isinstance(entry, Intent) and entry.once:
+                first, _ = self._begun.get(entry.path, (index, entry))
+                self._begun[entry.path] = (first, entry)
+                equal = self._equal.setdefault(entry.digest, {})
+                for path in self._ended.intersection(equal):
+                    del equal[path]
+                equal[entry.path] = entry
+            elif isinstance(entry, Result) and entry.path in self._begun:
+                self._ended.add(entry.path)
+            elif isinstance(entry, Failure):
+                self._failed[id(entry)] = index
+        self._looked_at = len(self._entries)
+
+
+class Durations:
+    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked."""
+
+    __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+        self._read = 0  # the number of entries read
+        self._run = self._began = 0.0  # the time of the run, at the last entry and when its last process began
+        self._worked: dict[str, float] = {}  # by the path of each composite
+        self._last: dict[str, float] = {}  # the time of the run up to which that counts, in the last process
+
+    def of(self, path: str) -> float:
+        """Return the seconds that the composite at `path` has worked so far; 0 if there is none."""
+        for entry in islice(self._entries, self._read, None):
+            self._add(entry)
+        self._read = len(self._entries)
+        return self._worked.get(path, 0.0)
+
+    def _add(self, entry: JournalEntry) -> None:
+        elapsed: float = getattr(entry, "elapsed", 0.0)
+        self._run = max(self._run, elapsed)
+        if isinstance(entry, Opened):
+            self._began = self._run
+            self._last.clear()
+        elif isinstance(entry, Entered) and entry.path not in self._worked:
+            self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
+        measured = (entry.worked if isinstance(entry, Decided) else None) or {}
+        for path in upwards(entry.path) if elapsed else ():
+            if path in self._worked:
+                since = max(0.0, elapsed - self._last.get(path, self._began))
+                self._worked[path] = measured.get(path, self._worked[path] + since)
+                self._last[path] = elapsed
+
+
+class Waits:
+    """The calls in the entries of a run that wait for a decision.
+
+    A wait in a part of a group that was not needed is over with the group, although nothing was decided.
+    """
+
+    __slots__ = ("_among", "_at", "_entries", "_find")
+
+    def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
+        self._entries = entries
+        self._find = find
+        self._among = -1  # the number of entries of which `_at` is made
+        self._at: Mapping[str, list[Pending]] = {}  # those at and below each path
+
+    def numbered(self) -> dict[int, Pending]:
+        """Return them by the numbers of their entries, in the order in which they started waiting."""
+        return {
+            number: entry
+            for number, entry in enumerate(self._entries, 1)
+            if isinstance(entry, Pending) and self._lasts(entry)
+        }
+
+    def at(self, path: str = "") -> list[Pending]:
+        """Return those at and below a path, in the order in which they started waiting; all of them by default."""
+        if self._among != len(self._entries):
+            self._among = len(self._entries)
+            self._at = by_paths_above((entry.path, entry) for entry in self.numbered().values())
+        return self._at.get(path, [])
+
+    def _lasts(self, entry: Pending) -> bool:
+        record = self._find(entry.path)
+        if record is None or not record.waits or record.pending is not entry:
+            return False
+        above = map(self._find, upwards(parent_of(entry.path)))
+        return not any(each is not None and each.result is not None for each in above)
 
 
 def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:

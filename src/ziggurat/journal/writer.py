@@ -1,4 +1,4 @@
-"""A durable journal: kept in memory as usual, and written to a store."""
+"""The writer behind a durable journal: it writes entries to a store, in batches, with a chain of digests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import msgspec
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.path import is_question
 from ziggurat.core.protocols import implements
@@ -15,7 +14,6 @@ from ziggurat.journal.chain import chain_of
 from ziggurat.journal.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import write_entry
-from ziggurat.journal.recorder import Mode
 from ziggurat.journal.rows import BLOB_BYTES, Blob
 from ziggurat.journal.store import Row, Store, SupportsImmediateWrites
 
@@ -42,26 +40,36 @@ class _Written:
         yield from self._future
 
 
-class StoredJournal(LocalJournal):
-    """The journal of a run in a store; `append` returns an awaitable for when the entry is durable."""
+class LogWriter:
+    """Writes the entries of one journal to a log of a store.
+
+    Args:
+        journal: The journal, whose readers are woken when entries are durable.
+        store: The store.
+        log: The name of the log.
+        epoch: That of the lease with which this process writes it.
+        written: The rows that the log has already; the journal has their entries.
+        probe: Called before and after entries of some kinds, with the point and the path; an error that it raises ends
+            the writing.
+    """
 
     __slots__ = (
-        "_batch", "_chain", "_digest", "_epoch", "_failed", "_immediate", "_log", "_probe", "_rows", "_stable",
-        "_store", "_task", "_waiting", "_writing",
+        "_batch", "_chain", "_digest", "_epoch", "_immediate", "_journal", "_log", "_probe", "_rows", "_store", "_task",
+        "_waiting", "_writing", "failed", "stable",
     )  # fmt: skip
 
     def __init__(
         self,
+        journal: LocalJournal,
         store: Store,
         log: str,
         epoch: int,
-        mode: Mode = "record",
-        *,
-        clock: Clock = SYSTEM_CLOCK,
+        written: Iterable[Row] = (),
         probe: Callable[[str, str], None] | None = None,
     ) -> None:
-        super().__init__(mode, clock=clock)
-        self.durable = True
+        self.failed: Exception | None = None  # with which every later entry is refused
+        self.stable: int = 0  # the number of durable entries
+        self._journal = journal
         self._store = store
         self._log = log
         self._epoch = epoch
@@ -70,80 +78,29 @@ class StoredJournal(LocalJournal):
         self._immediate = cast("SupportsImmediateWrites", store) if implements(store, SupportsImmediateWrites) else None
         self._task: asyncio.Task[Any] | None = None
         self._digest = ""
-        self._stable = 0
         self._rows: list[tuple[JournalEntry, bytes]] = []
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
-        self._failed: StoreError | None = None
+        for row in written:
+            self.stable, self._digest = row.number, row.digest
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more can be recorded here."""
-        return self._failed is not None
+    # -- entries ---------------------------------------------------------------------------------------------------
 
-    @property
-    def stable(self) -> int:
-        """The number of durable entries."""
-        return self._stable
+    def encoded(self, entry: JournalEntry) -> bytes:
+        """Return the JSON of an entry."""
+        try:
+            return write_entry(entry)
+        except TypeError as error:
+            raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
-    def take_in(self, rows: Iterable[Row], lines: Iterable[bytes]) -> None:
-        """Load the rows of the run from the store, before anything is appended."""
-        self.read_in(lines)
-        for row in rows:
-            self._digest = row.digest
-        self._stable = len(self.entries)
+    def hold(self, entry: JournalEntry, data: bytes) -> None:
+        """Write an entry, with its JSON, together with the next one only."""
+        self._rows.append((entry, data))
 
-    def hold(self, entry: JournalEntry, /) -> None:
-        """Record an entry that is written to the store with the next one only."""
-        if self._probe is not None:
-            self._call_probe("before", entry)
-        if self._screens is not None:
-            entry = self.screened(entry)
-        self._rows.append((entry, self.written(entry)))
-        self._keep(entry, super().hold)
-
-    def begun(self, opened: JournalEntry) -> None:
-        """Add the first entry, with which the log was created."""
-        self._keep(opened, super().append)
-        self._stable = 1
-
-    def _keep(self, entry: JournalEntry, keep: Callable[[JournalEntry], object]) -> None:
-        """Keep an entry in memory without screening it a second time."""
-        screens, self._screens = self._screens, None
-        keep(entry)
-        self._screens = screens
-
-    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
-        """Return an awaitable for when all appended entries are durable; None if they are already."""
-        if flush and self._rows and not self._writing and self._failed is None:
-            self._writing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-        if self._failed is None and not self._writing:
-            return None
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._failed is not None:
-            _refuse(waiting, self._failed)
-        else:
-            (self._waiting if self._rows else self._batch).append(waiting)
-        return _Written(waiting)
-
-    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
+    def append(self, entry: JournalEntry, data: bytes) -> Awaitable[None] | None:
+        """Write an entry, with its JSON; if an awaitable is returned, it ends when the entry is durable."""
         loop = asyncio.get_running_loop()
-        if self._failed is not None:
-            waiting: asyncio.Future[None] = loop.create_future()
-            _refuse(waiting, self._failed)
-            return waiting
-        if self._probe is not None:
-            self._call_probe("before", entry)
-        if self._screens is not None:
-            entry = self.screened(entry)
-            data = self.written(entry)
-            self._keep(entry, super().append)
-        else:
-            data = self.written(entry)
-            super().append(entry)
         self._rows.append((entry, data))
         if isinstance(entry, Result) and is_question(entry.path):
             if not self._writing:
@@ -153,7 +110,7 @@ class StoredJournal(LocalJournal):
         if self._immediate is not None and not self._writing and self._is_alone(loop) and self._immediate.is_idle():
             self._writing = True
             self._flush()
-            return None if self._stable == len(self.entries) else self.settled()
+            return None if self.stable == len(self._journal.entries) else self.settled()
         waiting = loop.create_future()
         self._waiting.append(waiting)
         if not self._writing:
@@ -161,17 +118,38 @@ class StoredJournal(LocalJournal):
             loop.call_soon(self._flush)
         return _Written(waiting)
 
+    def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
+        """Return an awaitable for when all entries are durable; None if they are already."""
+        if self.failed is not None:
+            return self.refused()
+        if flush and self._rows and not self._writing:
+            self._writing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        if not self._writing:
+            return None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._waiting if self._rows else self._batch).append(waiting)
+        return _Written(waiting)
+
+    def refused(self) -> Awaitable[None]:
+        """Return an awaitable that raises the error with which entries are refused."""
+        assert self.failed is not None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        _refuse(waiting, self.failed)
+        return waiting
+
+    def call_probe(self, when: str, entry: JournalEntry) -> None:
+        """Call the probe at an entry, if there is one for entries of its kind."""
+        point = None if self._probe is None else _POINTS.get(type(entry))
+        if point is not None and self._probe is not None:
+            self._probe(f"{when} {point}", entry.path)
+
     def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Return whether the task that appends has appended the entry before, too."""
         before, self._task = self._task, asyncio.current_task(loop)
         return self._task is before
 
-    def written(self, entry: JournalEntry) -> bytes:
-        """Return the JSON of an entry."""
-        try:
-            return write_entry(entry)
-        except TypeError as error:
-            raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
+    # -- the log -----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         entries, self._rows = self._rows, []
@@ -183,7 +161,7 @@ class StoredJournal(LocalJournal):
         rows, blobs = self.rows_of([data for _, data in entries], last)
         release = isinstance(last, Ended)
         due = last.due if isinstance(last, Ended) else 0.0
-        read = self.inbox_read if rows[-1].status == "Suspended" else None
+        read = self._journal.inbox_read if rows[-1].status == "Suspended" else None
         try:
             writing = self._store.append(self._log, self._epoch, rows, blobs, release=release, due=due, read=read)
             done = asyncio.ensure_future(writing)
@@ -202,7 +180,7 @@ class StoredJournal(LocalJournal):
         """Return the next rows for entries, and their large values by digest; continues the digest chain."""
         rows: list[Row] = []
         blobs: dict[str, bytes] = {}
-        number = self._stable
+        number = self.stable
         status = last.stop if isinstance(last, Ended) else "running"
         for data in written:
             number += 1
@@ -224,16 +202,18 @@ class StoredJournal(LocalJournal):
         if error is not None:
             self._fail(error if isinstance(error, StoreError) else StoreError(f"{self._log}: {error}"))
             return
-        self._stable += len(entries)
+        self.stable += len(entries)
+        try:
+            for entry, _ in entries:
+                self.call_probe("after", entry)
+        except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
+            self._fail(raised)
+            return
         for waiting in self._batch:
             if not waiting.done():
                 waiting.set_result(None)
         self._batch = []
-        if self._probe is not None:
-            for entry, _ in entries:
-                self._call_probe("after", entry)
-        if self._readers:
-            self.wake()
+        self._journal.wake()
         if release:
             self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
         elif self._rows:
@@ -241,38 +221,27 @@ class StoredJournal(LocalJournal):
         else:
             self._writing = False
 
-    def _fail(self, error: StoreError) -> None:
+    def _fail(self, error: Exception) -> None:
         """Refuse all entries not written yet, and all later ones."""
-        self._failed = error
-        self.refusing = True
+        self.failed = error
+        self._journal.refusing = True
         refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
         self._rows = []
         for waiting in refused:
             _refuse(waiting, error)
-        self.wake()
-
-    def missing(self, path: str, what: str, /) -> None:
-        """Raise if the run can no longer be recorded, or in `replay`; the call is not made then."""
-        if self._failed is not None:
-            raise self._failed
-        super().missing(path, what)
+        self._journal.wake()
 
     def close(self) -> None:
-        """Record nothing more, not even what was to be written with the next entry."""
-        if self._failed is None:
+        """Write nothing more, not even the entries that are held."""
+        if self.failed is None:
             self._fail(LeaseLost(f"{self._log} is no longer run by this process; resume it to continue"))
 
     def release(self) -> Awaitable[None]:
         """Release the lease; no effect if the run ended, or another process has it."""
         return self._store.release(self._log, self._epoch)
 
-    def _call_probe(self, when: str, entry: JournalEntry) -> None:
-        point = _POINTS.get(type(entry))
-        if point is not None and self._probe is not None:
-            self._probe(f"{when} {point}", entry.path)
 
-
-def _refuse(waiting: "asyncio.Future[None]", error: StoreError) -> None:
+def _refuse(waiting: "asyncio.Future[None]", error: Exception) -> None:
     if not waiting.done():
         waiting.set_exception(error)
         waiting.exception()  # retrieve it; a caller that does not await this one gets the error at the next entry

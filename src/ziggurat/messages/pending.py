@@ -11,7 +11,7 @@ from ziggurat.messages.parts import ToolCall
 
 def recorded_items(journal: LocalJournal, waiting: Iterable[Pending] | None = None) -> tuple[PendingItem, ...]:
     """Return the calls that wait for a decision in the record of a run, all or some of them."""
-    entries = journal.pending() if waiting is None else waiting
+    entries = journal.waits.at() if waiting is None else waiting
     return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
 
 

@@ -9,7 +9,7 @@ from ziggurat.core.codec import Raw, decode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import is_tool_call
 from ziggurat.journal.entries import Result
-from ziggurat.journal.recorder import Recorder
+from ziggurat.journal.record import RunRecord
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -157,7 +157,7 @@ def add_tool_call(tally: Tally | None, path: str) -> None:
         tally = tally.outer
 
 
-def tally_of(journal: Recorder) -> Tally:
+def tally_of(journal: RunRecord) -> Tally:
     """Return the usage and the calls on record, those of nested agents and failed tries included."""
     tally = Tally()
     for tried, costs in journal.spent(""):

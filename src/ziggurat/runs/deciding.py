@@ -11,7 +11,7 @@ from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
-from ziggurat.journal.entries import Decided
+from ziggurat.journal.entries import Decided, Ended
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, decision_of
 from ziggurat.messages.posted import PostedDecisions, decision_key, read_posted
@@ -46,15 +46,28 @@ async def decide(
         for entry in decided[:-1]:
             journal.hold(entry)
         if decided:
-            written, ended = journal.write(decided[-1]), journal.still_suspended()
+            written, ended = journal.write(decided[-1]), _still_suspended(journal)
             await (written if ended is None else journal.write(ended))
     finally:
         await runs.leave(run_id, journal)
 
 
+def _still_suspended(journal: LocalJournal) -> Ended | None:
+    """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more.
+
+    It stays due for what was sent to it meanwhile.
+    """
+    waits, end = journal.waits.numbered(), journal.last_end
+    if not waits:
+        return None
+    due = min((each.until for each in waits.values() if each.until is not None), default=None)
+    journal.inbox_read = max((entry.posted for entry in journal.entries if isinstance(entry, Decided)), default=0)
+    return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=due, waits=tuple(waits))
+
+
 def _by_key(journal: LocalJournal, decided: Sequence[Decided]) -> dict[str, Decided]:
     """Return decisions as they are kept, by the keys of their items: one for each time that a call waits."""
-    waits = {entry.id: number for number, entry in journal.waits().items()}
+    waits = {entry.id: number for number, entry in journal.waits.numbered().items()}
     return {decision_key(waits[entry.id], entry.id): kept_form(entry, journal) for entry in decided}
 
 

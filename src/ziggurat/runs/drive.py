@@ -196,7 +196,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     stop = stops.status_of(run.stop)
     due = min((item.until for item in run.pending if item.until is not None), default=None)
     journal = opening.journal
-    waits = tuple(journal.waits()) if run.pending else None
+    waits = tuple(journal.waits.numbered()) if run.pending else None
     interrupted = interrupted and stop == "Cancelled"
     await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 
@@ -213,7 +213,8 @@ async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
             await emit_recorded(run, ctx)
         return run
     if record is None or record.result is None:  # it waits: replay it up to there
-        replayed = journal.copy("replay")
+        replayed = LocalJournal("replay")
+        replayed.take_over(journal.entries)
         replayed.reopen(opening.run_id, 0.0)
         within = ctx.within(JOURNAL, replayed)
         again = Opening("continued", opening.run_id, opening.request, opening.path, opening.emit, within, replayed)

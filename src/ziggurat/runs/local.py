@@ -61,7 +61,7 @@ class LocalRuns(Runs):
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""
-        return self._find(run_id).copy(clock=clock)
+        return _copy(self._find(run_id), clock)
 
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
         """Return one entry of a run's record."""
@@ -116,7 +116,7 @@ class LocalRuns(Runs):
         return journal
 
     async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
-        return self._find(run_id).copy(clock=environment.clock)
+        return _copy(self._find(run_id), environment.clock)
 
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         ended = journal.ended
@@ -158,6 +158,12 @@ class LocalRuns(Runs):
         return LogInfo(
             run_log(run_id), "", fingerprint, opened.at, status, opened.at, len(journal.entries), labels=labels
         )
+
+
+def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
+    copy = LocalJournal("resume", clock=clock)
+    copy.take_over(journal.entries)
+    return copy
 
 
 def runs_of(store: str | Store | None) -> Runs:

@@ -16,7 +16,7 @@ _STEP = re.compile(r"(^|/)step-\d+(/|$)")
 class PartialJournal(LocalJournal):
     """The record of a run whose tools, or whose models, are called again, and nothing else."""
 
-    __slots__ = ("_entered", "_flows", "_made", "_whole", "live")
+    __slots__ = ("_entered", "_flows", "_made", "live")
 
     def __init__(
         self, whole: Sequence[JournalEntry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
@@ -25,16 +25,11 @@ class PartialJournal(LocalJournal):
         self.strict = strict
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
-        self._whole = whole
+        self.compared_with = list(whole)  # those of calls that are made again, too
         self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
         self._flows = flows_in(whole)
         self._made = {path for entered in self._entered for path in upwards(entered)}
         self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
-
-    @property
-    def original(self) -> Sequence[JournalEntry]:
-        """All entries to compare with, including those of calls that are made again."""
-        return self._whole
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise for a call that is not recorded, unless it is one that is made again."""

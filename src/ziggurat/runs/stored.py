@@ -11,11 +11,11 @@ from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entry, write_entry
+from ziggurat.journal.lines import read_entries, read_entry, write_entry
 from ziggurat.journal.queue import Claim, InboxItem
 from ziggurat.journal.rows import known_run, lines_of, read_record, read_rows
 from ziggurat.journal.store import LogInfo, Store, run_log
-from ziggurat.journal.writer import StoredJournal
+from ziggurat.journal.writer import LogWriter
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.conditions import labels_of
@@ -70,20 +70,21 @@ class StoredRuns(Runs):
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
     ) -> LocalJournal:
         log = run_log(opened.run_id)
-        journal = StoredJournal(self._store, log, 1, clock=environment.clock, probe=environment.probe)
+        journal = LocalJournal(clock=environment.clock)
         screening(journal)
         first = journal.screened(opened)
-        rows, blobs = journal.rows_of([journal.written(first)])
+        writer = journal.writer = LogWriter(journal, self._store, log, 1, probe=environment.probe)
+        rows, blobs = writer.rows_of([writer.encoded(first)])
         info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, due=0.0, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
             await finished(creating)
         except asyncio.CancelledError:
             if not creating.cancelled() and creating.exception() is None:
-                journal.begun(first)
+                journal.begin(first)
                 await finished(_cancel(journal))
             raise
-        journal.begun(first)
+        journal.begin(first)
         return journal
 
     async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
@@ -98,9 +99,9 @@ class StoredRuns(Runs):
             if claim is None:
                 await known_run(self._store, run_id)
                 await finished(lease())
-            journal = StoredJournal(self._store, log, epoch, "resume", clock=environment.clock, probe=environment.probe)
-            rows = await read_rows(self._store, log)
-            journal.take_in(rows, await lines_of(self._store, log, rows))
+            journal, rows = LocalJournal("resume", clock=environment.clock), await read_rows(self._store, log)
+            journal.take_over(read_entries(await lines_of(self._store, log, rows)))
+            journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
         except BaseException:
             if epoch:
                 await finished(self._store.release(log, epoch))
@@ -108,7 +109,6 @@ class StoredRuns(Runs):
         return journal
 
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
-        assert isinstance(journal, StoredJournal)  # those of `_open` and `_take` are
         try:
             if journal.ended is None or not journal.went_on:
                 await finished(self._withdraw(run_id, journal, mistaken))
@@ -117,7 +117,7 @@ class StoredRuns(Runs):
             if driven is not None:
                 await driven.end(run_id)
 
-    async def _withdraw(self, run_id: str, journal: StoredJournal, mistaken: bool) -> None:
+    async def _withdraw(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
         """Release the lease of a run that did not end; what waits to be written is written first."""
         unbegun = mistaken and journal.is_new and not journal.went_on
         with suppress(StoreError):
@@ -125,7 +125,7 @@ class StoredRuns(Runs):
             if waiting is not None:
                 await waiting
         journal.close()
-        await journal.release()
+        await _release(journal)
         if unbegun:
             await self._store.delete(run_log(run_id))
 
@@ -143,7 +143,8 @@ class StoredRuns(Runs):
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
         last = entries[-1] if isinstance(entries[-1], Ended) else None
-        rows, blobs = StoredJournal(self._store, log, 1).rows_of([write_entry(entry) for entry in entries], last)
+        writer = LogWriter(LocalJournal(), self._store, log, 1)
+        rows, blobs = writer.rows_of([write_entry(entry) for entry in entries], last)
         request, labels = fingerprint or digest(as_type(opened.request, AgentRequest)), labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
@@ -198,7 +199,7 @@ class StoredRuns(Runs):
         driven.begin(run)
 
 
-async def _cancel(journal: StoredJournal) -> None:
+async def _cancel(journal: LocalJournal) -> None:
     """Record that a run was cancelled while it was opened, so that nothing drives it."""
     try:
         waiting = journal.append(Ended("", "Cancelled", journal.watch.elapsed))
@@ -206,4 +207,9 @@ async def _cancel(journal: StoredJournal) -> None:
             await waiting
     except StoreError as error:
         logger.warning("the end of a run that was cancelled could not be stored: %s", error)
-        await journal.release()
+        await _release(journal)
+
+
+async def _release(journal: LocalJournal) -> None:
+    if journal.writer is not None:
+        await journal.writer.release()
