@@ -1,7 +1,9 @@
 """The skills of an agent: loaded from folders, found by a task, and read by the model with one tool."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import hypot, log
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,16 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
 from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems
+from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.skills.skill import MAIN, Skill, digest_of, load_skill
 from ziggurat.tools.function import FunctionTool, raw_tool
 
 logger: logging.Logger = logging.getLogger("ziggurat")
+
+_TOOL = "read_skill"
+_ORIGIN = "skill:"
+"""The beginning of the origin of a result that was read from a skill; the name follows."""
 
 _PARAMETERS = {
     "type": "object",
@@ -42,7 +49,8 @@ class Skills:
         agent = Agent(model, tools=[Skills("skills/"), search])
 
     The model is shown the names and descriptions, and reads the instructions of a skill, or another of its files, with
-    the tool `read_skill`. What a skill says about tools gives no permission.
+    the tool `read_skill`. What a skill says about tools gives no permission; with `DynamicTools(skills.narrow)` among the
+    middleware it hides others.
 
     Args:
         sources: Folders of skills, folders that contain such folders, or skills. One that breaks a rule of the
@@ -58,6 +66,7 @@ class Skills:
         self.skipped: dict[str, str] = {}
         self._skills: dict[str, Skill] = {}
         self._pins = dict(pins or {})
+        self._unmatched: set[str] = set()
         for source in sources:
             if isinstance(source, Skill):
                 self.register(source)
@@ -121,16 +130,22 @@ class Skills:
     def find(self, task: str, *, limit: int = 0, min_score: float = 0.1) -> list[SkillMatch]:
         """Return the skills that fit a task, the best first, of equals in the order of their names.
 
-        The score is half the share of the skill's capabilities whose words are in the task, and half the share of the
-        words of its description that are.
+        The score is the cosine of two vectors: that of the words of the task, and that of the words of the skill's
+        description and capabilities. A word that many of the skills have weighs less.
 
         Args:
             task: The task.
             limit: The most skills to return; 0 for all.
             min_score: The lowest score.
         """
-        words = set(query_words(task))
-        found = [SkillMatch(skill, _score(skill, words)) for skill in self._usable()]
+        skills = self._usable()
+        texts = [Counter(_words(skill)) for skill in skills]
+        having = Counter(word for text in texts for word in text)
+        weights = {word: log(1 + len(skills) / count) for word, count in having.items()}
+        # Words that no skill has count too: a long task about something else has low scores.
+        asked = {word: weights.get(word, log(1 + len(skills))) for word in query_words(task)}
+        described = [{word: count * weights[word] for word, count in text.items()} for text in texts]
+        found = [SkillMatch(skill, _cosine(asked, each)) for skill, each in zip(skills, described, strict=True)]
         best = sorted((match for match in found if match.score >= min_score), key=lambda match: -match.score)
         return best[:limit] if limit else best
 
@@ -153,6 +168,33 @@ class Skills:
         off = self.off
         return [skill for skill in self.all if skill.name not in off]
 
+    # -- the tools of a skill --------------------------------------------------------------------------------------
+
+    def narrow(self, request: ModelRequest, ctx: Context) -> list[str]:
+        """Return the names of the tools to show to the model, for the middleware `DynamicTools`::
+
+            Agent(model, tools=[skills, search], middleware=[DynamicTools(skills.narrow)])
+
+        Of the skill that was read last in the conversation it is `read_skill` and the tools that `allowed-tools` names:
+        compared without case, and without what is in parentheses, as in ``Bash(git:*)``. It is all tools if no
+        skill was read, or if the skill names none, or none that the agent has, of which a warning is logged.
+        """
+        names = [tool.name for tool in request.tools]
+        origins = [result.origin or "" for message in request.messages for result in message.tool_results]
+        read = [origin.removeprefix(_ORIGIN) for origin in origins if origin.startswith(_ORIGIN)]
+        skill = self._skills.get(read[-1]) if read else None
+        if skill is None or not skill.allowed_tools:
+            return names
+        allowed = {each.partition("(")[0].casefold() for each in skill.allowed_tools}
+        kept = [name for name in names if name.casefold() in allowed and name != _TOOL]
+        if kept:
+            return [*kept, _TOOL]
+        if skill.name not in self._unmatched:
+            self._unmatched.add(skill.name)
+            named = ", ".join(skill.allowed_tools)
+            logger.warning("the skill %s allows %s; the agent has none of these, and all tools stay", skill.name, named)
+        return names
+
     # -- as a tool -------------------------------------------------------------------------------------------------
 
     @property
@@ -167,9 +209,9 @@ class Skills:
         lines = [f"- {skill.name}: {skill.description}" for skill in self._usable()]
         text = "Read a skill: instructions for a kind of task. Read the one that fits before you begin such a task."
         description = "\n".join([text, "Skills:", *(lines or ["none"])])
-        return raw_tool(self._read, name="read_skill", description=description, parameters=_PARAMETERS, effect="none")
+        return raw_tool(self._read, name=_TOOL, description=description, parameters=_PARAMETERS, effect="none")
 
-    def _read(self, arguments: dict[str, Any]) -> str:
+    def _read(self, arguments: dict[str, Any]) -> ToolResult:
         name, file = arguments["name"], arguments.get("file", MAIN)
         skill = self._skills.get(name)
         if skill is None:
@@ -180,20 +222,22 @@ class Skills:
         # Computed anew: a file may have been changed since the skill was loaded.
         if pin is not None and pin != (skill.digest if skill.folder is None else digest_of(skill.folder)):
             raise ToolError(f"the skill {name} was changed; it is off until a person approves it", kind="denied")
-        text = skill.read(file)
-        if file != MAIN:
-            return text
-        more = [f"Files of this skill: {', '.join(skill.files)}"] if skill.files else []
-        if skill.allowed_tools:
-            more.append(f"Tools for this skill, if you have them: {', '.join(skill.allowed_tools)}")
-        return "\n\n".join([text, *more])
+        parts = [skill.read(file)]
+        if file == MAIN and skill.files:
+            parts.append(f"Files of this skill: {', '.join(skill.files)}")
+        if file == MAIN and skill.allowed_tools:
+            parts.append(f"Tools for this skill, if you have them: {', '.join(skill.allowed_tools)}")
+        return ToolResult("", "", "\n\n".join(parts), origin=f"{_ORIGIN}{name}")
 
     def __repr__(self) -> str:
         return f"Skills({', '.join(sorted(self._skills))})"
 
 
-def _score(skill: Skill, words: set[str]) -> float:
-    capabilities = [set(stems(each)) for each in skill.capabilities]
-    described = set(query_words(skill.description))
-    has = sum(bool(each) and each <= words for each in capabilities)
-    return 0.5 * has / max(len(capabilities), 1) + 0.5 * len(described & words) / max(len(described), 1)
+def _words(skill: Skill) -> list[str]:
+    return [*query_words(skill.description), *(word for each in skill.capabilities for word in stems(each))]
+
+
+def _cosine(one: dict[str, float], other: dict[str, float]) -> float:
+    length = hypot(*one.values()) * hypot(*other.values())
+    shared = sum(weight * other.get(word, 0.0) for word, weight in one.items())
+    return min(1.0, shared / length) if length else 0.0

@@ -12,6 +12,8 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 
 MAIN = "SKILL.md"
 _NAME = re.compile("[a-z0-9]+(?:-[a-z0-9]+)*")
+_TOOLS = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+"""A tool, perhaps with what it may be used for, such as ``Bash(git log:*)``."""
 _MOST_HEADER = 65_536
 _MOST_FILE = 1_048_576
 """The bytes of a file that are read."""
@@ -40,7 +42,8 @@ class Skill(Struct, frozen=True, kw_only=True):
         license: The licence.
         compatibility: The environment that the skill needs.
         metadata: Further values as text; lists are joined by commas, and values that contain others are left out.
-        allowed_tools: The tools that the author names for it, a hint to the model: a skill gives no permission.
+        allowed_tools: The tools that the author names for it, such as ``Read`` or ``Bash(git log:*)``. They give no
+            permission.
         digest: SHA-256 of all files, in hexadecimal digits.
     """
 
@@ -123,6 +126,7 @@ def load_skill(folder: str | Path) -> Skill:
     if header.name != folder.resolve().name:
         raise ConfigurationError(f"{path}: the name {header.name!r} differs from that of the folder, {folder.name!r}")
     tools = header.allowed_tools
+    allowed = _TOOLS.findall(tools) if isinstance(tools, str) else tools
     return Skill(
         name=header.name,
         description=" ".join(header.description.split()),
@@ -131,7 +135,7 @@ def load_skill(folder: str | Path) -> Skill:
         license=header.license,
         compatibility=header.compatibility,
         metadata={name: _text_of(value) for name, value in header.metadata.items() if not isinstance(value, dict)},
-        allowed_tools=tuple(re.split(r"[\s,]+", tools.strip()) if isinstance(tools, str) and tools.strip() else tools),
+        allowed_tools=tuple(allowed),
         digest=digest_of(folder),
     )
 
