@@ -1,0 +1,2 @@
+#!/bin/sh
+pdftk "$1" dump_data_fields
