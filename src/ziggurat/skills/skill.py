@@ -89,13 +89,16 @@ class Skill(Struct, frozen=True, kw_only=True):
                 raise ToolError(f"the skill {self.name} has no files")
             return self.instructions
         path = self.folder / file
-        # Resolved first: neither "..", an absolute path nor a symbolic link may lead out of the folder.
-        if not path.resolve().is_relative_to(self.folder.resolve()) or not path.is_file():
-            raise ToolError(f"the skill {self.name} has no file {file!r}; its files: {', '.join(self.files) or 'none'}")
-        if path.stat().st_size > _MOST_FILE:
-            raise ToolError(f"{file} is larger than {_MOST_FILE:,} bytes")
         try:
+            # Resolved: neither "..", an absolute path nor a symbolic link may lead out of the folder.
+            if not path.is_file() or not path.resolve().is_relative_to(self.folder.resolve()):
+                names = ", ".join(self.files) or "none"
+                raise ToolError(f"the skill {self.name} has no file {file!r}; its files: {names}")
+            if path.stat().st_size > _MOST_FILE:
+                raise ToolError(f"{file} is larger than {_MOST_FILE:,} bytes")
             return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ToolError(f"{file:.100} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise ToolError(f"{file} is not a text file") from error
 
@@ -113,30 +116,38 @@ def load_skill(folder: str | Path) -> Skill:
     folder = Path(folder)
     path = folder / MAIN
     try:
+        # A pipe would never end, and what is outside of the folder would be missing in the digest.
+        if path.exists() and MAIN not in _files(folder):
+            raise ConfigurationError(f"{path}: it must be a file in the folder of the skill")
         if path.stat().st_size > _MOST_FILE:
             raise ConfigurationError(f"{path}: larger than {_MOST_FILE:,} bytes")
-        text = path.read_text(encoding="utf-8-sig")
+        text, digest = path.read_text(encoding="utf-8-sig"), digest_of(folder)
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigurationError(f"{path}: the skill cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not UTF-8") from error
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(f"{folder}: the name of a file is not UTF-8") from error
     header, body = _header_of(text, path)
-    if not _NAME.fullmatch(header.name):
-        raise ConfigurationError(f"{path}: name: lower-case letters, digits and single hyphens, not {header.name!r}")
-    if header.name != folder.resolve().name:
-        raise ConfigurationError(f"{path}: the name {header.name!r} differs from that of the folder, {folder.name!r}")
+    name, description = header.name, " ".join(header.description.split())
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{path}: name: lower-case letters, digits and single hyphens, not {name!r}")
+    if name != folder.resolve().name:
+        raise ConfigurationError(f"{path}: the name {name!r} differs from that of the folder")
+    if not description:
+        raise ConfigurationError(f"{path}: the description is empty")
     tools = header.allowed_tools
     allowed = _TOOLS.findall(tools) if isinstance(tools, str) else tools
     return Skill(
-        name=header.name,
-        description=" ".join(header.description.split()),
+        name=name,
+        description=description,
         instructions=body.strip(),
         folder=folder,
         license=header.license,
         compatibility=header.compatibility,
-        metadata={name: _text_of(value) for name, value in header.metadata.items() if not isinstance(value, dict)},
+        metadata={key: _text_of(value) for key, value in header.metadata.items() if not isinstance(value, dict)},
         allowed_tools=tuple(allowed),
-        digest=digest_of(folder),
+        digest=digest,
     )
 
 
@@ -158,7 +169,11 @@ def _text_of(value: object) -> str:
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the names of the files of a folder, sorted; links that lead out of it are left out."""
+    """Return the names of the files of a folder, sorted; links that lead out of it are left out.
+
+    Raises:
+        ConfigurationError: there are too many.
+    """
     inside = folder.resolve()
     found = [
         path.relative_to(folder).as_posix()
@@ -181,5 +196,5 @@ def _header_of(text: str, path: Path) -> tuple[_Header, str]:
         return msgspec.yaml.decode(parts[1], type=_Header), parts[2]
     except ImportError as error:
         raise MissingExtra("reading a SKILL.md", "skills") from error
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+    except Exception as error:  # PyYAML raises nearly anything for a date or a number that is none
+        raise ConfigurationError(f"{path}: its YAML: {error}") from error
