@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
 
-from msgspec import Struct
-
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import CheckedStruct
 from ziggurat.core.similar import similar
 
 Tone = Literal["formal", "casual", "technical", "creative", "concise"]
@@ -22,7 +21,7 @@ _TONES: dict[Tone, str] = {
 }
 
 
-class Persona(Struct, frozen=True):
+class Persona(CheckedStruct, frozen=True):
     """A role, its tone and its constraints::
 
         agent = Agent(model, instructions=Persona("Ada", "a reviewer of code", tone="concise"))
@@ -33,6 +32,9 @@ class Persona(Struct, frozen=True):
         tone: How it writes.
         instructions: Further instructions.
         constraints: What it must observe, each a sentence.
+
+    Raises:
+        ConfigurationError: an attribute has a wrong value, such as an unknown tone.
     """
 
     name: str = "unnamed"
