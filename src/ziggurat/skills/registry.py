@@ -12,6 +12,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
+from ziggurat.core.settings import Fraction, NonNegativeInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems
 from ziggurat.messages.model import ModelRequest
@@ -49,8 +50,7 @@ class Skills:
         agent = Agent(model, tools=[Skills("skills/"), search])
 
     The model is shown the names and descriptions, and reads the instructions of a skill, or another of its files, with
-    the tool `read_skill`. What a skill says about tools gives no permission; with `DynamicTools(skills.narrow)` among the
-    middleware it hides others.
+    the tool `read_skill`. The `allowed-tools` of a skill give no permission; see `narrow`.
 
     Args:
         sources: Folders of skills, folders that contain such folders, or skills. One that breaks a rule of the
@@ -86,11 +86,12 @@ class Skills:
         folder = Path(folder).expanduser()
         if not folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} with skills")
-        alone = (folder / MAIN).exists()
         count = 0
-        for each in [folder] if alone else sorted(path.parent for path in folder.glob(f"*/{MAIN}")):
+        within = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        for each in [folder] if (folder / MAIN).exists() else sorted(within):
             try:
                 self.register(load_skill(each))
+                self.skipped.pop(str(each), None)
                 count += 1
             except ConfigurationError as error:
                 self.skipped[str(each)] = str(error)
@@ -104,8 +105,8 @@ class Skills:
 
     @property
     def pins(self) -> dict[str, str]:
-        """The digests of all skills, by name, to be passed as `pins` later."""
-        return {skill.name: skill.digest for skill in self.all}
+        """The pins, and the digests of skills that have none, by name: to be passed as `pins` later."""
+        return {**{skill.name: skill.digest for skill in self.all}, **self._pins}
 
     @property
     def off(self) -> list[str]:
@@ -127,7 +128,8 @@ class Skills:
 
     # -- by task ---------------------------------------------------------------------------------------------------
 
-    def find(self, task: str, *, limit: int = 0, min_score: float = 0.1) -> list[SkillMatch]:
+    @checked
+    def find(self, task: str, *, limit: NonNegativeInt = 0, min_score: Fraction = 0.1) -> list[SkillMatch]:
         """Return the skills that fit a task, the best first, of equals in the order of their names.
 
         The score is the cosine of two vectors: that of the words of the task, and that of the words of the skill's
@@ -137,6 +139,9 @@ class Skills:
             task: The task.
             limit: The most skills to return; 0 for all.
             min_score: The lowest score.
+
+        Raises:
+            ConfigurationError: `limit` is below 0, or `min_score` is not from 0 to 1.
         """
         skills = self._usable()
         texts = [Counter(_words(skill)) for skill in skills]
@@ -160,8 +165,12 @@ class Skills:
                 logger.warning("there is no skill %r to compose", name)
         return "\n\n".join(parts)
 
-    def compose_for_task(self, task: str, limit: int = 3) -> str:
-        """Return the instructions of the skills that fit a task best, as one text."""
+    def compose_for_task(self, task: str, limit: NonNegativeInt = 3) -> str:
+        """Return the instructions of the skills that fit a task best, as one text.
+
+        Raises:
+            ConfigurationError: `limit` is below 0.
+        """
         return self.compose(match.skill.name for match in self.find(task, limit=limit))
 
     def _usable(self) -> list[Skill]:
@@ -209,7 +218,9 @@ class Skills:
         lines = [f"- {skill.name}: {skill.description}" for skill in self._usable()]
         text = "Read a skill: instructions for a kind of task. Read the one that fits before you begin such a task."
         description = "\n".join([text, "Skills:", *(lines or ["none"])])
-        return raw_tool(self._read, name=_TOOL, description=description, parameters=_PARAMETERS, effect="none")
+        return raw_tool(
+            self._read, name=_TOOL, description=description, parameters=_PARAMETERS, effect="none", permissions=[]
+        )
 
     def _read(self, arguments: dict[str, Any]) -> ToolResult:
         name, file = arguments["name"], arguments.get("file", MAIN)
