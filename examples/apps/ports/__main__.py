@@ -1,10 +1,11 @@
 """Run all ports, each with a scripted model in place of the one that its original asks.
 
 python -m examples.apps.ports                       # no key
-python -m examples.apps.ports openai:gpt-5-mini     # a real model
+python -m examples.apps.ports openai:gpt-5-mini     # a real model, but for those in agent_runtime/
 """
 
 import asyncio
+import runpy
 import sys
 import tempfile
 
@@ -12,6 +13,7 @@ from examples.apps.ports import (
     ask_human,
     bank_support,
     human_in_the_loop,
+    lines,
     llm_as_a_judge,
     roulette_wheel,
     structured_weather,
@@ -65,3 +67,6 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    for name in lines.SNIPPETS:
+        print(f"-- {name}")
+        runpy.run_module(f"examples.apps.ports.{name.replace('/', '.')}", run_name="__main__")

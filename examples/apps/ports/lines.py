@@ -26,6 +26,21 @@ ORIGINALS: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """The sample that each port is a port of, and the code cells that count if it is a notebook, from 0."""
 
+SNIPPETS = {
+    "agent_runtime/quick_start": 41,
+    "agent_runtime/skills": 40,
+    "agent_runtime/discovery": 40,
+    "agent_runtime/plan_execute": 35,
+    "agent_runtime/streaming": 30,
+    "agent_runtime/planner": 29,
+    "agent_runtime/team": 26,
+    "agent_runtime/swarm": 26,
+    "agent_runtime/bus": 24,
+    "agent_runtime/sandbox": 24,
+}
+"""The ports of programs in the README of llm-agent-runtime 1.75, and the lines of each program there, without comments
+and empty lines."""
+
 
 def code_of(path: Path, cells: tuple[int, ...] = ()) -> str:
     """Return the code of a program, or of some cells of a notebook."""
@@ -56,7 +71,9 @@ def main(checkouts: Path | None) -> None:
     for name, (original, cells) in ORIGINALS.items():
         ours = count(code_of(HERE / f"{name}.py"))
         theirs = count(code_of(checkouts / original, cells)) if checkouts else "?"
-        print(f"{name:20} {ours:4} {theirs:>4}  {original}")
+        print(f"{name:26} {ours:4} {theirs:>4}  {original}")
+    for name, rust in SNIPPETS.items():
+        print(f"{name:26} {count(code_of(HERE / f'{name}.py')):4} {rust:4}  the README of llm-agent-runtime")
 
 
 if __name__ == "__main__":
