@@ -33,7 +33,11 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 UPDATE = "ZIGGURAT_UPDATE_DOCS"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
-_ROOMS = sorted(path.name for path in (ROOT / "src" / "ziggurat").iterdir() if (path / "__init__.py").is_file())
+_ROOMS = sorted(
+    path.stem
+    for path in (ROOT / "src" / "ziggurat").glob("[a-z]*")
+    if path.suffix == ".py" or (path / "__init__.py").is_file()
+)
 
 
 class Block(Struct, frozen=True):
