@@ -14,7 +14,7 @@ PRINTED = {
     "structured_weather": "Weather(temperature=75.0, wind_direction='SE', wind_speed=4.8)",
     "ask_human": "It is sunny in San Francisco.",
     "agent_runtime/quick_start": "42: 2 steps, 2 memories, 0 s",
-    "agent_runtime/skills": "web-search 0.46\nsummarise 0.17\n# web-search\n\nSearch twice.\n\n# summarise\n\nWrite",
+    "agent_runtime/skills": "web-search 0.50\nsummarise 0.20\n# web-search\n\nSearch twice.\n\n# summarise\n\nWrite",
     "agent_runtime/discovery": "summariser-1 at http://summariser-1:8080: 0.67\nevicted: ()",
     "agent_runtime/plan_execute": "2 steps, 2 completed\nachieved: True (92%)",
     "agent_runtime/streaming": "thought: I know this.\n42\ncompleted: True\nsteps: 1 tokens: 102\nanswer: 42",

@@ -35,7 +35,7 @@ PRIVATE = Method(
         Primitive("scrape_page", {"url": "{web_search}"}),
         Primitive("summarise", {"text": "{scrape_page}"}),
     ],
-    description="Standard research workflow",
+    description="any company",
 )
 PUBLIC = Method(
     "ResearchCompany",
@@ -45,7 +45,7 @@ PUBLIC = Method(
         Primitive("summarise", {"text": "{fetch_sec_filings}"}),
     ],
     preconditions={"company_type": "public"},
-    description="Research including SEC filings for public companies",
+    description="a company on the stock exchange",
 )
 RESEARCH = Planner([PRIVATE, PUBLIC])
 

@@ -89,20 +89,21 @@ def test_a_persona_is_applied_by_its_name_and_another_one_registered() -> None:
 
 async def test_a_runtime_remembers_facts_for_an_agent() -> None:
     memory = AgentMemory(LocalMemoryStore(), "ann")
-    await memory.semantic.remember("Rust is fast and safe", key="rust_fact")
+    await memory.semantic.remember("Rust checks who owns a value, so it is safe", key="rust_fact")
     await memory.semantic.remember("Tea is hot", key="tea_fact")
     found = await memory.semantic.recall("memory-safe systems language", limit=3)
     assert [each.record.facts["key"] for each in found] == ["rust_fact"]
 
 
 async def test_a_child_that_ends_well_is_not_restarted_on_failure() -> None:
+    runs = 0
+
     async def work() -> None:
         nonlocal runs
         runs += 1
         if runs < 3:
             raise ValueError("not yet")
 
-    runs = 0
     child = Child("worker", work, restart="on_failure", max_restarts=3, shutdown=5)
     async with Supervisor([child], strategy="one_for_one", max_restarts=3) as supervisor:
         await run_until_idle()

@@ -27,7 +27,7 @@ def main() -> None:
     for match in skills.find("Search the web for news and summarise them", limit=3):
         print(f"{match.skill.name} {match.score:.2f}")
     print(skills.compose(["web-search", "summarise"]))
-    print(skills.compose_for_task("translate and summarise a document", limit=2))
+    print(skills.compose_for_task("Translate a letter and summarise it", limit=2))
 
 
 if __name__ == "__main__":

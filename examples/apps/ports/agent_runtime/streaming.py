@@ -21,7 +21,7 @@ async def main() -> None:
         on_thought=lambda thought: print("thought:", thought),
         on_action=lambda call: print("action:", call.name),
     )
-    run = await agent.run("What is 6 * 7?", listeners=[listener])
+    run = await agent.run("How much is six times seven?", listeners=[listener])
     print("\ncompleted:", run.has_final_answer)
     print("steps:", run.steps, "tokens:", run.usage.total)
     print("answer:", run.text)
