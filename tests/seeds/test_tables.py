@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from ziggurat import Agent, Approvals, Deny, Toolbox, Usage, stack, tool
 from ziggurat.agents import Environment
@@ -12,7 +11,7 @@ from ziggurat.errors import InvalidArguments, ToolError
 from ziggurat.memory import AgentMemory, LocalMemoryStore
 from ziggurat.models import ScriptedModel, react
 from ziggurat.observe import Metrics
-from ziggurat.skills import Personas, Skill, Skills
+from ziggurat.skills import Personas
 from ziggurat.testing import HandClock
 from ziggurat.tools.permissions import PERMISSIONS
 
@@ -179,14 +178,3 @@ async def test_observations_are_classified_for_a_model_that_reads_text() -> None
     for kind in (*kinds[1:], "not_found", "denied"):
         assert f'"kind":"{kind}"' in said
     assert '{"ok":true,"data":"done"}' in said
-
-
-@given(st.integers(1, 5), st.integers(1, 5), st.data())
-def test_a_skill_scores_half_by_capabilities_and_half_by_words(named: int, described: int, data: st.DataObject) -> None:
-    capabilities = [f"c{at}x" for at in range(named)]
-    words = [f"d{at}y" for at in range(described)]
-    asked = data.draw(st.sets(st.sampled_from([*capabilities, *words])))
-    skill = Skill(name="one", description=" ".join(words), metadata={"capabilities": ", ".join(capabilities)})
-    found = Skills(skill).find(" ".join(["please", *sorted(asked)]))
-    score = 0.5 * len(asked & {*capabilities}) / named + 0.5 * len(asked & {*words}) / described
-    assert [match.score for match in found] == ([pytest.approx(score)] if score >= 0.1 else [])
