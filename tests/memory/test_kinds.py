@@ -40,10 +40,10 @@ def contents(recalled: Sequence[Recalled]) -> list[str]:
 async def test_the_more_important_of_two_episodes_comes_first_and_strangers_have_none() -> None:
     store = LocalMemoryStore()
     memory = EpisodicMemory(store, "demo")
-    await memory.remember("Tokio is an async runtime for Rust.", importance=0.8)
-    await memory.remember("Rust is fast and memory-safe.", importance=0.9)
+    await memory.remember("Urchins are the main grazers of kelp.", importance=0.8)
+    await memory.remember("Kelp is tall and salt-tolerant.", importance=0.9)
     recalled = await memory.recall(limit=3)
-    assert contents(recalled) == ["Rust is fast and memory-safe.", "Tokio is an async runtime for Rust."]
+    assert contents(recalled) == ["Kelp is tall and salt-tolerant.", "Urchins are the main grazers of kelp."]
     assert [each.score for each in recalled] == [0.9, 0.8]
     assert await EpisodicMemory(store, "somebody").recall() == []
 
@@ -171,12 +171,12 @@ async def test_capacity_holds_the_newcomer_stays_and_order_is_by_score(
     )
 
 
-async def test_fluffy_pets_bring_the_fact_about_cats_to_mind_first() -> None:
+async def test_one_word_of_two_brings_a_fact_to_mind_first() -> None:
     memory = SemanticMemory(LocalMemoryStore(), "ann")
-    await memory.remember("cats are fluffy animals", key="cat_fact")
-    await memory.remember("quantum mechanics uncertainty principle", key="physics")
-    first, *_ = await memory.recall("fluffy pets", limit=2)
-    assert first.record.facts["key"] == "cat_fact"
+    await memory.remember("otters are playful swimmers", key="otter_fact")
+    await memory.remember("timetable of the night ferry", key="physics")
+    first, *_ = await memory.recall("playful animals", limit=2)
+    assert first.record.facts["key"] == "otter_fact"
     assert first.score == pytest.approx(log(3) / (log(3) + log(5)))  # one word of two, in one of two memories
 
 

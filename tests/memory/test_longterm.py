@@ -13,14 +13,14 @@ from ziggurat.memory.record import pack
 from ziggurat.testing import HandClock
 
 
-async def test_ownership_and_safety_bring_the_rules_of_rust_to_mind() -> None:
+async def test_one_word_of_three_brings_a_memory_to_mind() -> None:
     clock = HandClock()
     memory = LongTermMemory(
         LocalMemoryStore(), "ann", capacity=1_000, min_importance=0.05, stability_days=30.0, ctx=context(clock)
     )
-    made = await memory.remember("Rust ownership rules prevent data races", importance=0.9)
+    made = await memory.remember("Ferry tickets include harbour bus rides", importance=0.9)
     await memory.remember("Tea is hot", importance=1.0)
-    (top,) = await memory.recall("ownership memory safety", limit=5)
+    (top,) = await memory.recall("ferry travel prices", limit=5)
     assert top.record == made
     share = log(1 + 2 / 1) / (log(1 + 2 / 1) + 2 * log(1 + 2 / 0.5))  # one word of three, in one of two memories
     assert top.score == pytest.approx(0.9 * share)

@@ -165,12 +165,12 @@ def test_what_was_kept_early_is_weighed_as_what_was_kept_late() -> None:
     assert [key for key, _ in index.search("tea", 2)] == ["early", "late"]
 
 
-def test_the_nearest_pet() -> None:
+def test_the_nearest_animal() -> None:
     index: TfIdf[str] = TfIdf()
-    index.add("cat_fact", "cats are fluffy pets that purr")
-    index.add("dog_fact", "dogs are loyal pets that bark")
+    index.add("otter_fact", "otters are playful swimmers that dive")
+    index.add("seal_fact", "seals are lazy swimmers that bask")
     index.add("stock_fact", "stocks fell on Tuesday")
-    assert [key for key, _ in index.search("fluffy pets", 3)] == ["cat_fact", "dog_fact"]
+    assert [key for key, _ in index.search("playful swimmers", 3)] == ["otter_fact", "seal_fact"]
 
 
 def test_nothing_is_found_where_nothing_is() -> None:

@@ -89,10 +89,10 @@ def test_a_persona_is_applied_by_its_name_and_another_one_registered() -> None:
 
 async def test_a_runtime_remembers_facts_for_an_agent() -> None:
     memory = AgentMemory(LocalMemoryStore(), "ann")
-    await memory.semantic.remember("Rust checks who owns a value, so it is safe", key="rust_fact")
+    await memory.semantic.remember("A ferry checks its doors twice, so it is safe", key="ferry_fact")
     await memory.semantic.remember("Tea is hot", key="tea_fact")
-    found = await memory.semantic.recall("memory-safe systems language", limit=3)
-    assert [each.record.facts["key"] for each in found] == ["rust_fact"]
+    found = await memory.semantic.recall("safe ship engines", limit=3)
+    assert [each.record.facts["key"] for each in found] == ["ferry_fact"]
 
 
 async def test_a_child_that_ends_well_is_not_restarted_on_failure() -> None:

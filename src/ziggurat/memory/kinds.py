@@ -122,8 +122,8 @@ class SemanticMemory(View):
     ::
 
         memory = SemanticMemory(store, "ann")
-        await memory.remember("Cats are fluffy animals.", key="cat", tags=["animal"])
-        (best, *others) = await memory.recall("fluffy pets")
+        await memory.remember("Otters are playful swimmers.", key="otter", tags=["animal"])
+        (best, *others) = await memory.recall("playful swimmers")
     """
 
     kind: str = "semantic"

@@ -21,8 +21,8 @@ class LongTermMemory(View):
     ::
 
         memory = LongTermMemory(store, "ann", capacity=1000)
-        await memory.remember("Rust ownership rules prevent data races", importance=0.9)
-        hits = await memory.recall("ownership memory safety", limit=5)
+        await memory.remember("Ferry tickets include harbour bus rides", importance=0.9)
+        hits = await memory.recall("ferry travel prices", limit=5)
         await memory.prune()  # archive what is nearly forgotten
         await memory.consolidate()  # merge near-duplicates
 

@@ -177,8 +177,8 @@ class TfIdf(Generic[K]):
     ::
 
         index = TfIdf()
-        index.add("cat", "The cat is a small fluffy pet")
-        index.search("fluffy pets")     # [("cat", 0.5...)]
+        index.add("otter", "The otter is a small playful swimmer")
+        index.search("playful swimmers")     # [("otter", 0.5...)]
     """
 
     def __init__(self) -> None:
