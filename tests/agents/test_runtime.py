@@ -23,14 +23,16 @@ from ziggurat import (
 from ziggurat.agents.memory.showing import VALUES
 from ziggurat.errors import RunNotFound
 from ziggurat.knowledge import KnowledgeGraph
-from ziggurat.layers import Gate
+from ziggurat.layers import Gate, retry
 from ziggurat.memory import AgentMemory, Remembering, WorkingMemory, WorkingValues, open_memory
 from ziggurat.messages import assistant
 from ziggurat.messages.message import MEMORY
 from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
+from ziggurat.plans import Parallel, Task, workflow
 from ziggurat.runtime import Runtime
+from ziggurat.teams import parallel
 from ziggurat.tools import tool_call
 
 
@@ -154,6 +156,55 @@ async def test_a_run_that_waits_stays_as_it_was_when_it_is_refused() -> None:
     assert (await runtime.resume("r-1", {waiting.pending[0].id: Approve()})).text == "Done."
     gate.enter()
     assert (await runtime.replay("r-1")).text == (await runtime.run("Go.", run_id="r-1")).text == "Done."
+
+
+async def test_a_full_gate_refuses_at_once_also_a_run_whose_session_is_in_use() -> None:
+    go, gate = asyncio.Event(), Gate(1)
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        await go.wait()
+        return ModelResponse(assistant("Done."))
+
+    runtime = Runtime(model, gate=gate, store="memory:")
+    busy = runtime.start("Go.", session="ann")
+    await busy.recorded()
+    for session in ("ann", "ben"):
+        refused = await runtime.run("Go.", session=session)
+        assert (status_of(refused.stop), refused.session, refused.model_calls) == ("Failed", session, 0)
+        with pytest.raises(RunNotFound):
+            await runtime.record(refused.id)
+    go.set()
+    assert (await busy.result()).text == "Done."
+    assert (await runtime.run("Go.", session="ann")).text == "Done."
+
+
+@pytest.mark.parametrize("around", ["tool", "layered", "team", "plan"])
+async def test_a_gate_holds_inside_other_runs(around: str) -> None:
+    inside, most = 0, 0
+
+    async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        inside -= 1
+        return ModelResponse(assistant("done"))
+
+    gate = Gate(2)
+    desk = Runtime(model, gate=gate, name="desk", description="Works.")
+    desks = [desk, desk, desk]
+    if around in {"tool", "layered"}:
+        one = desk if around == "tool" else desk.layered(retry(attempts=1))
+        calls = [tool_call("desk", input=each) for each in "abc"]
+        run = await Agent(ScriptedModel(calls, "End."), tools=[one]).run("Go")
+        assert sorted(each == "done" for each in run.observations) == [False, True, True]
+    elif around == "team":
+        await parallel(*(Runtime(model, gate=gate, name=f"desk{at}") for at, _ in enumerate(desks))).run("Go")
+    else:
+        tasks = [Task(f"t{at}", prompt="Go", agent=each) for at, each in enumerate(desks)]
+        await workflow(Parallel(tasks)).run("Go")
+    assert (most, gate.depth) == (2, 0)
 
 
 class Failing(Middleware):

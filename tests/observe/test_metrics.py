@@ -60,11 +60,12 @@ async def test_a_recorded_answer_is_not_counted_again(tmp_path: Path) -> None:
     assert (metrics.runs, metrics.running, metrics.agents["agent"].calls) == (0, 0, 0), "it waits"
     await agent.resume("one", {run.pending[0].id: Approve()})
     await agent.run("Go.", run_id="one")
+    await agent.replay("one")
     calls = {
         name: each.calls for named in (metrics.models, metrics.tools, metrics.agents) for name, each in named.items()
     }
     assert calls == {"scripted": 2, "look": 1, "agent": 1}
-    assert metrics.runs == 1
+    assert (metrics.runs, metrics.agents["agent"].steps) == (1, 2)
 
 
 async def test_durations_are_those_of_the_clock() -> None:

@@ -104,6 +104,15 @@ async def test_the_spans_are_the_tree_of_calls(seed: int, collector: Collector) 
     assert collector.started == len(collector.spans)
 
 
+async def test_a_replay_makes_no_spans(collector: Collector) -> None:
+    agent = random_agent(Random(3), 2, collector.telemetry()).with_store("memory:")
+    await agent.run("Go.", run_id="r")
+    before = len(collector.spans)
+    assert before
+    await agent.replay("r")
+    assert len(collector.spans) == before
+
+
 @pytest.mark.parametrize("seed", range(amount(15, 200)))
 async def test_a_cancelled_run_ends_every_span(
     seed: int, collector: Collector, caplog: pytest.LogCaptureFixture

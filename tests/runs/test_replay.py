@@ -1,15 +1,23 @@
 """Replays: nothing is called, or only tools, or only models; differences are shown."""
 
+from typing import Any
+
 import pytest
 
 from tests.stores.records import dump_of, plant
-from ziggurat import Agent, Approve, ConfigurationError, Event, Toolbox, tool
+from ziggurat import Agent, Approve, ConfigurationError, Event, Runnable, Toolbox, tool
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.core.event import difference
+from ziggurat.core.path import is_model_call
 from ziggurat.errors import JournalMismatch
 from ziggurat.events import Diverged
+from ziggurat.flows import flow, gather
+from ziggurat.journal.record import RunRecord
 from ziggurat.models import ScriptedModel
+from ziggurat.plans import plan_execute
+from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Live
+from ziggurat.stops import Cancelled
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call
 
@@ -147,3 +155,43 @@ def test_long_differences_are_cut() -> None:
     shown = difference("\n".join(map(str, range(500))), "\n".join(map(str, range(500, 1000))))
     assert len(shown.splitlines()) == 61
     assert shown.splitlines()[-1].endswith("lines more")
+
+
+def _goal(store: InMemoryStore, *replies: Any) -> Runnable[Any]:
+    return plan_execute(ScriptedModel(*replies, always="never"), store=store)
+
+
+def _group(store: InMemoryStore, *replies: Any) -> Runnable[Any]:
+    helper = Agent(ScriptedModel(always="Yes."), name="helper")
+
+    @flow(store=store)
+    async def group() -> str:
+        first, second = await gather(helper.run("one"), helper.run("two"))
+        return first.text + second.text
+
+    return group
+
+
+def _nested(store: InMemoryStore, *replies: Any) -> Runnable[Any]:
+    helper = Agent(ScriptedModel(always="Yes."), name="helper", description="Helps.")
+    calls = [tool_call("helper", input=each) for each in "ab"]
+    return Agent(ScriptedModel(calls, "Done."), tools=[helper], name="outer", store=store)
+
+
+KINDS = {"plan": _goal, "group": _group, "nested": _nested}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_a_record_that_was_cut_off_anywhere_is_replayed_up_to_there(kind: str) -> None:
+    """As after a kill: the stop is Cancelled, nothing is pending, and what is on record is there."""
+    made = KINDS[kind](InMemoryStore(), "1. Do it | tool:none", "done", "ACHIEVED 0.9\nfine")
+    whole = await made.run(*([] if kind == "group" else ["go"]), run_id="r")
+    entries = RunRecord.load(await made.record("r")).entries
+    for cut in range(1, len(entries)):
+        if not any(is_model_call(entry.path) for entry in entries[cut:]):
+            break  # all that the answer is made of is on record
+        there = InMemoryStore()
+        await runs_of(there).plant("r", made.name, entries[:cut])
+        run = await KINDS[kind](there).replay("r")
+        known = min(len(run.messages), len(whole.messages))
+        assert (run.stop, run.pending, run.messages[:known]) == (Cancelled(), (), whole.messages[:known]), cut

@@ -367,3 +367,24 @@ async def test_whoever_closes_a_store_need_not_know_which(address: str, tmp_path
     again: Store = InMemoryStore(shared=place) if place is not None else connect(address.format(tmp_path))
     assert (await Agent(ScriptedModel("never"), store=again).resume("r")).text == "Hello"
     await again.close()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_run_belongs_to_its_agent_for_every_verb(begun: bool) -> None:
+    store = InMemoryStore()
+    names = ["one", "a/b:c%d"]
+    own, other = (Agent(ScriptedModel(always="Hello."), name=name, store=store) for name in names)
+    for run_id, agent in zip("rs", (own, other), strict=True):
+        await (agent.run("Hi", run_id=run_id) if begun else agent.submit("Hi", run_id=run_id))
+    for run_id, stranger in zip("rs", (other, own), strict=True):
+        verbs = (
+            stranger.resume(run_id),
+            stranger.replay(run_id),
+            stranger.fork(run_id, 1),
+            stranger.decide(run_id, {}),
+        )
+        for verb in verbs:
+            with pytest.raises(RunNotFound, match="was not started by"):
+                await verb
+    for run_id, agent in zip("rs", (own, other), strict=True):
+        assert (await agent.resume(run_id)).text == "Hello."

@@ -25,7 +25,6 @@ from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.message import Message
 from ziggurat.runs.local import runs_of
 from ziggurat.runs.opener import Opener
-from ziggurat.runs.opening import AROUND_RUN
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
@@ -79,7 +78,6 @@ class Runnable(RunQueue[Out]):
         runs = runs_of(store)
         self._runs = runs
         self._opener = Opener(self, parts, self.name, runs, verbs_of(service))
-        self._opener.around = fact(service, AROUND_RUN)
         self._starter = Starter(self, self.name, self._opener)
         self.facts: dict[Fact[Any], Any] = {
             AGENT: parts,
@@ -354,9 +352,8 @@ class Runnable(RunQueue[Out]):
             labels=labels,
             environment=environment,
         )
-        forked = await self._opener.fork(Origin(run_id, at, effects), prompt, new_id, options)
-        reopen = partial(self._opener.reopen, forked, options, forked=True)
-        return await self._starter.drive_apart(reopen, "forked")
+        fork = partial(self._opener.fork, Origin(run_id, at, effects), prompt, new_id, options)
+        return await self._starter.drive_apart(fork, "forked", options)
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from ziggurat.agents.agent import Agent, AgentArguments
 from ziggurat.agents.knowledge import graph_tools
 from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.agents.memory.showing import WorkingValues
+from ziggurat.calls.enter import GATE
 from ziggurat.core.settings import SHARED, PositiveInt, checked
 from ziggurat.knowledge.graph import KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
@@ -14,7 +15,6 @@ from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import Model
 from ziggurat.observe.metrics import Metrics
-from ziggurat.runs.opening import AROUND_RUN
 from ziggurat.tools.toolbox import Toolbox
 
 
@@ -39,8 +39,9 @@ class Runtime(Agent[str]):
 
     Args:
         model: As of an `Agent`.
-        gate: Refuses runs at once when too many are in progress: they end with a `LimitExceeded`, and do nothing else:
-            nothing is recalled, recorded or counted. Agents below the runtime are a part of its run.
+        gate: Refuses runs at once when too many are in progress, before they wait for a session: they end with a
+            `LimitExceeded`, and do nothing else: nothing is recalled, recorded or counted. Inside another run, such as
+            in a tool or a team, the call fails with it. Agents below the runtime are a part of its run.
         memory: Recalls memories into the prompt, and remembers.
         working: Named values that are added to the prompt.
         graph: A knowledge graph; the model gets the tools of `graph_tools`.
@@ -82,7 +83,7 @@ class Runtime(Agent[str]):
             arguments["tools"] = box.joined(Toolbox(graph_tools(graph)))
         super().__init__(model, **arguments)
         if gate is not None:
-            self.facts[AROUND_RUN] = self._opener.around = backpressure(gate=gate)
+            self.facts[GATE] = backpressure(gate=gate)
 
     @classmethod
     def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":

@@ -11,7 +11,7 @@ from ziggurat.agents.blocking import loop_elsewhere
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.steering import STEERABLE
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.enter import AgentService, enter
+from ziggurat.calls.enter import GATE, AgentService, enter
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE, Listener
@@ -23,6 +23,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.drive import drive
+from ziggurat.runs.gated import drive_gated
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.opening import Opening
 from ziggurat.runs.options import NO_OPTIONS, RunArguments, RunOptions, joined_context
@@ -75,7 +76,7 @@ class Starter:
             outside = None if detached else AMBIENT.get()
             if outside is not None:  # of a tool that was itself called outside of all runs
                 options = options.beneath(outside.under(self.name))
-            return drive(self.agent, self.name, partial(self.opener.open, request, options))
+            return self._drive(partial(self.opener.open, request, options), request, options)
         if detached or request is None:
             return self._run_as_root(ambient, request, options)
         return self._join(self.agent, ambient, request, options)
@@ -127,12 +128,27 @@ class Starter:
     ) -> AgentRun:
         how = "started as a run of its own (detached)" if request is not None else "resumed, which is a run of its own"
         await self._report_separate(ambient, how)
-        return await drive(self.agent, self.name, partial(self.opener.open, request, options))
+        return await self._drive(partial(self.opener.open, request, options), request, options)
 
-    async def drive_apart(self, reopen: Callable[[], Awaitable[Opening]], how: str) -> AgentRun:
-        """Drive a recorded run, which is not part of another, in the way that `how` names."""
+    async def drive_apart(
+        self, reopen: Callable[[], Awaitable[Opening]], how: str, options: RunOptions | None = None
+    ) -> AgentRun:
+        """Drive a recorded run, which is not part of another; with options, if the gate admits it."""
         await self._report_separate(AMBIENT.get(), f"{how}, which is a run of its own")
-        return await drive(self.agent, self.name, reopen)
+        return await (drive(self.agent, self.name, reopen) if options is None else self._drive(reopen, None, options))
+
+    def _drive(
+        self,
+        begin: Callable[[], Awaitable[Opening]],
+        request: AgentRequest | None,
+        options: RunOptions,
+        *,
+        agent: AgentService | None = None,
+        raises: bool = False,
+    ) -> Coroutine[Any, Any, AgentRun]:
+        gate = fact(self.agent, GATE)
+        driving = drive(agent or self.agent, self.name, begin, raises=raises)
+        return driving if gate is None else drive_gated(gate, driving, self.opener, request, options, raises=raises)
 
     async def _report_separate(self, ambient: Context | None, how: str) -> None:
         """Warn in the run of a user function that it starts another run, for which the rules of its own do not hold."""
@@ -145,7 +161,7 @@ class Starter:
         if ambient is not None:
             return await self._join(agent, ambient, request, NO_OPTIONS)
         begin = partial(self.opener.open, request, NO_OPTIONS.beneath(ctx))
-        return await drive(agent, self.name, begin, raises=True)
+        return await self._drive(begin, request, NO_OPTIONS, agent=agent, raises=True)
 
     async def _join(
         self, agent: AgentService, ambient: Context, request: AgentRequest, options: RunOptions

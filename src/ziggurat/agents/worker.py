@@ -187,7 +187,7 @@ class Worker(Generic[Out]):
         options = replace(self._options, control=driven.control)
         reopen = partial(opener.reopen, run_id, options, recovering=Recovering(claim, self._attempts))
         try:
-            run = await self._starter.drive_apart(reopen, "driven by a worker")
+            run = await self._starter.drive_apart(reopen, "driven by a worker", options)
         except (LeaseHeld, LeaseLost, RunNotFound) as error:  # another process has it or its session; or it was deleted
             logger.info("the run %s is left to others: %s", run_id, error)
             pause = pause if pause == math.inf else _WAIT

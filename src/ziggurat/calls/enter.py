@@ -69,6 +69,10 @@ class AgentParts(Struct, frozen=True, eq=False):
 AGENT: Fact[AgentParts | None] = Fact("agent", None)
 
 
+GATE: Fact[Callable[[AgentService], AgentService] | None] = Fact("gate", None)
+"""A layer around each run of the agent, before anything is opened, and around its calls in other runs. A run that it
+refuses does nothing, and leaves no record; one that is continued stays as it was."""
+
 ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]] | None] = Fact("alone", None)
 """Answers a call of the agent that is part of no run, such as ``agent(request, root())``, with a run of its own."""
 
@@ -97,7 +101,7 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
             await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
-        service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+        service = _wrapped(agent, ctx, chain, gated=frame.outer is not None and not again)
         try:
             run = await service(request, ctx)
         except NotRecorded:  # by one of several alternatives that was given up, such as when another had answered
@@ -119,6 +123,13 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:
+    """Return an agent within the wraps of middleware, and its gate; that of a run was asked before it was opened."""
+    service = wrap(_Alternatives(agent, ctx), chain, "wrap_agent") if chain.hooks["wrap_agent"] else agent
+    gate = fact(agent, GATE) if gated else None
+    return service if gate is None else gate(service)
 
 
 async def _failed(

@@ -41,6 +41,8 @@ class Opened(JournalEntry, frozen=True, gc=False):
     """The conditions that the run was started with and keeps: its grants, its session."""
     losses: int = 0
     """How often in a row the run's process was lost before, without another answer on record."""
+    agent: str = ""
+    """The name of the agent that the run belongs to; not repeated when the run is continued."""
 
 
 class Entered(JournalEntry, frozen=True, gc=False):

@@ -71,7 +71,9 @@ class UsageAccounting(Middleware):
             errors[result.name] = errors.get(result.name, 0) + 1
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
-        """Count an agent's run."""
+        """Count an agent's run, unless it is replayed."""
+        if ctx.replayed:
+            return
         runs = self.accounts.runs
         runs[run.agent] = runs.get(run.agent, 0) + 1
         _add(self.accounts.agents, run.agent, run.usage)

@@ -157,6 +157,8 @@ class Metrics(Instruments, Middleware):
         return result
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        if ctx.replayed:
+            return await agent(request, ctx)
         if ctx.scope[CALLER].outer is not None:
             return await self._agent_call(request, ctx, agent)
         self.running += 1

@@ -97,6 +97,8 @@ class OpenTelemetry(Middleware):
         )
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
+        if ctx.replayed:
+            return await agent(request, ctx)
         name = ctx.scope[CALLER].agent
         labels = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._call(f"invoke_agent {name}", "INTERNAL", labels, ctx) as call:

@@ -16,8 +16,6 @@ from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
     JournalMismatch,
-    LimitExceeded,
-    RecordEnds,
     RunExists,
     StoreError,
     Suspend,
@@ -27,11 +25,10 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
-from ziggurat.core.layer import Layer
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
+from ziggurat.messages.agent import AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.conditions import session_of
 from ziggurat.runs.opening import Opening
@@ -67,8 +64,6 @@ async def drive(
     del begin  # it holds the options, of each run that goes on
     if opening.state == "ended":
         return replace(await _answer(agent, name, opening), replayed=True)
-    if opening.around is not None:
-        return await _drive_within(opening.around, agent, name, opening, raises=raises)
     run: AgentRun | None = None
     task = asyncio.current_task()
     try:
@@ -103,31 +98,6 @@ async def drive(
         run_ended(opening.run_id)
         await opening.leave()
     return run
-
-
-async def _drive_within(
-    around: Layer[AgentRequest, AgentRun], agent: AgentService, name: str, opening: Opening, *, raises: bool
-) -> AgentRun:
-    """Drive a run inside a layer, or return it as refused, with nothing done."""
-    opening.around = None
-    began = False
-    assert opening.ctx is not None
-
-    async def drive_inside(request: AgentRequest, ctx: Context) -> AgentRun:
-        nonlocal began
-        began = True
-        return await drive(agent, name, lambda: _opened(opening), raises=raises)
-
-    try:
-        return await around(drive_inside)(opening.request, opening.ctx)
-    except LimitExceeded as refusal:
-        if began or raises:
-            raise
-        return _stopped_run(refusal, name, opening)
-    finally:
-        if not began:
-            opening.mistaken = True
-            await opening.leave()
 
 
 def _begin(opening: Opening) -> Context:
@@ -238,7 +208,8 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     # `failure` is None if the replay came to an answer, because the run was cut off just before its own.
     ended = journal.last_end
     recorded = None if ended is None else as_type(ended.run, cast("type[AgentRun | None]", AgentRun | None))
-    cut_off = isinstance(failure, RecordEnds) or (ended is not None and ended.stop == "Cancelled")
+    waits_for_nothing = isinstance(failure, Suspend) and not failure.pending  # a RecordEnds is one
+    cut_off = waits_for_nothing or (ended is not None and ended.stop == "Cancelled")
     if recorded is None:
         run = run if failure is None else replace(run, seconds=_worked(journal, path))
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run

@@ -19,13 +19,12 @@ from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
 from ziggurat.core.ids import check_new_id
-from ziggurat.core.layer import Layer
-from ziggurat.core.path import escaped, is_beneath
+from ziggurat.core.path import escaped
 from ziggurat.journal.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, Decision, empty_run
+from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted
@@ -56,7 +55,6 @@ class Opener:
     ) -> None:
         self.runs = runs
         self.steerable = steerable
-        self.around: Layer[AgentRequest, AgentRun] | None = None
         self.name = name
         self.path: str = escaped(name)
         self._agent = agent
@@ -106,7 +104,7 @@ class Opener:
         if writer is not None:
             request, conditions = writer.request, writer.conditions(conditions, self.runs.store)
         at = options.clock.now()
-        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions)
+        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, options.labels, conditions, agent=self.name)
         journal = await self.runs.open(opened, self.name, fingerprint, self._screen, options.environment)
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
 
@@ -128,7 +126,7 @@ class Opener:
         """Store a run that nobody drives yet, unless it exists; return its id."""
         run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
         conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
-        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions)
+        opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions, agent=self.name)
         entries, fingerprint = [self._screened(opened)], digest(request)
         try:
             await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
@@ -191,6 +189,11 @@ class Opener:
             await self.runs.leave(run_id, journal, mistaken=isinstance(error, ConfigurationError))
             raise
 
+    async def has_ended(self, run_id: str | None) -> bool:
+        """Return whether a run exists and has ended for good, so that it is answered from its record."""
+        info = None if run_id is None else await self.runs.find(run_id)
+        return info is not None and info.status not in UNFINISHED
+
     async def answer(self, run_id: str) -> Opening:
         """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does."""
         while (journal := await self.runs.read_ended(run_id)) is None:
@@ -232,8 +235,8 @@ class Opener:
         conditions = conditions_in(journal)
         return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
 
-    async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> str:
-        """Create a run with the first steps of another, to be continued; return its id."""
+    async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> Opening:
+        """Create a run with the first steps of another, and open it to continue it."""
         from ziggurat.runs.fork import fork_entries
 
         before = await self.runs.read(origin.run_id)
@@ -246,7 +249,7 @@ class Opener:
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
         await self.runs.plant(forked, self.name, [self._screened(entry) for entry in entries])
-        return forked
+        return await self.reopen(forked, options, forked=True)
 
     async def post_messages(self, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
         """Send messages for the model to a run, as they may be recorded; see `runs.sending.post_messages`."""
@@ -300,9 +303,7 @@ class Opener:
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
-        return Opening(
-            state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control, around=self.around
-        )
+        return Opening(state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control)
 
     def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""
@@ -338,10 +339,13 @@ class Opener:
 
     def _recorded_request(self, journal: LocalJournal, run_id: str) -> AgentRequest:
         opened = journal.entries[0] if journal.entries else None
-        entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))  # perhaps by a hook only
-        first = next(entered, self.path)
-        if not isinstance(opened, Opened) or opened.request is None or not is_beneath(first, self.path):
-            by = "" if is_beneath(first, self.path) else f", but by {first.partition('/')[0]!r}"
+        if isinstance(opened, Opened) and opened.agent:
+            owner = escaped(opened.agent)
+        else:  # the record of an older version; the agent was entered first, or another by a hook of it
+            entered = (entry.path for entry in journal.entries if isinstance(entry, Entered))
+            owner = next(entered, self.path).partition("/")[0]
+        if not isinstance(opened, Opened) or opened.request is None or owner != self.path:
+            by = "" if owner == self.path else f", but by {owner!r}"
             raise RunNotFound(f"the run {run_id!r} was not started by an agent named {self.name!r}{by}")
         return as_type(opened.request, AgentRequest)
 

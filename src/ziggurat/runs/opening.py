@@ -7,22 +7,16 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LeaseHeld
 from ziggurat.core.event import Emit
-from ziggurat.core.facts import Fact
-from ziggurat.core.layer import Layer
 from ziggurat.journal.entries import Decided, Ended, Opened, Result, Returned
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.queue import Claim
 from ziggurat.journal.store import UNFINISHED
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import SessionWriter
 
 State = Literal["new", "continued", "ended"]
-
-AROUND_RUN: Fact[Layer[AgentRequest, AgentRun] | None] = Fact("around run", None)
-"""A layer around each run of the agent, but not around its calls within other runs. A run that it refuses does nothing,
-and leaves no record; one that is continued stays as it was."""
 
 
 class Opening(Struct, eq=False):
@@ -39,7 +33,6 @@ class Opening(Struct, eq=False):
     writer: SessionWriter | None = None
     mistaken: bool = False
     control: RunControl | None = None
-    around: Layer[AgentRequest, AgentRun] | None = None
 
     def take_context(self) -> Context:
         """Return the first context of the run, to be used once: it is not held here, so that it is freed."""
