@@ -22,7 +22,8 @@ from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.load_shed import Gate, LatencyGradient, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
-from ziggurat.layers.rate_limit import RateLimiter, rate_limit
+from ziggurat.layers.rate_limit import rate_limit
+from ziggurat.layers.rate_limiter import RateLimiter
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap

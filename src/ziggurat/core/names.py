@@ -96,7 +96,7 @@ NAMES: dict[str, dict[str, str]] = {
         "testing.server": "FakeProvider Quirk ReceivedRequest cut stall status",
     },
     "ziggurat.fleet": {
-        "fleet.breaker": "RedisBackend",
+        "fleet.backend": "RedisBackend",
         "fleet.leader": "RedisLeader Term",
         "fleet.queue": "RedisJob RedisQueue",
     },

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.fleet.breaker import RedisBackend as RedisBackend
+    from ziggurat.fleet.backend import RedisBackend as RedisBackend
     from ziggurat.fleet.leader import RedisLeader as RedisLeader, Term as Term
     from ziggurat.fleet.queue import RedisJob as RedisJob, RedisQueue as RedisQueue
 else:  # type checkers would accept any name of a module with __getattr__
