@@ -193,6 +193,7 @@ class Metrics(Instruments, Middleware):
                 "usage": self.usage,
                 "runs": self.runs,
                 "running": self.running,
+                "supervisors": self.supervisor_values(),
                 "own": self.own_values(),
             }
         )
@@ -226,7 +227,7 @@ class Metrics(Instruments, Middleware):
         ]
         lines += counter_lines("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
         lines += counter_lines("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
-        lines += gauge_lines("ziggurat.runs.running", "Runs in progress.", self.running)
+        lines += gauge_lines("ziggurat.runs.running", "Runs in progress.", [({}, self.running)])
         for own in ("steps", "model_calls", "tool_calls"):
             done = [({"gen_ai_agent_name": name}, getattr(each, own)) for name, each in self.agents.items()]
             lines += counter_lines(f"ziggurat.agent.{own}", f"{own.replace('_', ' ').capitalize()} of agents.", done)

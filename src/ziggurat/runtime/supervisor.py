@@ -73,12 +73,16 @@ class SupervisorStatistics(Struct, frozen=True):
     """The figures of a supervisor.
 
     Attributes:
+        running: The number of children that run.
         total_restarts: How often children were restarted after they had ended by themselves.
+        escalations: How often the supervisor gave up.
         leaked: The number of tasks that did not end when they were cancelled, and have not ended since.
         children: The children, in the order in which they are started.
     """
 
+    running: int
     total_restarts: int
+    escalations: int
     leaked: int
     children: tuple[ChildStatistics, ...]
 
@@ -153,6 +157,7 @@ class Supervisor:
         self._children: dict[str, _Running] = {}
         self._restarts: deque[float] = deque()  # when, within the period
         self._total = 0
+        self._escalations = 0
         self._leaked: set[asyncio.Task[object]] = set()
         self._actions: asyncio.Queue[Action] | None = None
         self._over = False
@@ -217,7 +222,8 @@ class Supervisor:
     def statistics(self) -> SupervisorStatistics:
         """The figures at this moment."""
         children = [ChildStatistics(name, each.state, each.restarts) for name, each in self._children.items()]
-        return SupervisorStatistics(self._total, len(self._leaked), tuple(children))
+        running = sum(each.state == "running" for each in children)
+        return SupervisorStatistics(running, self._total, self._escalations, len(self._leaked), tuple(children))
 
     async def __aenter__(self) -> "Supervisor":
         self._block = _Block(self)
@@ -398,6 +404,7 @@ class Supervisor:
             self._restarts.popleft()
         self._restarts.append(now)
         if len(self._restarts) > self.max_restarts:
+            self._escalations += 1
             raise RestartsExceeded(
                 f"the supervisor {self.name!r} gave up: {child.name!r} ended, after {self.max_restarts} restarts in "
                 f"{self.period:g} s" + ("" if error is None else f": {described(error)}")
