@@ -56,6 +56,18 @@ async def test_a_term_is_over_for_its_leader_before_another_one_begins(client: R
                     term.check()
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_block_that_ends_together_with_its_term_is_not_cancelled_later(client: Redis, turns: int) -> None:
+    with pytest.raises(LeaseLost):
+        async with RedisLeader(client, "office", ttl=0.04).lead() as term:
+            time.sleep(0.05)  # noqa: ASYNC251 - it blocks the event loop on purpose
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            term.check()
+    for _ in range(12):
+        await asyncio.sleep(0)
+
+
 async def test_a_block_that_fails_resigns(client: Redis, other: Redis) -> None:
     with pytest.raises(KeyError):
         async with RedisLeader(client, "office", ttl=60).lead():

@@ -92,11 +92,11 @@ class RedisLeader:
         body = asyncio.current_task()
         assert body is not None
         renewing = asyncio.get_running_loop().create_task(self._renew(term, token))
-        lost = False
+        inside, lost = True, False
 
         def cancel(task: "asyncio.Task[None]") -> None:
             nonlocal lost
-            if not task.cancelled():
+            if inside and not task.cancelled():
                 lost = body.cancel()
 
         renewing.add_done_callback(cancel)
@@ -107,7 +107,7 @@ class RedisLeader:
                 raise LeaseLost(f"the term {term.number} was lost: Redis did not renew it") from None
             raise
         finally:
-            renewing.remove_done_callback(cancel)
+            inside = False  # a callback that is due already cannot be removed
             renewing.cancel()
             await self._resign(term, token)
 
