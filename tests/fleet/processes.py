@@ -37,7 +37,8 @@ class Process:
 
     async def read(self) -> str:
         assert self.process.stdout is not None
-        return (await asyncio.to_thread(self.process.stdout.readline)).strip()
+        line: str = await asyncio.to_thread(self.process.stdout.readline)
+        return line.strip()
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
