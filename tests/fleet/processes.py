@@ -64,7 +64,8 @@ def processes(role: str, port: int, count: int) -> Iterator[list[Process]]:
 
 
 async def _line() -> str:
-    return (await asyncio.to_thread(sys.stdin.readline)).strip()
+    line: str = await asyncio.to_thread(sys.stdin.readline)
+    return line.strip()
 
 
 def _say(line: object) -> None:

