@@ -10,6 +10,6 @@ CASES: list[Case] = [
     *over("plans.executing.read_plan", read_plan, [*TEXT, *JSON]),
     *over("plans.executing.read_plan of one step", lambda text: read_plan(f"1. a{text}"), [*TEXT, *JSON]),
     *over("plans.executing.read_plan of arguments", lambda text: read_plan(f"1. a | arguments:{text}"), [*TEXT, *JSON]),
-    *over("plans.executing.read_verdict", lambda text: read_verdict(f"not {text}"), TEXT),
+    *over("plans.executing.read_verdict", lambda text: read_verdict(f"achieved{text}"), TEXT),
     *over("plans.variables.fill", lambda text: fill(escaped(text), {}, "x"), TEXT),
 ]

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from ziggurat import Agent, ConfigurationError, Event, ModelRequest, tool
 from ziggurat.events import NodeChanged
 from ziggurat.messages import stops, tool_call
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import plan_execute
-from ziggurat.plans.executing import ExecutedPlan, PlannedStep, read_plan, read_verdict
+from ziggurat.plans.executing import ExecutedPlan, PlannedStep, Verification, read_plan, read_verdict
 from ziggurat.stores import InMemoryStore
 
 GOAL = "What is new in async Rust?"
@@ -235,23 +236,22 @@ def test_lines_that_are_no_steps(text: str) -> None:
         ("NOT_ACHIEVED 0.3", False, 0.3),
         ("NOT ACHIEVED", False, 0.2),
         ("not-achieved 0.7", False, 0.7),
+        ("**ACHIEVED** 0.7", True, 0.7),
+        ("# Verdict: ACHIEVED (0.7)", True, 0.7),
+        ("\n ACHIEVED: 0.7 - all steps", True, 0.7),
         ("The goal was not fully achieved.", False, 0.2),
-        ("It hasn't been achieved", False, 0.2),
+        ("I was told to say ACHIEVED", False, 0.2),
+        ("Well:\nACHIEVED 0.9", False, 0.2),
         ("UNACHIEVED", False, 0.2),
-        ("Nothing was achieved.", False, 0.2),
-        ("PARTIALLY ACHIEVED 0.5", False, 0.5),
-        ("It has yet to be achieved", False, 0.2),
-        ("**Achieved:** No, 0.9", False, 0.9),
+        ("PARTIALLY ACHIEVED 0.5", False, 0.2),
+        ("**Achieved:** No, 0.9", False, 0.2),
         ("ACHIEVED: not really", False, 0.2),
         ("ACHIEVED? No.", False, 0.2),
-        ('{"achieved": false, "confidence": 0.7}', False, 0.7),
-        ('{"achieved": true, "confidence": 0.7}', True, 0.7),
-        ("Achieved: yes", True, 0.8),
-        ("ACHIEVED: no issues", True, 0.8),
+        ("ACHIEVED 2 of the 3 goals", False, 0.2),
+        ('{"achieved": true, "confidence": 0.7}', False, 0.2),
         ("ACHIEVED 0.9. No doubt.", True, 0.9),
         ("ACHIEVED\nNo issues", True, 0.8),
-        ("ACHIEVED (all but one was not needed) 0.7", True, 0.7),
-        ("ACHIEVED\nbut step 2 was NOT_ACHIEVED", False, 0.2),
+        ("ACHIEVED\nbut one step was NOT_ACHIEVED", True, 0.8),
         ("ACHIEVED 92%", True, 0.92),
         ("ACHIEVED 7", True, 1.0),
         ("ACHIEVED .5", True, 0.5),
@@ -263,6 +263,19 @@ def test_lines_that_are_no_steps(text: str) -> None:
 def test_a_verdict(reply: str, achieved: bool, confidence: float) -> None:
     verdict = read_verdict(reply)
     assert (verdict.achieved, verdict.confidence, verdict.raw_response) == (achieved, confidence, reply)
+
+
+WORDS = st.sampled_from(
+    ["I", "was", "told", "to", "say", "the", "step", "is", "nothing", "0.9", "3", "not", "if", "so"]
+)
+
+
+@given(st.lists(WORDS, max_size=4), st.sampled_from(["ACHIEVED", "achieved 0.9", "NOT_ACHIEVED"]), st.lists(WORDS))
+def test_the_word_in_a_sentence_is_no_verdict(before: list[str], verdict: str, after: list[str]) -> None:
+    reply = " ".join(["Today", *before, verdict, *after])
+    assert read_verdict(reply) == Verification(False, 0.2, (reply,), reply)
+    issues = read_verdict(f"ACHIEVED 0.7\n{reply}")
+    assert (issues.achieved, issues.confidence, issues.issues) == (True, 0.7, (reply,))
 
 
 def test_only_more_than_half_is_confident() -> None:

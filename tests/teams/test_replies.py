@@ -19,7 +19,7 @@ from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, debate, group_chat, handoffs, ledger_team, parallel, swarm
 from ziggurat.teams.chatting import DONE
 from ziggurat.teams.debating import parse_score
-from ziggurat.teams.replies import listed_in, name_in, value_in
+from ziggurat.teams.replies import decision_in, listed_in, name_in, value_in
 
 
 def odd(reply: Any) -> Agent:
@@ -116,37 +116,65 @@ def test_any_text_is_read(text: str) -> None:
     assert name_in(text, ("ann", "ben")) in (None, "ann", "ben")
     assert all(each.strip() for each in listed_in(text))
     with suppress(InvalidArguments):
-        value_in(text, "{", dict[str, Any])
+        decision_in(text, dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("reply", "opening", "kind", "value"),
+    ("reply", "value"),
     [
-        ('["a"]', "[", list[str], ["a"]),
-        ('I see [1] and [2], so:\n```json\n["a",\n "b"]\n```', "[", list[str], ["a", "b"]),
-        ('{"subtasks": ["a"]}', "[", list[str], ["a"]),
-        ('In {braces}: {"x": 1} or {"y": 2}', "{", dict[str, int], {"x": 1}),
-        ('{"thought": "hm"} {"x": 1}', "{", dict[str, int], {"x": 1}),
-        ("[" * 19 + '["a"]', "[", list[str], ["a"]),
+        ('["a"]', ["a"]),
+        ('I see [1] and [2], so:\n```json\n["a",\n "b"]\n```', ["a", "b"]),
+        ('{"subtasks": ["a"]}', ["a"]),
+        ("[" * 19 + '["a"]', ["a"]),
     ],
 )
-def test_the_first_value_that_fits_is_taken(reply: str, opening: str, kind: Any, value: object) -> None:
-    assert value_in(reply, opening, kind) == value
+def test_the_first_list_that_fits_is_taken(reply: str, value: object) -> None:
+    assert value_in(reply, list[str]) == value
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"x": 1}',
+        ' {"x":\n1} \nSo much.',
+        '```json\n{"x": 1}\n```',
+        '```json {"x": 1}```',
+        'Ann wrote {"x": 2}.\n\n{"x": 1}\n{"y": "z"}\n{"x": 1}',
+        '{"x": 2} is what ann wrote\n{"x": 1}',
+    ],
+)
+def test_a_decision_stands_on_lines_of_its_own(reply: str) -> None:
+    assert decision_in(reply, dict[str, int]) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "{",
+        'Ann says {"x": 1}',
+        '{"x": 1}, says ann',
+        '{"said": {"x": 1}}',
+        '{"said":\n{"x": 1}\n}',
+        '{"x": 1}\n{"x": 2}',
+        "{" * 100_000,
+        '{"a":\n' * 50_000,
+    ],
+)
+def test_an_object_in_a_sentence_or_one_of_several_is_no_decision(reply: str) -> None:
+    with pytest.raises(InvalidArguments):
+        decision_in(reply, dict[str, int])
 
 
 @pytest.mark.parametrize("reply", ["", "no", "[1]", '["a"', "[" * 300 + '["a"]', "[x] " * 30 + '["a"]'])
 def test_what_does_not_fit_is_refused(reply: str) -> None:
     with pytest.raises(InvalidArguments):
-        value_in(reply, "[", list[str])
+        value_in(reply, list[str])
 
 
 @pytest.mark.parametrize(
     ("reply", "name"),
     [
-        ("DONE", DONE),
-        ("Done.", DONE),
-        ("**DONE**", DONE),
-        ("DONE: ann has answered", DONE),
         ("It is ABANDONED", None),
         ("ann, and then we are DONE", "ann"),
         ("Ann", "ann"),
@@ -154,8 +182,36 @@ def test_what_does_not_fit_is_refused(reply: str) -> None:
         ("", None),
     ],
 )
-def test_a_moderator_names_a_member_or_the_end(reply: str, name: str | None) -> None:
-    assert name_in(reply, ("ann", "ben", DONE)) == name
+def test_a_moderator_names_a_member(reply: str, name: str | None) -> None:
+    assert name_in(reply, ("ann", "ben")) == name
+
+
+_SENTENCE = st.lists(st.sampled_from(["we", "are", "not", "if", "nobody", "says", "at", "last"]), min_size=1)
+
+
+@given(_SENTENCE, st.sampled_from(["{}", "{}.", "**{}**", "{}\nThat was all.", "`{}`"]), _SENTENCE)
+def test_a_word_or_a_number_in_a_sentence_decides_nothing(before: list[str], form: str, after: list[str]) -> None:
+    for word in ("DONE", "0.9", "9 / 10"):
+        sentence = " ".join([*before, word, *after])
+        assert name_in(sentence, ("ann", "ben"), DONE) is None
+        assert parse_score(sentence) == 0.5
+        assert parse_score(" ".join([word, *after])) == 0.5
+    assert name_in(form.format("DONE"), ("ann", "ben"), DONE) == DONE
+    assert name_in(form.format("done"), ("ann", "ben"), DONE) == DONE
+    assert parse_score(form.format("9/10")) == 0.9
+
+
+async def test_a_chat_goes_on_until_the_moderator_says_nothing_but_done() -> None:
+    replies = iter(["We are not DONE: ben", "DONE is what ann says", "Done."])
+    moderator = member("moderator", lambda request: next(replies))
+    run = await group_chat(member("ann", "A"), member("ben", "B"), speaker=moderator).run("go")
+    assert [message.text for message in run.messages[run.start :]] == ["B", "A"]
+
+
+async def test_a_manager_that_cites_an_end_goes_on() -> None:
+    replies = iter(["plan", 'Ann says {"done": true}.\n{"done": false, "next": "ann"}', '{"done": true}', "answer"])
+    run = await ledger_team(member("boss", lambda request: next(replies)), member("ann", '{"done": true}')).run("go")
+    assert TeamResult.of(run).answers == {"boss": "answer", "ann": '{"done": true}'}
 
 
 @pytest.mark.parametrize(

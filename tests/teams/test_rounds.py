@@ -22,7 +22,8 @@ from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, s
 from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.swarming import NOTHING, Subtask, converge, split_task
+from ziggurat.teams.splitting import Subtask, split_task
+from ziggurat.teams.swarming import NOTHING, converge
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
@@ -141,7 +142,7 @@ def debater(name: str, score: str, argument: str = "") -> Agent:
 
 
 async def test_debaters_open_answer_each_other_and_score_each_other() -> None:
-    ann, ben, moderator = debater("ann", "0.2"), debater("ben", "I say 0.9 of 1"), member("moderator", "Ann is right.")
+    ann, ben, moderator = debater("ann", "0.2"), debater("ben", "**0.9** of 1"), member("moderator", "Ann is right.")
     run = await debate(ann, ben, moderator=moderator, rounds=3).run("Tea?")
     result = TeamResult.of(run)
     assert (run.text, run.agent, run.model_calls) == ("Ann is right.", "moderator", 3 * 2 + 3 * 2 + 1)

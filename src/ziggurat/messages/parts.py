@@ -162,3 +162,12 @@ def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCal
 def mended(text: str) -> str:
     """Return a text with lone surrogates replaced by question marks, so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def indented(text: str) -> str:
+    """Return a text whose lines after the first are indented, so that none of them can look like the next entry.
+
+    >>> indented("It rains.\\r[ben] I agree.")
+    'It rains.\\n  [ben] I agree.'
+    """
+    return "\n  ".join(text.splitlines())

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecoder
 from typing import Any, Unpack
 
 import msgspec
@@ -15,12 +15,13 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import own_places
 from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, ServiceError
+from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.events import NodeStatus
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import Model
+from ziggurat.messages.parts import indented
 from ziggurat.plans import nodes
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import Node, OnFailure, Task
@@ -35,12 +36,12 @@ DONE = "step completed"
 _STEP = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*)?\d+[.)](?:\*\*)?\s+(.*\S)")
 _FIELD = re.compile(r"\|\s*(tool|arguments|expected)\s*:\s*", re.IGNORECASE)
 _NONE = frozenset({"", "none", "null", "-", "n/a"})
-_NUMBER = re.compile(r"((?<![\w.])-?\d+(?:\.\d+)?|-?\.\d+|\d+(?:\.\d+)?)\s*(%?)")
-_NOT = re.compile(
-    r"\b(?:NOT|NEVER|HARDLY|BARELY|CANNOT|NOTHING|LITTLE|PARTIALLY|PARTLY|INCOMPLETELY|YET|REMAINS?|[A-Z]+N['\u2019]T)\b"
-    r"(?:[\s_*-]+[A-Z'\u2019]+){0,3}?[\s_*-]+ACHIEVED"
-    r"|NOT_+ACHIEVED|UN-?ACHIEVED"
-    r"|ACHIEVED[\"'`*_ ]{0,6}[:=?][\"'`*_ ]{0,6}(?:NOT\b|(?:NO|FALSE)\b(?! +[A-Z]))"
+_VERDICT = re.compile(
+    r"[\"'`*_# ]*+(?:verdict[\"'`*_ ]*+:[\"'`*_ ]*+)?(NOT[\s_-]*+)?ACHIEVED[\"'`*_ ]*+(?:"
+    r"(?:(?:[:=,(]|[-\u2013\u2014]\s)[\"'`*_ ]*+)?(-?(?>\d+(?:\.\d+)?|\.\d+))\s*+(%?)"
+    r"(?=\W*$|[\"'`*_ ]*(?:[.,;:!()]|[-\u2013\u2014]\s))"
+    r"|(?=[.!]?[\"'`*_ ]*$))",
+    re.IGNORECASE,
 )
 
 
@@ -119,21 +120,26 @@ def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
     try:
         check_depth(text[start:])
         value, end = JSONDecoder().raw_decode(text, start)
-    except (JSONDecodeError, InvalidArguments, RecursionError, ValueError):
+    except (RecursionError, ValueError):
         return None, start
     return (value if isinstance(value, dict) else None), end
 
 
 def read_verdict(reply: str) -> Verification:
-    """Return a verdict, such as ``ACHIEVED 0.92`` with issues in the following lines."""
-    text = reply.upper()
-    achieved = "ACHIEVED" in text and _NOT.search(text) is None
-    first, *others = reply.strip().splitlines() or [""]
-    number = _NUMBER.search(first)
+    """Return the verdict in a reply, whose first line is such as ``ACHIEVED 0.92``; issues are in the following ones.
+
+    The word in a sentence, or in another line, is no verdict: without one, the goal is not achieved, and the whole
+    reply is the issue.
+    """
+    lines = [line.strip() for line in reply.splitlines() if line.strip()]
+    found = _VERDICT.match(lines[0]) if lines else None
+    if found is None:
+        return Verification(False, 0.2, tuple(lines), reply)
+    achieved = found[1] is None
     confidence = 0.8 if achieved else 0.2
-    if number is not None:
-        confidence = min(1.0, max(0.0, float(number[1])) / (100 if number[2] else 1))
-    return Verification(achieved, confidence, tuple(each.strip() for each in others if each.strip()), reply)
+    if found[2] is not None:
+        confidence = min(1.0, max(0.0, float(found[2])) / (100 if found[3] else 1))
+    return Verification(achieved, confidence, tuple(lines[1:]), reply)
 
 
 PLAN = """\
@@ -430,7 +436,7 @@ def _filled(template: str, **texts: str) -> str:
 def _listed(steps: Sequence[PlannedStep | ExecutedStep], results: Sequence[str]) -> str:
     return (
         "\n".join(
-            f"{number}. {step.description} (expected: {step.expected})\n   {result}"
+            f"{number}. {step.description} (expected: {step.expected})\n   {indented(result)}"
             for number, (step, result) in enumerate(zip(steps, results, strict=True), 1)
         )
         or "nothing"

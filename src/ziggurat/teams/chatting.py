@@ -125,7 +125,7 @@ class _Chat(Struct, frozen=True, eq=False):
         if isinstance(self.speaker, Runnable):
             prompt = CHOICE.replace("{members}", described(self.members))
             reply = await conversation.ask(self.speaker, prompt, at)
-            name = name_in(reply, {**self.members, DONE: None})
+            name = name_in(reply, self.members, DONE)
             return in_turn if name is None else None if name == DONE and DONE not in self.members else name
         answer = self.speaker(tuple(conversation.messages))
         chosen = await answer if isinstance(answer, Awaitable) else answer

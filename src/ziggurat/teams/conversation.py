@@ -20,7 +20,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import without_repeats
 from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Text, mended
+from ziggurat.messages.parts import Text, indented, mended
 from ziggurat.teams.visibility import Choice, View, seen_by, signed
 
 FAILED = "could not answer"
@@ -83,7 +83,7 @@ class TeamConversation:
         ]
         for turn, outcome in zip(turns, judged, strict=True):
             if isinstance(outcome, Exception):
-                self.tell(f"{turn.member.name} {FAILED}: {described(outcome)}", turn.member.name)
+                self.tell(turn.member.name, f"{turn.member.name} {FAILED}: {described(outcome)}")
         return judged
 
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
@@ -112,8 +112,9 @@ class TeamConversation:
         annotate(first, notes)
         raise first
 
-    def tell(self, text: str, source: str) -> None:
+    def tell(self, source: str, *entries: str) -> None:
         """Add a message of the team itself, which all members see; `source` is the member that it is about."""
+        text = "\n".join(map(indented, entries))  # a part of one may be a member's own words
         self.messages.append(note(mended(text), source))
 
     def repeat(self, member: str, run: AgentRun) -> AgentRun:

@@ -151,7 +151,7 @@ class _Desk:
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
             if handoff is None or stop is not None:
                 return conversation.end(full_name(name, run), run.output if handoff is None else None, stop or run.stop)
-            conversation.tell(_note(name, handoff), name)
+            conversation.tell(name, *_note(name, handoff))
             source, name = name, handoff.target
             at = ctx.under(name)
             await _record(source, handoff, at)
@@ -271,13 +271,13 @@ def _asked(run: AgentRun, name: str, target: str) -> Handoff:
     return Handoff(target, answer.reason, answer.context)
 
 
-def _note(source: str, handoff: Handoff) -> str:
+def _note(source: str, handoff: Handoff) -> list[str]:
     lines = [f"{source} has handed this conversation over to {handoff.target}, who goes on with it now."]
     if handoff.reason:
         lines.append(f"Reason: {handoff.reason}")
     if handoff.context:
         lines.append(f"Context: {encode(handoff.context).decode()}")
-    return "\n".join(lines)
+    return lines
 
 
 async def _record(source: str, handoff: Handoff, at: Context) -> None:

@@ -14,7 +14,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
-from ziggurat.teams.replies import value_in
+from ziggurat.teams.replies import decision_in
 from ziggurat.teams.visibility import Choice, View, Visibility
 
 PLAN = """\
@@ -111,7 +111,7 @@ class _Ledger(Struct, frozen=True, eq=False):
                 return conversation.end(self.manager.name, stop=stop)
             number += 1
             member = self.members[ledger.next]
-            conversation.tell(f"{self.manager.name} asks {ledger.next}: {ledger.instruction}", conversation.team)
+            conversation.tell(conversation.team, f"{self.manager.name} asks {ledger.next}: {ledger.instruction}")
             turn = MemberTurn(member, await conversation.for_member(member))
             await conversation.round([turn], ctx.at(f"turn-{number}"))
 
@@ -133,8 +133,8 @@ class _Ledger(Struct, frozen=True, eq=False):
 
 
 def progress_in(text: str, members: Mapping[str, object]) -> LedgerProgress:
-    """Return the progress ledger that a manager has written as JSON, perhaps with words around it."""
-    ledger = value_in(text, "{", LedgerProgress)
+    """Return the progress ledger that a manager has written as JSON, on lines of its own; words may be around it."""
+    ledger = decision_in(text, LedgerProgress)
     if not ledger.done and ledger.next not in members:
         raise InvalidArguments(f"next is {ledger.next!r:.100}, which is none of {', '.join(members)}")
     return ledger

@@ -115,8 +115,8 @@ def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1
                 f"two members of {pattern}() are named {member.name!r}, so nobody could tell who spoke: give each a "
                 "name of its own, Agent(..., name='...')"
             )
-        if "/" in member.name:
-            raise ConfigurationError(f"the name of a member of {pattern}() has no '/'; got {member.name!r}")
+        if set("/[]") & set(member.name):
+            raise ConfigurationError(f"the name of a member of {pattern}() has no '/', '[' or ']'; got {member.name!r}")
         named[member.name] = member
     if len(named) < least:
         raise ConfigurationError(f"{pattern}() takes at least {least} agents, got {len(named)}")

@@ -17,18 +17,27 @@ _PLACES = 20
 """How many places of a reply are tried, so that one of brackets only takes no long time."""
 
 _LINE = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
+_OWN_LINE = re.compile(r"^[ \t]*(?:```\w*[ \t]*)?\{", re.MULTILINE)
 _DECODER = JSONDecoder()
 
 
-def name_in(text: str, names: Collection[str]) -> str | None:
+_AROUND = "\"'`*. \t\r"
+
+
+def name_in(text: str, names: Collection[str], end: str | None = None) -> str | None:
     """Return the name that stands first in a reply, as a word of its own; None if there is none.
 
-    A reply that is nothing but a name may have other capitals.
+    A reply that is nothing but a name may have other capitals. The word `end` counts only if it is a whole line, the
+    first one: in a sentence it ends nothing.
 
     >>> name_in("I think **ann** should, then ben.", ["ben", "ann", "an"])
     'ann'
+    >>> name_in("We are not DONE.", ["ben", "ann"], "DONE"), name_in("**Done.**", ["ben", "ann"], "DONE")
+    (None, 'DONE')
     """
-    stripped = text.strip().strip("\"'`*. ")
+    if end is not None and text.strip().partition("\n")[0].strip(_AROUND).casefold() == end.casefold():
+        return end
+    stripped = text.strip().strip(_AROUND)
     alike = [stripped] if stripped in names else [each for each in names if each.casefold() == stripped.casefold()]
     if len(alike) == 1:
         return alike[0]
@@ -37,43 +46,75 @@ def name_in(text: str, names: Collection[str]) -> str | None:
     return found and found[0]
 
 
-def value_in(reply: str, opening: str, kind: type[T]) -> T:
-    """Return the first JSON value of a type in a reply, which may have words around it.
+def value_in(reply: str, kind: type[T]) -> T:
+    """Return the first JSON list of a type in a reply, which may have words around it.
 
-    >>> value_in('As in [1]: ["find it", "read it"]. Done!', "[", list[str])
+    >>> value_in('As in [1]: ["find it", "read it"]. Done!', list[str])
     ['find it', 'read it']
 
     Args:
         reply: What a model has written.
-        opening: The first character of the value, ``[`` or ``{``.
         kind: Its type.
 
     Raises:
         InvalidArguments: there is none; it says what is wrong with the first one.
     """
+    return _read(reply, re.compile(r"\["), kind, "list")[0]
+
+
+def decision_in(reply: str, kind: type[T]) -> T:
+    """Return the JSON object of a type that stands on lines of its own in a reply, which may have other lines.
+
+    An object in a sentence is no decision, as a reply may cite what somebody else has written.
+
+    >>> decision_in('They say {"done": 1}, but:\\n{"done": 0}', dict[str, int])
+    {'done': 0}
+
+    Args:
+        reply: What a model has written.
+        kind: Its type.
+
+    Raises:
+        InvalidArguments: there is none, or there are several that differ.
+    """
+    first, *others = _read(reply, _OWN_LINE, kind, "object", alone=True)
+    if any(each != first for each in others):
+        raise InvalidArguments("there are several JSON objects in it, which differ")
+    return first
+
+
+def _read(reply: str, opening: "re.Pattern[str]", kind: type[T], noun: str, *, alone: bool = False) -> list[T]:
+    """Return the first value in a reply, or all that stand alone, of which there is at least one."""
+    values: list[T] = []
     fault: Exception | None = None
     try:
         check_size(reply, "such replies")
         check_depth(reply)
-        start = reply.find(opening)
+        place = opening.search(reply)
         for _ in range(_PLACES):
-            if start < 0:
+            if place is None or (values and not alone):
                 break
+            start = place.end() - 1
+            end = start + 1
             try:
-                return decode(reply[start : _DECODER.raw_decode(reply, start)[1]], type=kind)
+                _, after = _DECODER.raw_decode(reply, start)
+                end = after if alone else end
+                if not alone or not reply[after:].partition("\n")[0].strip(" \t\r`"):
+                    values.append(decode(reply[start:after], type=kind))
             except ValueError as error:
                 fault = fault or error
-            start = reply.find(opening, start + 1)
+            place = opening.search(reply, end)
     except (ValueError, RecursionError) as error:
         fault = error
-    what = "object" if opening == "{" else "list"
-    raise InvalidArguments(f"there is no JSON {what} in it" if fault is None else str(fault)) from fault
+    if not values:
+        raise InvalidArguments(f"there is no JSON {noun} in it" if fault is None else str(fault)) from fault
+    return values
 
 
 def listed_in(reply: str) -> list[str]:
     """Return the texts of a list that a model has written: as JSON, perhaps with words around it, or in lines."""
     try:
-        items = value_in(reply, "[", list[str | dict[str, Any]])
+        items = value_in(reply, list[str | dict[str, Any]])
         return [text for each in items if (text := (each if isinstance(each, str) else encode(each).decode()).strip())]
     except InvalidArguments:
         lines = [line for line in reply.splitlines() if line.strip() and not line.lstrip().startswith("```")]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message, taint_of
-from ziggurat.messages.parts import Text, Thinking
+from ziggurat.messages.parts import Text, Thinking, indented
 from ziggurat.messages.validation import ValidationPolicy, validate
 
 _SENDABLE = ValidationPolicy.sendable()
@@ -22,7 +22,8 @@ Visibility = Annotated[Choice | View, Meta(description="as a function (messages,
 
 - ``"question"``: the question only;
 - ``"own"``: what the user said, and its own turns;
-- ``"replies"``: that, and what the others answered, as messages ``[name] text``;
+- ``"replies"``: that, and what the others answered, as messages ``[name] text``, whose further lines are indented: a
+  line that begins with a name in brackets is of that member;
 - ``"everything"``: the calls and results of the others' tools, too, but not their thoughts;
 - what a function of the conversation and the member's name returns, sync or async.
 
@@ -77,7 +78,7 @@ async def seen_by(
             seen.append(
                 Message(
                     "user",
-                    (Text(f"[{message.name or speaker}] {message.text}"),),
+                    (Text(f"[{message.name or speaker}] {indented(message.text)}"),),
                     message.name,
                     None,
                     tuple(sorted(taint)),
