@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ziggurat.agents.continued import continued
 from ziggurat.agents.tool_input import AGENT_INPUT, input_of
 from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
@@ -28,6 +29,9 @@ class AgentTool:
         input_type: What it takes: a Struct, dataclass, TypedDict or pydantic model, or a function whose parameters it
             takes; one text by default. The agent gets it as JSON in its prompt, and as a value in
             ``ctx.scope[AGENT_INPUT]``: an instance of the type, or the arguments of the function by name.
+        keep_conversation: Whether the agent goes on with its conversation at the next call, within a run of the agent
+            that calls it. Calls of one reply go on apart from each other, and are all there for the next reply. Of
+            earlier runs it has the questions and answers that the conversation of that agent has, such as its session.
     """
 
     @checked
@@ -38,6 +42,7 @@ class AgentTool:
         name: str | None = None,
         description: str | None = None,
         input_type: Any = None,
+        keep_conversation: bool = False,
     ) -> None:
         parts = fact(agent, AGENT)
         if parts is None:
@@ -49,6 +54,7 @@ class AgentTool:
         self.name: str = parts.name if name is None else name
         self.entered_as: str = parts.name
         self._input = input_of(input_type, self.name)
+        self._keep = keep_conversation
         spec = ToolSpec(
             self.name,
             (parts.description or f"Ask {self.name}.") if description is None else description,
@@ -75,7 +81,8 @@ class AgentTool:
         arguments = self._input.normal(call.arguments)
         request = AgentRequest((user(self._input.prompt(arguments)),))
         ctx = ctx.under(self.entered_as).within(AGENT_INPUT, self._input.value(arguments))
-        return _result(call, await enter(self.inner, request, ctx))
+        agent = continued(self.inner, self.name, self._input, ctx) if self._keep else self.inner
+        return _result(call, await enter(agent, request, ctx))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.as_tool({self.name!r})"

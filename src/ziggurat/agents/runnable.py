@@ -365,9 +365,18 @@ class Runnable(RunQueue[Out]):
         """Return the same, whose runs are kept in another store."""
         return Runnable(self, name=self.name, store=store)
 
-    def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = None,
+        keep_conversation: bool = False,
+    ) -> AgentTool:
         """Return this as a tool, see `AgentTool`; agents in ``tools=[...]`` become tools automatically."""
-        return AgentTool(self, name=name, description=description, input_type=input_type)
+        return AgentTool(
+            self, name=name, description=description, input_type=input_type, keep_conversation=keep_conversation
+        )
 
     def mermaid(self) -> str:
         """Return a picture of what it is made of, as a Mermaid flowchart: its tools, or the members of a team."""
