@@ -281,6 +281,7 @@ NAMES: dict[str, dict[str, str]] = {
         "tools.builtin": "calculator echo timestamp",
         "tools.function": "FunctionTool raw_tool tool",
         "tools.permissions": "PermissionLog Permissions",
+        "tools.processing": "process_result select_fields",
         "tools.toolbox": "Tool Toolbox ToolStatistics quorum_join",
         "tools.validator": "SchemaValidator",
     },

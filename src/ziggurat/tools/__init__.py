@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
     from ziggurat.tools.permissions import PermissionLog as PermissionLog, Permissions as Permissions
+    from ziggurat.tools.processing import process_result as process_result, select_fields as select_fields
     from ziggurat.tools.toolbox import (
         Tool as Tool,
         Toolbox as Toolbox,
