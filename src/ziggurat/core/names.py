@@ -231,7 +231,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.runtime": {
         "agents.runtime": "Runtime",
         "runtime.bus": "Address Broadcast Bus BusClosed BusMessage Lagged Role Specific Subscription",
-        "runtime.directory": "Directory",
+        "runtime.directory": "Capability Directory",
         "runtime.supervisor": (
             "Child ChildNotStarted ChildStatistics RestartsExceeded Shutdown Supervisor SupervisorStatistics "
         ),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Specific as Specific,
         Subscription as Subscription,
     )
-    from ziggurat.runtime.directory import Directory as Directory
+    from ziggurat.runtime.directory import Capability as Capability, Directory as Directory
     from ziggurat.runtime.supervisor import (
         Child as Child,
         ChildNotStarted as ChildNotStarted,

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr, replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.settings import NonEmptyText, NonNegativeFloat, Seconds, checked
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeFloat, Seconds, checked
 
 Health = Literal["healthy", "degraded", "unhealthy", "unknown"]
 """How well somebody in a directory is. Degraded counts 0.6 times as much; unhealthy and unknown count nothing."""
@@ -16,32 +17,54 @@ Tags = Annotated[Iterable[str], Meta(title="list of texts")]
 _WEIGHTS: dict[Health, float] = {"healthy": 1.0, "degraded": 0.6, "unhealthy": 0.0, "unknown": 0.0}
 
 
+class Capability(CheckedStruct, frozen=True):
+    """Something that somebody can do; who can do several things has several, each with its own tags and limits.
+
+    Attributes:
+        tags: What it is about, in any order.
+        name: Its name, for those who read a match.
+        description: What it does, for those who read a match.
+        latency: How long it usually takes, in seconds; None if that is unknown.
+        cost: What a call usually costs, in any unit; None if that is unknown.
+
+    Raises:
+        ConfigurationError: a value is not of its type, or negative.
+    """
+
+    tags: Tags = ()
+    name: str = ""
+    description: str = ""
+    latency: NonNegativeFloat | None = None
+    cost: NonNegativeFloat | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "tags", frozenset(self.tags))
+
+
 class Registration(Struct, frozen=True):
     """Somebody in a directory.
 
     Attributes:
         name: Its name.
-        tags: What it can do.
-        latency: How long it usually takes, in seconds; None if that is unknown.
-        cost: What a call of it usually costs, in any unit; None if that is unknown.
+        capabilities: What it can do.
         value: What was registered under the name, such as an agent.
         health: How well it is, as its last heartbeat says.
         seen: When it was registered or had its last heartbeat, in seconds of the clock's `monotonic`.
     """
 
     name: str
-    tags: frozenset[str]
-    latency: float | None = None
-    cost: float | None = None
+    capabilities: tuple[Capability, ...]
     value: object = None
     health: Health = "healthy"
     seen: float = 0.0
 
 
 class Match(Struct, frozen=True):
-    """A registration that fits a query, and how well it does, from 0 to 1."""
+    """A capability that fits a query, who has it, and how well it fits, from 0 to 1."""
 
     registration: Registration
+    capability: Capability
     score: float
 
     @property
@@ -54,7 +77,7 @@ class Directory:
     """Finds agents, or anything else, by what they can do::
 
         directory = Directory(ttl=30)
-        directory.register("coder", ["python", "sql"], latency=2.0, value=coder)
+        directory.register("coder", Capability(["python", "sql"], latency=2.0), value=coder)
         best = directory.query(["python"], preferred=["fast"])[0].registration.value
 
     Args:
@@ -68,19 +91,20 @@ class Directory:
         self._clock = clock
         self._entries: dict[str, Registration] = {}
 
-    def register(
-        self,
-        name: NonEmptyText,
-        tags: Tags = (),
-        *,
-        latency: NonNegativeFloat | None = None,
-        cost: NonNegativeFloat | None = None,
-        value: object = None,
-    ) -> Registration:
-        """Add somebody, in place of an earlier registration of this name."""
-        now = self._clock.monotonic()
+    @checked
+    def register(self, name: NonEmptyText, *capabilities: Capability, value: object = None) -> Registration:
+        """Add somebody, in place of an earlier registration of this name.
+
+        Args:
+            name: Its name.
+            capabilities: What it can do; without any it is found by queries that require nothing.
+            value: What to keep under the name, such as the agent.
+
+        Raises:
+            ConfigurationError: the name is empty, or something is no capability.
+        """
         self._entries.pop(name, None)
-        entry = Registration(name, frozenset(tags), latency, cost, value, "healthy", now)
+        entry = Registration(name, capabilities or (Capability(),), value, "healthy", self._clock.monotonic())
         self._entries[name] = entry
         return entry
 
@@ -92,9 +116,7 @@ class Directory:
         """Note how well somebody is, and that it is there; no effect for an unknown name."""
         entry = self._entries.get(name)
         if entry is not None:
-            self._entries[name] = Registration(
-                name, entry.tags, entry.latency, entry.cost, entry.value, health, self._clock.monotonic()
-            )
+            self._entries[name] = replace(entry, health=health, seen=self._clock.monotonic())
 
     def evict(self) -> tuple[str, ...]:
         """Remove who has not been seen for `ttl` seconds, and return their names; until then they are found."""
@@ -112,22 +134,24 @@ class Directory:
         max_latency: NonNegativeFloat | None = None,
         max_cost: NonNegativeFloat | None = None,
     ) -> list[Match]:
-        """Return who can do all that is required, the best first; of equals, who was registered first.
+        """Return the capabilities with all that is required, the best first; of equals, what was registered first.
 
-        The score is the similarity of Jaccard of its tags and all tags of the query, times the weight of its health.
+        The score is the similarity of Jaccard of the tags of one capability and all tags of the query, times the weight
+        of the health of who has it. Who has several that fit is in several matches.
 
         Args:
-            required: What it must be able to do.
-            preferred: What would be good besides.
-            max_latency: Leaves out who is known to take longer, in seconds.
-            max_cost: Leaves out who is known to cost more.
+            required: The tags that it must have.
+            preferred: The tags that would be good besides.
+            max_latency: Leaves out what is known to take longer, in seconds.
+            max_cost: Leaves out what is known to cost more.
         """
         needs = frozenset(required)
         tags = needs | frozenset(preferred)
         matches = [
-            Match(entry, _jaccard(entry.tags, tags) * _WEIGHTS[entry.health])
+            Match(entry, each, _jaccard(frozenset(each.tags), tags) * _WEIGHTS[entry.health])
             for entry in self._entries.values()
-            if needs <= entry.tags and _within(entry.latency, max_latency) and _within(entry.cost, max_cost)
+            for each in entry.capabilities
+            if needs.issubset(each.tags) and _within(each.latency, max_latency) and _within(each.cost, max_cost)
         ]
         return sorted(matches, key=lambda match: -match.score)
 
