@@ -106,3 +106,15 @@ async def test_no_more_is_told_than_was_allowed() -> None:
     assert (len(answer["found"]), answer["more"]) == (1, 1)
     with pytest.raises(ConfigurationError, match="at least 1"):
         graph_tools(people(), limit=0)
+
+
+async def test_the_kind_of_an_error_is_that_of_its_type() -> None:
+    calls = [
+        tool_call("add_relation", source="there is no", target="bob", kind="there is no", weight=-1),
+        tool_call("add_entity", entity=""),
+        tool_call("add_relation", source="nobody", target="bob", kind="knows"),
+        tool_call("graph_neighbors", entity="nobody"),
+    ]
+    run = await Agent(ScriptedModel(*calls, "done"), tools=[*graph_tools(people())]).run("go")
+    kinds = [step.results[0].error for step in run.trace()[:4]]
+    assert kinds == ["invalid_arguments", "invalid_arguments", "not_found", "not_found"]

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ziggurat import ConfigurationError
 from ziggurat.errors import StoreError
-from ziggurat.knowledge import Entity, GraphStore, KnowledgeGraph, Relation
+from ziggurat.knowledge import Entity, EntityNotFound, GraphStore, KnowledgeGraph, Relation
 from ziggurat.memory import MemoryRecord
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 
@@ -91,7 +90,7 @@ async def test_a_relation_without_an_end_is_refused_and_nothing_is_written(tmp_p
     good, bad = store.add(Entity("bob")), store.add(Entity("carol"), Relation("carol", "alise", "knows"))
     results = await asyncio.gather(good, bad, return_exceptions=True)
     assert results[0] is None
-    assert isinstance(results[1], ConfigurationError)
+    assert isinstance(results[1], EntityNotFound)
     assert "no entity 'alise'; did you mean 'alice'?" in str(results[1])
     assert [each.id for each in (await store.graph()).entities] == ["alice", "bob"]
     await store.close()

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from ziggurat.agents.memory.active import taint_in
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.errors import ToolError, ToolErrorKind
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.knowledge.entities import Entity, Relation
+from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
 from ziggurat.knowledge.graph import Direction, KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
 from ziggurat.messages.facts import GRAPH_ADDED, GRAPH_ORIGIN
@@ -157,16 +157,17 @@ async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> 
             await graph.update(thing)
         else:
             graph.update(thing)
-    except ConfigurationError as error:
+    except EntityNotFound as error:
         raise ToolError(str(error), kind="not_found") from error
 
 
 def _as_tool_error(work: Callable[[], T]) -> T:
-    """Call `work`, and turn a ConfigurationError from the model's arguments into a ToolError."""
+    """Call `work`, and turn a GraphError from the model's arguments into a ToolError."""
     try:
         return work()
-    except ConfigurationError as error:
-        raise ToolError(str(error), kind="not_found" if "there is no" in str(error) else "invalid_arguments") from error
+    except GraphError as error:
+        kind: ToolErrorKind = "not_found" if isinstance(error, EntityNotFound) else "invalid_arguments"
+        raise ToolError(str(error), kind=kind) from error
 
 
 def _hop(graph: KnowledgeGraph, source: str, target: str) -> Relation:

@@ -124,7 +124,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",
-        "knowledge.entities": "Entity Relation",
+        "knowledge.entities": "Entity EntityNotFound GraphError Relation",
         "knowledge.graph": "KnowledgeGraph dot mermaid",
         "knowledge.store": "GraphStore",
     },

@@ -6,7 +6,12 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.knowledge import graph_tools as graph_tools
-    from ziggurat.knowledge.entities import Entity as Entity, Relation as Relation
+    from ziggurat.knowledge.entities import (
+        Entity as Entity,
+        EntityNotFound as EntityNotFound,
+        GraphError as GraphError,
+        Relation as Relation,
+    )
     from ziggurat.knowledge.graph import KnowledgeGraph as KnowledgeGraph, dot as dot, mermaid as mermaid
     from ziggurat.knowledge.store import GraphStore as GraphStore
 else:  # type checkers would accept any name of a module with __getattr__

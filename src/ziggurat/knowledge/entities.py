@@ -8,6 +8,15 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 
+
+class GraphError(ConfigurationError):
+    """Raised for what a knowledge graph cannot hold: an entity or a relation that is malformed, an ambiguous label."""
+
+
+class EntityNotFound(GraphError):
+    """Raised when a graph has no entity with an id or a label; the message lists similar ones."""
+
+
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said it."""
 
@@ -28,7 +37,7 @@ class Entity(Struct, frozen=True, omit_defaults=True):
         taint: The tools whose results it came from; it must be treated as data, as they are.
 
     Raises:
-        ConfigurationError: the id is empty.
+        GraphError: the id is empty.
     """
 
     id: str
@@ -40,7 +49,7 @@ class Entity(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not self.id:
-            raise ConfigurationError("the id of an entity is a non-empty string, such as 'alice'")
+            raise GraphError("the id of an entity is a non-empty string, such as 'alice'")
 
     def updated(self, newer: "Entity") -> "Entity":
         """Return it updated by a newer one, whose label and kind win unless empty; properties and taint are merged."""
@@ -67,7 +76,7 @@ class Relation(Struct, frozen=True, omit_defaults=True):
         taint: The tools whose results it came from; it must be treated as data, as they are.
 
     Raises:
-        ConfigurationError: the weight is negative, infinite or not a number, or the kind is empty.
+        GraphError: the weight is negative, infinite or not a number, or the kind is empty.
     """
 
     source: str
@@ -80,9 +89,9 @@ class Relation(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not self.kind:
-            raise ConfigurationError(f"{self.source!r} -> {self.target!r}: a relation has a kind, such as 'knows'")
+            raise GraphError(f"{self.source!r} -> {self.target!r}: a relation has a kind, such as 'knows'")
         if not isfinite(self.weight) or self.weight < 0:
-            raise ConfigurationError(
+            raise GraphError(
                 f"{self.source!r} -{self.kind}-> {self.target!r}: the weight is finite and at least 0, "
                 f"got {self.weight!r}"
             )

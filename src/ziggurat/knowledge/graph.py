@@ -11,7 +11,7 @@ from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.settings import checked
 from ziggurat.knowledge.algorithms import Compiled, fewest, propagate
-from ziggurat.knowledge.entities import Entity, Relation
+from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
 
 Direction = Literal["out", "in", "both"]
 """Which relations of an entity: outgoing, incoming, or both."""
@@ -39,7 +39,8 @@ class KnowledgeGraph:
         relations: The initial relations between them.
 
     Raises:
-        ConfigurationError: these are no entities or relations, or a relation refers to an entity that does not exist.
+        ConfigurationError: these are no entities or relations.
+        EntityNotFound: a relation refers to an entity that does not exist.
     """
 
     @checked
@@ -98,7 +99,7 @@ class KnowledgeGraph:
         """Return an entity by its id.
 
         Raises:
-            ConfigurationError: it does not exist; the message lists similar names.
+            EntityNotFound: it does not exist; the message lists similar names.
         """
         try:
             return self._entities[name]
@@ -109,7 +110,8 @@ class KnowledgeGraph:
         """Return the relations of an entity, of one kind if given; a relation to itself appears once.
 
         Raises:
-            ConfigurationError: the entity does not exist, or the direction is unknown.
+            EntityNotFound: the entity does not exist.
+            ConfigurationError: the direction is unknown.
         """
         self.entity(name)
         if direction not in get_args(Direction):
@@ -129,7 +131,8 @@ class KnowledgeGraph:
             kind: Follow relations of this kind only.
 
         Raises:
-            ConfigurationError: the entity does not exist, or the direction is unknown.
+            EntityNotFound: the entity does not exist.
+            ConfigurationError: the direction is unknown.
         """
         relations = self.relations_of(name, direction=direction, kind=kind)
         ends = dict.fromkeys(one.target if one.source == name else one.source for one in relations)
@@ -150,7 +153,8 @@ class KnowledgeGraph:
         """Return the id of the entity with an id or, if there is none, with a label, ignoring case.
 
         Raises:
-            ConfigurationError: there is no such entity, or several have the label; the message names them.
+            EntityNotFound: there is no such entity.
+            GraphError: several have the label; the message names them.
         """
         if name in self._entities:
             return name
@@ -163,7 +167,7 @@ class KnowledgeGraph:
             return ids[0]
         if ids:
             several = ", ".join(map(repr, ids[:_NAMED]))
-            raise ConfigurationError(f"{len(ids)} entities have the label {name!r}: name one by its id: {several}")
+            raise GraphError(f"{len(ids)} entities have the label {name!r}: name one by its id: {several}")
         raise unknown(name, self._entities)
 
     # -- change ------------------------------------------------------------------------------------------------------
@@ -184,7 +188,7 @@ class KnowledgeGraph:
         """Add a relation, or replace the one of the same kind between the same two entities.
 
         Raises:
-            ConfigurationError: an entity at one of its ends does not exist; the message lists similar names.
+            EntityNotFound: an entity at one of its ends does not exist; the message lists similar names.
         """
         source, target = relation.source, relation.target
         for name in (source, target):
@@ -234,7 +238,7 @@ class KnowledgeGraph:
         See `Entity.updated` and `Relation.updated`.
 
         Raises:
-            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
+            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
         """
         for thing in things:
             if isinstance(thing, Entity):
@@ -254,7 +258,7 @@ class KnowledgeGraph:
         """Return the ids reachable from an entity, without its own, breadth first: the nearest first.
 
         Raises:
-            ConfigurationError: the entity does not exist.
+            EntityNotFound: the entity does not exist.
             MissingExtra: the extra ``knowledge`` is not installed; the same holds for every method below that does not
                 say otherwise.
         """
@@ -264,7 +268,7 @@ class KnowledgeGraph:
         """Return the ids reachable from an entity, without its own, depth first.
 
         Raises:
-            ConfigurationError: the entity does not exist.
+            EntityNotFound: the entity does not exist.
         """
         return self._library(start).dfs(start)
 
@@ -280,7 +284,7 @@ class KnowledgeGraph:
                 path needs no library.
 
         Raises:
-            ConfigurationError: an entity does not exist.
+            EntityNotFound: an entity does not exist.
         """
         self.entity(source)
         self.entity(target)
@@ -292,7 +296,7 @@ class KnowledgeGraph:
         """Return the ids reachable from an entity in any number of steps, and its own; in declared order.
 
         Raises:
-            ConfigurationError: the entity does not exist.
+            EntityNotFound: the entity does not exist.
         """
         return self._library(start).reached(start)
 
@@ -388,12 +392,12 @@ def _folded(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
-def unknown(name: str, names: Collection[str]) -> ConfigurationError:
+def unknown(name: str, names: Collection[str]) -> EntityNotFound:
     """Return the error for an entity that does not exist."""
     short = [each for each in islice(names, _COMPARED) if len(each) <= _LONGEST] if len(name) <= _LONGEST else []
     near = get_close_matches(name, short, n=3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
-    return ConfigurationError(f"there is no entity {name!r}; {hint}")
+    return EntityNotFound(f"there is no entity {name!r}; {hint}")
 
 
 def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:

@@ -204,7 +204,7 @@ class GraphStore:
         """Add entities and relations, replacing those that exist: all of them or none.
 
         Raises:
-            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
+            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=False))
@@ -215,7 +215,7 @@ class GraphStore:
         See `Entity.updated` and `Relation.updated`. Updates of one entity by several processes are all kept.
 
         Raises:
-            ConfigurationError: a relation refers to an entity that does not exist; the message lists similar names.
+            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
             StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=True))
