@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tests.hard_cases.support import through_json
-from ziggurat import Agent, Approve, ModelRequest, ToolCall, tool
+from ziggurat import Agent, Approve, ConfigurationError, ModelRequest, ToolCall, tool
 from ziggurat.core import root
+from ziggurat.flows import flow
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import Toolbox, tool_call
@@ -45,7 +47,7 @@ async def test_it_goes_on_with_its_conversation_in_the_run() -> None:
 
 async def test_it_has_the_calls_and_results_of_its_tools() -> None:
     model = ScriptedModel(tool_call("look"), "one", "two")
-    helper = Agent(model, name="helper", tools=[tool(lambda: "rain", name="look", description="Look.")])
+    helper = Agent(model, name="helper", tools=[tool(name="look", description="Look.")(lambda: "rain")])
     await boss(helper, ask("a"), ask("b"), "so").run("go")
     assert [message.role for message in model.last.messages] == ["user", "assistant", "tool", "assistant", "user"]
     assert model.last.messages[2].tool_results[0].text == "rain"
@@ -76,8 +78,7 @@ async def test_of_earlier_runs_it_has_what_the_session_has() -> None:
 
 
 async def test_a_call_that_failed_is_no_part_of_it() -> None:
-    replies = iter([ValueError("ill"), "fine"])
-    model = ScriptedModel(lambda request: next(replies), lambda request: next(replies))
+    model = ScriptedModel(ValueError("ill"), "fine")
     helper = Agent(model, name="helper")
     agent = boss(helper, ask("a"), ask("b"), "so", ask("c"), "then")
     assert (await agent.run("go", session="ann")).failed_tool_calls == 1
@@ -91,6 +92,15 @@ async def test_outside_of_an_agent_each_call_is_alone() -> None:
         assert (await box.call("helper", {"input": "a"})).text == "re: a"
         await helper.agent.as_tool(keep_conversation=True)(ask("b")[0], root())
     assert helper.asked == [["a"], ["b"]] * 2
+
+
+def test_a_flow_has_no_conversation() -> None:
+    @flow
+    async def double(number: int) -> int:
+        return 2 * number
+
+    with pytest.raises(ConfigurationError, match="keep_conversation"):
+        double.as_tool(keep_conversation=True)
 
 
 async def test_the_record_grows_with_the_number_of_calls_only() -> None:
@@ -107,7 +117,7 @@ async def test_it_waits_for_a_person_and_goes_on_in_another_process() -> None:
     questions = ["a", "b", "c"]
 
     def agent(kept: InMemoryStore) -> tuple[Agent, ScriptedModel]:
-        pay = tool(lambda: "paid", name="pay", description="Pay.", approval=True)
+        pay = tool(name="pay", description="Pay.", approval=True)(lambda: "paid")
         model = ScriptedModel(
             rules=[(lambda request: request.messages[-1].text == "b", tool_call("pay"))],
             always=lambda request: f"re: {request.messages[-1].text or 'paid'}",

@@ -23,6 +23,7 @@ async def run_of(tool_given: Any, *names: str, **arguments: Any) -> AgentRun:
     return await Agent(ScriptedModel(calls, "so"), tools=[tool_given], **arguments).run("go")
 
 
+@tool
 def search() -> Any:
     """Search."""
     return HITS
@@ -76,7 +77,7 @@ async def test_a_function_sync_or_async_changes_a_result_and_its_source_stays() 
         inner = Agent(ScriptedModel(f"in short: {result.text[:8]}"), name="reader")
         return (await inner.run("shorten it")).text
 
-    sources = tool(lambda: ToolResult("", "", "LOUD", None, "web"), name="search", description="Search.")
+    sources = tool(name="search", description="Search.")(lambda: ToolResult("", "", "LOUD", None, "web"))
     lower = process_result(by=lambda result, ctx: result.text.lower())
     run = await run_of(stack(sources, process_result(by=ask), lower))
     (result,) = run.messages[2].tool_results
@@ -84,6 +85,7 @@ async def test_a_function_sync_or_async_changes_a_result_and_its_source_stays() 
 
 
 async def test_errors_and_short_results_and_other_parts_pass_unchanged() -> None:
+    @tool
     def broken() -> str:
         """Break."""
         raise ValueError("ill")
@@ -97,10 +99,10 @@ async def test_errors_and_short_results_and_other_parts_pass_unchanged() -> None
     assert (await run_of(stack(broken, process_result(by=note)), "broken")).failed_tool_calls == 1
     await run_of(stack(search, process_result(by=note, above=1_000)))
     assert seen == []
-    picture = tool(lambda: Image(data=b"x", media_type="image/png"), name="search", description="Search.")
+    picture = tool(name="search", description="Search.")(lambda: Image(data=b"x", media_type="image/png"))
     run = await run_of(stack(picture, process_result(by=note)))
     assert isinstance(run.messages[2].tool_results[0].content[0], Image)
-    text = tool(lambda: "text", name="search", description="Search.")
+    text = tool(name="search", description="Search.")(lambda: "text")
     plain = await run_of(stack(text, process_result(by=select_fields("a"))))
     assert plain.observations == ("text",)
 
@@ -131,7 +133,8 @@ async def test_a_cache_around_or_inside_reuses_one_or_the_other() -> None:
     clock = HandClock()
     calls = {"tool": 0, "by": 0}
 
-    def search() -> dict[str, int]:
+    @tool(name="search")
+    def numbered() -> dict[str, int]:
         """Search."""
         calls["tool"] += 1
         return {"n": calls["tool"]}
@@ -140,8 +143,8 @@ async def test_a_cache_around_or_inside_reuses_one_or_the_other() -> None:
         calls["by"] += 1
         return f"{result.text} {calls['by']}"
 
-    around = stack(search, cache(store=CacheStore(), seconds=60), process_result(by=count))
-    inside = stack(search, process_result(by=count), cache(store=CacheStore(), seconds=60))
+    around = stack(numbered, cache(store=CacheStore(), seconds=60), process_result(by=count))
+    inside = stack(numbered, process_result(by=count), cache(store=CacheStore(), seconds=60))
     expected = {0: (['{"n":1} 1'] * 2, ['{"n":2} 2', '{"n":2} 3']), 61: (['{"n":3} 4'] * 2, ['{"n":4} 5', '{"n":4} 6'])}
     for seconds, texts in expected.items():
         await clock.advance(seconds) if seconds else None

@@ -89,12 +89,21 @@ class Flow(Runnable[Out], Generic[In, Out]):
         """Return the same flow, whose runs are kept in another store."""
         return Flow(self, self._takes, name=self.name, store=store)
 
-    def as_tool(self, *, name: str | None = None, description: str | None = None, input_type: Any = None) -> AgentTool:
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = None,
+        keep_conversation: bool = False,
+    ) -> AgentTool:
         """Return this as a tool that takes the flow's input, which is text or an object.
 
         Raises:
-            ConfigurationError: the flow's input is something else.
+            ConfigurationError: the flow's input is something else, or a conversation is to be kept: a flow has none.
         """
+        if keep_conversation:
+            raise ConfigurationError(f"{self.name} is a flow, which has no conversation: remove keep_conversation=")
         kind = self._takes.tool_input(self.name) if input_type is None else input_type
         return AgentTool(self, name=name, description=description, input_type=kind)
 
