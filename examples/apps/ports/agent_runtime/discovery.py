@@ -1,15 +1,13 @@
 """An agent registers its capabilities, and others find it by tags, latency, cost and health."""
 
-from ziggurat.runtime import Directory
+from ziggurat.runtime import Capability, Directory
 
 
 def main() -> None:
     directory = Directory(ttl=60)
     directory.register(
         "summariser-1",
-        ["nlp", "summarise", "text"],
-        latency=0.25,
-        cost=0.002,
+        Capability(["nlp", "summarise", "text"], "summarise-text", latency=0.25, cost=0.002),
         value="http://summariser-1:8080",
     )
     for match in directory.query(["nlp"], preferred=["summarise"], max_latency=0.5, max_cost=0.01):
