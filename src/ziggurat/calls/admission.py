@@ -2,72 +2,70 @@
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from math import inf
 
 from msgspec.structs import replace
 
-from ziggurat.core.codec import as_type, encode
+from ziggurat.calls.costs import cost_of
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.errors import (
-    ConfigurationError,
-    Denied,
-    InvalidArguments,
-    JournalError,
-    LimitExceeded,
-    Suspend,
-    ToolError,
-    fact_of,
-)
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
-from ziggurat.core.protocols import usage_of
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Record, Tried
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, limits_of
-from ziggurat.messages.model import ModelRequest, ToolSpec
+from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, expected_usage, limits_of
+from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.stops import BudgetExceeded
-from ziggurat.messages.usage import Usage, as_usage, estimate_tokens
+from ziggurat.messages.usage import Usage, as_usage
+
+_NOTHING = Usage()
 
 
 class _Meter:
     """What is spent of one limit on model calls, and what is reserved for those that run."""
 
-    __slots__ = ("kind", "limit", "measure", "reserved", "spent")
+    __slots__ = ("kind", "limit", "lost", "measure", "reserved", "spent")
 
     def __init__(self, kind: str, limit: float, measure: Price) -> None:
         self.kind = kind
         self.limit = limit
         self.measure = measure
         self.spent: float = 0
-        self.reserved: float = 0
+        self.lost: float = 0  # what failed tries of calls in progress have used
+        self.reserved: float = 0  # for those that go on
 
-    def expect(self, names: Sequence[str], usage: Usage) -> float:
-        """Return what a call of this estimated usage needs: of one that may ask several models, of the dearest."""
-        needs: list[float] = []
-        for name in names:
-            need = self.measure(name, usage)
-            if need is None:
-                raise ConfigurationError(
-                    f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
-                    "pass Budget(cost=..., price=lambda model, usage: ...)"
-                )
-            needs.append(_number(need))
-        return max(needs)
+    @property
+    def used(self) -> float:
+        """What was used, also by the failed tries of calls that go on; not what is reserved."""
+        return self.spent + self.lost
+
+    def amount(self, name: str, usage: Usage) -> float:
+        """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another.
+
+        Raises:
+            ConfigurationError: the price is not known, or is none.
+        """
+        name = usage.model or name
+        amount = self.measure(name, usage)
+        if amount is None:
+            raise ConfigurationError(
+                f"Budget(cost=...) needs to know what {name!r} costs, and no price of it is listed; "
+                "pass Budget(cost=..., price=lambda model, usage: ...)"
+            )
+        number = float(amount) if isinstance(amount, Decimal) else amount
+        if not isinstance(number, (int, float)) or not 0 <= number < inf:
+            raise ConfigurationError(f"Budget(price=...) returned {amount!r:.200} for {name!r}; a price is 0 or more")
+        return number
 
     def check(self, need: float, own: float = 0) -> None:
         """Raise LimitExceeded if `need` is more than is left, where `own` is reserved for this call already."""
-        used = self.spent + self.reserved - own
-        if used + need > self.limit:
-            raise LimitExceeded(self.kind, self.limit, used)
-
-    def amount(self, name: str, usage: Usage) -> float:
-        """Return what a call has used; an unknown price counts as zero."""
-        return _number(self.measure(usage.model or name, usage) or 0)
-
-
-def _number(amount: float | Decimal) -> float:
-    return float(amount) if isinstance(amount, Decimal) else amount
+        if self.used + self.reserved - own + need > self.limit:
+            kind, limit, used = self.kind, self.limit, self.used
+            text = f"the {kind} limit of {limit:g} does not allow the next call ({used:g} used)"
+            raise LimitExceeded(kind, limit, used, text)
 
 
 def _meter(kind: str, limit: float, price: Price | None) -> _Meter:
@@ -91,7 +89,6 @@ class Spending:
         self.so_far: set[str] = set()  # the paths of those that have ended as far as this process has come
         self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
         self._longest = ASSUMED_OUTPUT
-        self._specs: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
     def recall(self, tried: Tried, costs: Iterable[object]) -> None:
         """Count what a recorded try has cost; a step counts if its model was called."""
@@ -114,8 +111,11 @@ class Spending:
             self.limited = as_type(recorded, ToolResult).text == self._refusal()
 
     def add(self, usage: Usage, name: str) -> None:
-        """Count what a model call has used."""
-        usage = _of_a_call(usage)
+        """Count what a model call, or another service, has used."""
+        if usage == _NOTHING:  # nothing was sent
+            return
+        if usage.input is None or usage.output is None or not usage.requests:  # an embedder has no output
+            usage = replace(usage, input=usage.input or 0, output=usage.output or 0, requests=usage.requests or 1)
         self._longest = max(self._longest, usage.output or 0)
         for meter in self.meters.values():
             meter.spent += meter.amount(name, usage)
@@ -123,9 +123,8 @@ class Spending:
     def admit(self, request: ModelRequest, ctx: Context, name: str = "", models: tuple[str, ...] = ()) -> "Reservation":
         """Reserve the estimated maximum of a model call, which may ask one of several models."""
         limit = self.budget.steps
-        question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + self._tools(request)
-        estimate = Usage(question, request.settings.max_tokens or self._longest, requests=1)
-        needs = [meter.expect(models or (name,), estimate) for meter in self.meters.values()]
+        estimate = expected_usage(request, self._longest)
+        needs = [max(meter.amount(each, estimate) for each in models or (name,)) for meter in self.meters.values()]
         for meter, need in zip(self.meters.values(), needs, strict=True):
             meter.check(need)
         step = ""
@@ -134,13 +133,7 @@ class Spending:
                 raise LimitExceeded("steps", limit, len(self.steps))
             step = ctx.path
             self.steps.add(step)
-        return Reservation(self, name, needs, step)
-
-    def _tools(self, request: ModelRequest) -> int:
-        """Estimate the tokens of the tool specs; computed once while the tools stay the same."""
-        if request.tools is not self._specs[0]:
-            self._specs = (request.tools, len(encode(request.tools)) // 4 if request.tools else 0)
-        return self._specs[1]
+        return Reservation(self, name, estimate, needs, step)
 
     def check_tool(self, name: str, path: str) -> None:
         """Raise ToolError, whose message the model gets, if a tool may not be called again."""
@@ -178,45 +171,49 @@ class Spending:
 
 
 class Reservation:
-    """What is reserved for one call in each limit: the usage of its failed tries, and the maximum of the next one."""
+    """What is reserved for one call in each limit: the maximum of its try, or of each of those that go on."""
 
-    __slots__ = ("_held", "_needs", "_step", "name", "spending")
+    __slots__ = ("_lost", "_needs", "_step", "_tries", "estimate", "name", "spending")
 
-    def __init__(self, spending: Spending, name: str, needs: Sequence[float], step: str = "") -> None:
+    def __init__(self, spending: Spending, name: str, estimate: Usage, needs: Sequence[float], step: str = "") -> None:
         self.spending: Spending = spending
         self.name: str = name
+        self.estimate: Usage = estimate
         self._needs = needs
         self._step = step  # the path of the step that was counted for the call
-        self._held: list[float] = [0] * len(needs)
-        self._hold(needs)
+        self._lost: list[float] = [0] * len(needs)
+        self._tries = 0
+        self.hold(1)
 
-    def _hold(self, amounts: Sequence[float]) -> None:
-        for at, (meter, amount) in enumerate(zip(self.spending.meters.values(), amounts, strict=True)):
-            meter.reserved += amount
-            self._held[at] += amount
+    def _each(self) -> Iterable[tuple[_Meter, float]]:
+        return zip(self.spending.meters.values(), self._needs, strict=True)
+
+    def hold(self, tries: int) -> None:
+        """Reserve the maximum of more tries, or of fewer."""
+        self._tries += tries
+        for meter, need in self._each():
+            meter.reserved += need * tries
 
     def lose(self, before: object) -> None:
-        """Hold what a try has used whose usage or error is given."""
-        if isinstance(before, BaseException):
-            if _is_refusal(before):
-                return
-            before = usage_of(before)
-        usage = _of_a_call(before if isinstance(before, Usage) else Usage(requests=1))
-        self._hold([meter.amount(self.name, usage) for meter in self.spending.meters.values()])
+        """Count what a try has used whose usage or error is given; another takes its place."""
+        usage = cost_of(before, self.estimate)
+        if isinstance(usage, Usage) and usage != _NOTHING:
+            for at, (meter, _) in enumerate(self._each()):
+                amount = meter.amount(self.name, usage)
+                meter.lost += amount
+                self._lost[at] += amount
 
     def check_try(self, *, beside: bool) -> None:
         """Check that the maximum of another try is left, of one beside those that go on, or of one instead of the
         last."""
-        for meter, need in zip(self.spending.meters.values(), self._needs, strict=True):
+        for meter, need in self._each():
             meter.check(need, 0 if beside else need)
-
-    def hold_another(self) -> None:
-        """Hold the maximum of another try."""
-        self._hold(self._needs)
 
     def settle(self, usage: Sequence[object]) -> None:
         """Replace the reservation by the actual usage, which is empty if nothing was sent to the model."""
-        self._hold([-amount for amount in self._held])
+        self.hold(-self._tries)
+        for lost, (meter, _) in zip(self._lost, self._each(), strict=True):
+            meter.lost -= lost
         if self._step and not usage:
             self.spending.steps.discard(self._step)
         for each in usage:
@@ -241,29 +238,8 @@ class AdmitTry:
         for each in self._reserved:
             each.check_try(beside=beside)
         for each in self._reserved if beside else ():
-            each.hold_another()
+            each.hold(1)
         self.times += 1
-
-
-def _of_a_call(usage: Usage) -> Usage:
-    """Return the usage of a model call, which is at least one request, unless it is empty: nothing was sent then."""
-    return usage if usage.requests or usage == Usage() else replace(usage, requests=1)
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """Return whether an error says that nothing was sent to the model."""
-    return isinstance(error, (LimitExceeded, Denied, InvalidArguments, ConfigurationError, JournalError, Suspend))
-
-
-def metered(spent: Sequence[object]) -> tuple[object, ...]:
-    """Return the usage of tries; a failed one whose usage is unknown counts as a request."""
-    if not spent:
-        return ()
-    return tuple(
-        Usage(requests=1, model=fact_of(cost, "asked", str) or "") if isinstance(cost, BaseException) else cost
-        for cost in spent
-        if not (isinstance(cost, BaseException) and _is_refusal(cost))
-    )
 
 
 def _is_step(path: str) -> bool:
@@ -294,6 +270,12 @@ def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...
             each.settle(())
         raise
     return reserved
+
+
+def expected_of(request: ModelRequest, reserved: Sequence[Reservation]) -> Usage:
+    """Return what is assumed that a try has used whose usage is unknown: as much as any budget reserves for it."""
+    estimates = [each.estimate for each in reserved] or [expected_usage(request)]
+    return max(estimates, key=lambda usage: usage.total)
 
 
 def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:

@@ -84,8 +84,9 @@ class HookChain:
         }
 
     def plus(self, middlewares: Sequence[Middleware]) -> "HookChain":
-        """Return a chain with more middlewares at its end, that is, innermost."""
-        return HookChain((*self.middlewares, *middlewares)) if middlewares else self
+        """Return a chain with more middlewares at its end, that is, innermost; those in effect already stay as they are."""
+        more = [each for each in middlewares if not any(each is known for known in self.middlewares)]
+        return HookChain((*self.middlewares, *more)) if more else self
 
     def without(self, middleware: Middleware) -> "HookChain":
         """Return a chain without one middleware; the same chain each time."""

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, AdmitTry, Reservation, admit, metered
+from ziggurat.calls.admission import ADMISSION, AdmitTry, Reservation, admit
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
+from ziggurat.calls.model_tries import ModelTries
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import ADMIT_TRY, Context
+from ziggurat.core.context import ADMIT_TRY, ASKED, Context
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
-from ziggurat.core.protocols import usage_of
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.views import count
@@ -36,7 +36,6 @@ from ziggurat.tools.approval import APPROVALS
 
 if TYPE_CHECKING:
     from ziggurat.calls.delta_filters import FilteredDeltas
-    from ziggurat.calls.model_tries import ModelTries
 
 
 async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
@@ -50,23 +49,24 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         return await _recorded_response(outcome, name, request, ctx, chain, journal)
     original = request
     reserved: Sequence[Reservation] = ()
-    sent: ModelTries | bool = False
+    tries: ModelTries | None = None
     try:
         if journal.refusing:
             refuse(name, ctx, journal)
+        if ASKED in ctx.scope:  # of a call around this
+            ctx = ctx.within(ASKED, "")
         if ADMISSION in ctx.scope:
             reserved, ctx = _admitted(model, request, name, ctx)
         if record is not None or chain.hooks["before_model"] or APPROVALS in ctx.scope:
             request = await _prepare(request, name, record, ctx, chain)
+        tries = ModelTries(model, request, ctx, journal, reserved)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
-            sent = True
-            response = await model(request, ctx := ctx.as_leaf())  # the other is freed while the model works
+            response = await tries(request, ctx := ctx.as_leaf())  # the other is freed while the model works
             must_be(response, ModelResponse, name, ctx)
             response = response if len(response.message.parts) < 2 else _unrepeated(response, original.messages)
-            lost = () if journal.charges is None else metered(journal.take_charges(ctx.path))
         else:
-            sent = _tries(model, ctx, journal)
-            response, lost = sent.answered(await _call(sent, name, request, original.messages, ctx, chain))
+            response = await _call(tries, name, request, original.messages, ctx, chain)
+        response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
@@ -75,7 +75,7 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
             each.settle(spent)
         await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
-        raise await _failed(raised, sent, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
+        raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
@@ -103,25 +103,9 @@ async def _recorded_response(
     return response
 
 
-def _tries(model: Model, ctx: Context, journal: LocalJournal) -> "ModelTries":
-    from ziggurat.calls.model_tries import ModelTries
-
-    return ModelTries(model, ctx, journal)
-
-
-def _spent_before(
-    error: BaseException, sent: "ModelTries | bool", ctx: Context, journal: LocalJournal
-) -> tuple[object, ...]:
-    """Return what a call has cost that ends with an error, after its request was sent to the model or not."""
-    if not isinstance(sent, bool):
-        return sent.failed(error)
-    usage = None if journal.is_from_below(ctx.path, error) else usage_of(error)
-    return metered(journal.take_charges(ctx.path, error if usage is None and sent else usage))
-
-
 async def _failed(
     raised: BaseException,
-    sent: "ModelTries | bool",
+    tries: ModelTries | None,
     name: str,
     request: ModelRequest,
     reserved: Sequence[Reservation],
@@ -133,7 +117,7 @@ async def _failed(
     error, record = contained(raised), journal.find(ctx.path)
     spent: tuple[object, ...] = ()
     if record is None or record.result is None:  # else it was answered, and does not become durable
-        spent = _spent_before(error, sent, ctx, journal)
+        spent = () if tries is None else tries.failed(error)
         count(ctx, name, spent)
         for each in reserved:
             each.settle(spent)

@@ -1,53 +1,93 @@
-"""The calls of a model that the hooks around it make, as they may await it several times, and what each has cost."""
+"""The tries of one model call: its hooks may await the model several times, and its layers may send it several requests.
+
+This is the door of a model. Whatever passes it has complete usage, which the record, the budgets, the hooks and the
+sums of the run read.
+"""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import AdmitTry, metered
+from ziggurat.calls.admission import AdmitTry, Reservation, expected_of
+from ziggurat.calls.costs import cost_of, costs_of, with_usage
 from ziggurat.core.context import ADMIT_TRY, Context
+from ziggurat.core.errors import attach
 from ziggurat.core.protocols import usage_of
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, sum_of
 
+_FROM_BELOW = Usage(0, 0, requests=1)
+
 
 class ModelTries:
     """A model within its hooks; a layer there, such as `retry`, has its tries admitted and charged by itself."""
 
-    __slots__ = ("_admit", "_admitted", "_begun", "_journal", "_path", "_tries", "_unmatched", "_within", "inner")
+    __slots__ = (
+        "_admit", "_admitted", "_begun", "_journal", "_path", "_request", "_reserved", "_tries", "_unmatched", "_within",
+        "inner",
+    )  # fmt: skip
 
-    def __init__(self, model: Model, ctx: Context, journal: LocalJournal) -> None:
+    def __init__(
+        self,
+        model: Model,
+        request: ModelRequest,
+        ctx: Context,
+        journal: LocalJournal,
+        reserved: Sequence[Reservation],
+    ) -> None:
         self.inner: Model = model
+        self._request = request  # of the last try
         self._journal = journal
         self._path = ctx.path
-        self._admit = ctx.scope.get(ADMIT_TRY)
+        self._reserved = reserved
+        self._admit = ctx.scope.get(ADMIT_TRY) if reserved else None
         self._admitted = 0  # how often tries had been admitted when the last one began or ended
         self._begun = 0
-        self._tries: list[object] = []  # the usage or the error of each
-        self._unmatched: list[object] = []  # of these, those that no hook has charged
+        self._tries: list[Usage | None] = []  # what each has used; None if nothing was sent
+        self._unmatched: list[object] = []  # of these, the usage or the error of those that no hook has charged
         self._within: list[object] = []  # what was charged by others than the hooks, or not for a try
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        self._take_charges()
-        if self._begun and self._admit is not None and self._times() == self._admitted:
-            self._admit(self._tries[-1] if len(self._tries) == self._begun else None)
+        if self._begun:
+            self._take_charges()
+            if self._admit is not None and self._times() == self._admitted:
+                self._admit((self._tries[-1] or Usage()) if len(self._tries) == self._begun else None)
         self._begun += 1
         self._admitted = self._times()
+        self._request = request
         try:
             response = await self.inner(request, ctx)
+            if isinstance(response, ModelResponse):
+                response = with_usage(response, request)
         except BaseException as error:
-            self._end(usage_of(error) or error)
+            self._end(self._cost_of(error), error)
             raise
-        self._end(getattr(response, "usage", None) or Usage(requests=1))
+        self._end(response.usage if isinstance(response, ModelResponse) else _FROM_BELOW)
         return response
 
     def _times(self) -> int:
         return self._admit.times if isinstance(self._admit, AdmitTry) else 0
 
-    def _end(self, cost: object) -> None:
+    def _cost_of(self, error: BaseException) -> Usage | None:
+        """Return what a try has cost that ended with an error, which states it from now on; None if nothing was
+        sent."""
+        if self._journal.is_from_below(self._path, error):
+            return _FROM_BELOW  # what was called there has counted itself
+        cost = cost_of(error, self._expected())
+        if not isinstance(cost, Usage):
+            return None
+        attach(error, "usage", cost)
+        return cost
+
+    def _expected(self) -> Usage:
+        return expected_of(self._request, self._reserved)
+
+    def _end(self, cost: Usage | None, error: BaseException | None = None) -> None:
         if self._journal.charges is not None:
             self._within += self._journal.take_charges(self._path)
         self._tries.append(cost)
-        self._unmatched.append(cost)
+        self._unmatched.append(cost if error is None else usage_of(error) or error)
         self._admitted = self._times()
 
     def _take_charges(self) -> None:
@@ -60,21 +100,24 @@ class ModelTries:
                 self._within.append(charged)
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
-        """Return the reply that the hooks pass on, and what the call has cost besides."""
+        """Return the reply that the hooks pass on, with complete usage, and what the call has cost besides."""
         self._take_charges()
-        usages = [each for each in self._tries if isinstance(each, Usage)]
-        if not usages:
-            return response, metered([*self._within, *self._tries])
+        usages = [each for each in self._tries if each is not None]
         stated = response.usage
-        if stated.input is None and stated.output is None and stated not in usages:
-            response = replace(response, usage=usages[-1])
-        elif len(usages) > 1 and stated == sum_of(*usages):
-            if not any(each.model for each in usages):
-                return response, metered([*self._within, *(each for each in self._tries if each not in usages)])
-            response = replace(response, usage=usages[-1])  # each was perhaps of another model
-        others = [*self._tries]
-        others.remove(response.usage if response.usage in usages else usages[-1])
-        return response.spent_by(usages[-1].model), metered([*self._within, *others])
+        if len(usages) == 1 and usages[0] is stated and not self._within:
+            return response, ()
+        others = [*usages]
+        if usages:
+            forgotten = not isinstance(stated, Usage) or (stated.input is None and stated.output is None)
+            if forgotten and stated not in usages:
+                response = replace(response, usage=usages[-1])
+            elif len(usages) > 1 and stated == sum_of(*usages):
+                if not any(each.model for each in usages):
+                    return response, self._costs(self._within)
+                response = replace(response, usage=usages[-1])  # each was perhaps of another model
+            others.remove(response.usage if response.usage in usages else usages[-1])
+            response = response.spent_by(usages[-1].model)
+        return with_usage(response, self._request), self._costs([*self._within, *others])
 
     def failed(self, error: BaseException) -> tuple[object, ...]:
         """Return what the call has cost that ends with an error."""
@@ -83,7 +126,10 @@ class ModelTries:
         usage = None if self._journal.is_from_below(self._path, error) else usage_of(error)
         if usage is not None and not any(usage is each for each in costs):
             costs.append(usage)
-        return metered(costs)
+        return self._costs(costs)
+
+    def _costs(self, costs: Sequence[object]) -> tuple[object, ...]:
+        return costs_of(costs, self._expected()) if costs else ()
 
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import ASKED, JOURNAL, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
 from ziggurat.core.facts import (
@@ -93,12 +93,10 @@ def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns:
 
 async def _ask_part(name: str, service: Service[Q, R], request: Q, ctx: Context) -> R:
     try:
-        return spent_by(await service(request, ctx), name)
+        return spent_by(await service(request, ctx.within(ASKED, name)), name)
     except BaseException as error:
         spent_by(error, name)
         raise
-    finally:
-        ctx.scope[JOURNAL].charge_to(ctx.path, name)
 
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
+from ziggurat.core.protocols import spent_by, usage_of
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.stopwatch import Alarm, Stopwatch
 
@@ -159,15 +160,16 @@ class Context(Struct, frozen=True, eq=False):
             return call(request, self)
         return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
 
-    def charge(self, usage: object, error: BaseException | None = None) -> None:
+    def charge(self, cost: object) -> None:
         """Add the usage of a failed or lost try inside a model call; no effect outside of one.
 
         Args:
-            usage: What the try has cost; None if it is unknown.
-            error: The error of a failed try, which counts as a request even if its usage is unknown.
+            cost: The usage of the try, or its error, which counts even if it states no usage.
         """
         if self.leaf:
-            self.scope[JOURNAL].charge(self.path, usage, error)
+            cost = spent_by(cost, self.scope.get(ASKED) or "")
+            error = cost if isinstance(cost, BaseException) else None
+            self.scope[JOURNAL].charge(self.path, cost if error is None else usage_of(error), error)
 
     def admit_try(self, error: BaseException | None) -> None:
         """Ask the budgets whether the model of a model call may be called once more; no effect outside of one.
@@ -290,10 +292,6 @@ class Journal(Protocol):
         """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
         ...
 
-    def charge_to(self, path: str, name: str, /) -> None:
-        """Note that what was charged at and below `path` was spent by the service of this name."""
-        ...
-
     def answers_next(self, path: str, /) -> bool:
         """Return whether the next recorded outcome of the call at `path` is its result."""
         ...
@@ -317,6 +315,9 @@ RUN_ID = Key[str]("run id")
 """The id of the run."""
 METER = Key[Meter]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
+
+ASKED = Key[str]("asked service")
+"""The name of the one of several services that is asked inside a model call; empty if there is only one."""
 
 ADMIT_TRY = Key[Callable[[object], None]]("admission of another try")
 """Called before another try inside a model call, as by `Context.admit_try`."""

@@ -59,7 +59,7 @@ def spent_by(value: R, name: str) -> R:
         usage = usage_of(value)
         if usage is not None:
             attach(value, "usage", spent_by(usage, name))
-        elif not fact_of(value, "asked", str):
+        elif name and not fact_of(value, "asked", str):
             attach(value, "asked", name)
         return value
     return value.spent_by(name) if hasattr(value, "spent_by") else value  # as `Spent` has it

@@ -464,13 +464,6 @@ class LocalJournal(RunRecord):
         self.charges = self.charges or []
         self.charges.append((path, cost))
 
-    def charge_to(self, path: str, name: str, /) -> None:
-        """Note that what was charged at and below `path` was spent by the service of this name."""
-        if self.charges is not None:
-            self.charges[:] = [
-                (at, spent_by(cost, name) if is_beneath(at, path) else cost) for at, cost in self.charges
-            ]
-
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own.
 

@@ -15,7 +15,6 @@ from ziggurat.core.errors import (
     is_transient,
 )
 from ziggurat.core.failures import call_given
-from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 
@@ -48,9 +47,9 @@ class _Fallback(Combinator[Q, R]):
                 if isinstance(error, NotRepeatable) or not call_given(self._when, ctx, error):
                     annotate(error, notes)
                     raise
-                why, usage, failure = described(error), usage_of(error), error
+                why, failure = described(error), error
             notes.append(f"{self.names[index]} had failed before: {why}")
-            ctx.charge(usage, failure)
+            ctx.charge(failure)
             ctx.admit_try(failure)
             await self.abandon(where, why)
         try:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, attach, described
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, attach, described, fact_of
 from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
@@ -51,6 +51,8 @@ class _Hedge(Combinator[Q, R]):
             ended = [task for task in running if not task.cancelled()]
             if ended and not cancelled and ctx.leaf:
                 attach(error, "usage", _cost_of(ended.pop()))
+            elif cancelled:
+                attach(error, "asked", fact_of(cancelled[0], "asked", str))
             _charge_ended(ended, ctx)
             self._charge_cancelled(cancelled[1:], ctx)
             await self._charge_failures(failures, places, ctx)
@@ -133,12 +135,12 @@ class _Hedge(Combinator[Q, R]):
         self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
     ) -> None:
         for index, error in failures:
-            ctx.charge(usage_of(error), error)
+            ctx.charge(error)
             await self.abandon(places[index], described(error))
 
     def _charge_cancelled(self, cancelled: Iterable[BaseException], ctx: Context) -> None:
         for error in cancelled:
-            ctx.charge(usage_of(error), error)
+            ctx.charge(error)
 
     async def _all_failed(
         self, failures: list[tuple[int, Exception]], places: list[Context], ctx: Context
@@ -160,7 +162,7 @@ def _charge_ended(tasks: Iterable[asyncio.Task[R]], ctx: Context) -> None:
     """Charge for the calls that have ended, with an answer that is not used or an error."""
     for task in tasks:
         if not task.cancelled():
-            ctx.charge(_cost_of(task), task.exception())
+            ctx.charge(task.exception() or usage_of(task.result()))
 
 
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:

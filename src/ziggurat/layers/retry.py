@@ -12,7 +12,6 @@ from ziggurat.core.errors import described, fact_of, is_transient
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
 from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
-from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
 
@@ -163,8 +162,8 @@ async def retry(
             delay = 0.0 if ctx.is_answer(error) else _delay(error, drawn, max_retry_after)
             if delay is None or not _may_wait(error, delay, ctx, budget):
                 raise
-            why, usage, failure = described(error), usage_of(error), error
-        ctx.charge(usage, failure)
+            why, failure = described(error), error
+        ctx.charge(failure)
         ctx.admit_try(failure)
         await _wait(attempt, why, delay, ctx)
         attempt, current = attempt + 1, current.again()

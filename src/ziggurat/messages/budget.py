@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
 from ziggurat.messages.model import ModelRequest
@@ -33,7 +34,7 @@ class Budget(CheckedStruct, frozen=True):
     Use ``Agent(timeout=...)``, which also applies to all agents below.
 
     Attributes:
-        tokens: Input and output together; if a provider reports no usage, it counts as zero.
+        tokens: Input and output together. If a provider states no usage, it is estimated; see `Usage`.
         input: Input tokens alone, cached ones included.
         output: Output tokens alone, reasoning included.
         requests: Model calls.
@@ -90,10 +91,16 @@ def limits_of(budget: Budget) -> dict[str, float]:
     return limits
 
 
+def expected_usage(request: ModelRequest, longest: int = ASSUMED_OUTPUT) -> Usage:
+    """Estimate the maximum usage of a call: the request's length, and the longest reply allowed or seen so far."""
+    tools = len(encode(request.tools)) // 4 if request.tools else 0
+    question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
+    return Usage(question, request.settings.max_tokens or longest, requests=1, estimated=True)
+
+
 def expected_tokens(request: ModelRequest) -> int:
     """Estimate the maximum tokens of a request and its reply: the request's length plus the longest reply allowed."""
-    instructions = estimate_tokens(request.instructions or "")
-    return request.messages.size() // 4 + instructions + (request.settings.max_tokens or ASSUMED_OUTPUT)
+    return expected_usage(request).total
 
 
 def used_tokens(outcome: object) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from ziggurat.core.codec import Raw, decode
 from ziggurat.core.errors import JournalCorrupt
@@ -11,9 +11,17 @@ from ziggurat.core.path import is_tool_call
 from ziggurat.journal.entries import Result
 from ziggurat.journal.record import RunRecord
 
+_MOST = 2**53 - 1
+"""The largest figure that all readers of JSON read exactly; a provider that states more does not count."""
+
+_FIGURES = ("input", "output", "cache_read", "cache_write", "reasoning", "requests")
+
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens of one or several model calls. None means unknown; a sum has the known figures.
+
+    A figure that cannot be, such as a negative one, is unknown. The usage of a model call in a run is complete: what the
+    model did not state is estimated from the texts, or if it did not reply, it is what budgets reserve for the call.
 
     Attributes:
         input: Tokens read, cached ones included.
@@ -23,6 +31,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         reasoning: Of `output`, those spent on reasoning.
         requests: The number of model calls.
         model: The name of the model, if the call could ask several, as that of a fallback can; empty in sums.
+        estimated: Whether the model did not state all tokens, so that some are estimated; in a sum, those of any call.
     """
 
     input: int | None = None
@@ -32,6 +41,19 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     reasoning: int | None = None
     requests: int = 0
     model: str = ""
+    estimated: bool = False
+
+    def __post_init__(self) -> None:
+        # Nearly all are right, and many are made in a run, so this is one look at each figure.
+        for figure in (self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.requests):
+            if figure is not None and (type(figure) is not int or not 0 <= figure <= _MOST):
+                break
+        else:
+            return
+        for name in _FIGURES:
+            figure = getattr(self, name)
+            if type(figure) is not int or not 0 <= figure <= _MOST:
+                force_setattr(self, name, 1 if name == "requests" else None)
 
     def __add__(self, other: "Usage") -> "Usage":
         return sum_of(self, other)
@@ -61,22 +83,25 @@ class _Sum(Struct, gc=False):
     cache_write: int | None = None
     reasoning: int | None = None
     requests: int = 0
+    estimated: bool = False
 
     def add(self, usage: Usage) -> None:
-        self.requests += usage.requests
+        self.requests = min(self.requests + usage.requests, _MOST)
+        self.estimated = self.estimated or usage.estimated
         if usage.input is not None:
-            self.input = usage.input + (self.input or 0)
+            self.input = min(usage.input + (self.input or 0), _MOST)
         if usage.output is not None:
-            self.output = usage.output + (self.output or 0)
+            self.output = min(usage.output + (self.output or 0), _MOST)
         if usage.cache_read is not None:
-            self.cache_read = usage.cache_read + (self.cache_read or 0)
+            self.cache_read = min(usage.cache_read + (self.cache_read or 0), _MOST)
         if usage.cache_write is not None:
-            self.cache_write = usage.cache_write + (self.cache_write or 0)
+            self.cache_write = min(usage.cache_write + (self.cache_write or 0), _MOST)
         if usage.reasoning is not None:
-            self.reasoning = usage.reasoning + (self.reasoning or 0)
+            self.reasoning = min(usage.reasoning + (self.reasoning or 0), _MOST)
 
     def so_far(self) -> Usage:
-        return Usage(self.input, self.output, self.cache_read, self.cache_write, self.reasoning, self.requests)
+        tokens = (self.input, self.output, self.cache_read, self.cache_write, self.reasoning)
+        return Usage(*tokens, self.requests, "", self.estimated)
 
 
 def sum_of(*usages: Usage) -> Usage:
