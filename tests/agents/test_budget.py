@@ -15,6 +15,7 @@ from ziggurat import (
     Budget,
     ConfigurationError,
     Context,
+    Middleware,
     ModelRequest,
     ModelResponse,
     ModelSettings,
@@ -261,3 +262,30 @@ def test_without_a_list_of_prices_that_is_said_where_the_agent_is_made(monkeypat
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with pytest.raises(MissingExtra, match="prices"):
         Agent(ScriptedModel("x"), budget=Budget(cost=1))
+
+
+@tool
+def look() -> str:
+    return "seen"
+
+
+@pytest.mark.parametrize("budget", [Budget(steps=3), Budget(requests=3), Budget(tokens=4_000)])
+def test_only_steps_whose_model_was_called_count(budget: Budget) -> None:
+    settings = ModelSettings(max_tokens=1_000)
+    model = ScriptedModel(always=tool_call("look"), usage=Usage(900, 100, requests=1))
+    run = Agent(model, tools=[look], settings=settings, budget=budget).run_sync("go")
+    assert isinstance(run.stop, stops.BudgetExceeded)
+    assert run.steps == run.model_calls == len(run.trace()) == len(model.calls)
+
+
+async def test_a_budget_that_a_hook_used_up_counts_no_step() -> None:
+    helper = Agent(ScriptedModel(always="h"), name="helper")
+
+    class Judge(Middleware):
+        async def before_model(self, request: ModelRequest, ctx: Context) -> None:
+            if "helper" not in ctx.path:
+                await helper.run("judge")
+
+    run = await Agent(ScriptedModel("hi"), middleware=[Judge()], budget=Budget(requests=1)).run("q")
+    assert run.stop == stops.BudgetExceeded("requests", 1, 0)  # the call was reserved, and is not made
+    assert (run.steps, run.model_calls) == (0, 0)

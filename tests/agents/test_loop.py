@@ -224,13 +224,13 @@ async def test_events_carry_their_facts() -> None:
     assert not answered.replayed
 
 
-def test_usage_is_summed_and_unknown_stays_unknown() -> None:
+def test_usage_is_summed() -> None:
     replies = [
         ModelResponse(assistant(tool_call("echo", text="a")), usage=Usage(10, 5, requests=1)),
-        ModelResponse(assistant("done"), usage=Usage(20, None, cache_read=7, requests=1)),
+        ModelResponse(assistant("done"), usage=Usage(20, 2, cache_read=7, requests=1)),
     ]
     run = Agent(ScriptedModel(*replies), tools=[echo]).run_sync("go")
-    assert run.usage == Usage(30, 5, cache_read=7, requests=2)
+    assert run.usage == Usage(30, 7, cache_read=7, requests=2)
 
 
 def test_a_malformed_reply_is_asked_for_again_within_a_bound() -> None:

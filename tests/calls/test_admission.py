@@ -1,6 +1,7 @@
 """Budgets: what they accept, reserve and count, however calls overlap and however many models are asked."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def test_calls_that_run_at_once_cannot_overspend_requests() -> None:
     spending.admit(request(), ctx)
     with pytest.raises(LimitExceeded) as caught:
         spending.admit(request(), ctx)
-    assert (caught.value.kind, caught.value.limit, caught.value.used) == ("requests", 2, 2)
+    assert (caught.value.kind, caught.value.limit, caught.value.used) == ("requests", 2, 0)  # both only began
     first.settle([])  # it cost nothing
     spending.admit(request(), ctx)
 
@@ -223,13 +224,13 @@ CALL = tool_call("sign")
 
 
 def price(model: str, usage: Usage) -> float | None:
-    """Return the price of a model for each request whose tokens are known."""
+    """Return the price of a model for each request."""
     one = PRICES.get(model)
-    return None if one is None else one * (usage.requests if usage.input is not None else 0)
+    return None if one is None else one * usage.requests
 
 
 def fails(*, known: bool = True) -> ModelError:
-    error = ModelError("down", transient=True)
+    error = ModelError("down", kind="overloaded")
     if known:
         error.usage = USED
     return error
@@ -319,18 +320,13 @@ async def test_each_model_is_charged_for_what_it_was_asked(kind: str, way: str) 
     budget = Budget(cost=10_000, price=price)
     agent = Agent(made(), tools=[sign], budget=budget, store=new_store(), **WAYS[way])
     before = await agent.run("go", run_id="r")
-    half = sum(PRICES[name] * used.requests for name, used in known(before.usage_by_model).items())
+    half = sum(PRICES[name] * used.requests for name, used in before.usage_by_model.items())
     run = await agent.resume("r", {before.pending[0].id: Approve()})
     assert spent == [half]  # as it is read from the record
     for again in (run, await agent.run("go", run_id="r"), await agent.replay("r")):
         assert again.stop == stops.Completed()
         assert {name: (used.input, used.requests) for name, used in again.usage_by_model.items()} == expected
         assert again.usage == sum(again.usage_by_model.values(), Usage())
-
-
-def known(usages: dict[str, Usage]) -> dict[str, Usage]:
-    """Return the usage of each model without the requests whose tokens are unknown."""
-    return {name: Usage(used.input, used.output, requests=(used.input or 0) // 10) for name, used in usages.items()}
 
 
 class Twice(Middleware):
@@ -385,6 +381,25 @@ def test_a_model_without_a_price_is_named() -> None:
     agent = Agent(fallback(model("cheap"), model("unlisted")), budget=Budget(cost=1, price=price))
     with pytest.raises(ConfigurationError, match="unlisted"):
         agent.run_sync("go")
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), -1, "1", Decimal("NaN")])
+def test_a_price_that_is_none_is_refused(amount: Any) -> None:
+    agent = Agent(model("cheap"), budget=Budget(cost=1, price=lambda model, usage: amount))
+    with pytest.raises(ConfigurationError, match="price"):
+        agent.run_sync("go")
+
+
+def test_an_error_says_what_was_used_and_not_what_was_reserved() -> None:
+    spending = Spending(Budget(tokens=10_000))
+    spending.admit(request(max_tokens=4_000), root()).settle([Usage(10, 20, requests=1)])
+    spending.admit(request(max_tokens=6_000), root())
+    tried = spending.admit(request(max_tokens=3_000), root())
+    tried.lose(ModelError("lost"))
+    assert spending.meters["tokens"].used == 30 + tried.estimate.total
+    with pytest.raises(LimitExceeded) as caught:
+        tried.check_try(beside=False)
+    assert caught.value.used == 30 + tried.estimate.total
 
 
 def test_the_names_of_alternatives_are_known_through_layers() -> None:

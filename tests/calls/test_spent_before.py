@@ -17,6 +17,7 @@ from ziggurat.calls.admission import ADMISSION
 from ziggurat.errors import ModelError, ServiceError
 from ziggurat.layers import hedge, retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse, assistant, stops, tool_call
+from ziggurat.messages.budget import expected_usage
 from ziggurat.testing import HandClock, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -43,7 +44,7 @@ class World:
         async def answer(request: ModelRequest, ctx: Context) -> ModelResponse:
             number = self.calls[name] = self.calls.get(name, 0) + 1
             before = self.usage.get(name, Usage(0, 0, requests=0))
-            self.usage[name] = before + Usage(requests=1)  # as much is known if it is cancelled
+            self.usage[name] = before + expected_usage(request)  # as much is assumed if it is cancelled
             if number <= slow:
                 await self.clock.sleep(100)
             self.usage[name] = before + COST
@@ -226,7 +227,7 @@ async def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) ->
         return ModelResponse(assistant("done"), "stop", COST)
 
     async def another(request: ModelRequest, ctx: Context) -> ModelResponse:
-        world.usage["desk"] += Usage(requests=1) if other == "goes on" else COST
+        world.usage["desk"] += expected_usage(request) if other == "goes on" else COST
         both.set()
         handle.cancel()
         if other == "goes on":

@@ -20,7 +20,7 @@ from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import FunctionTool
 
-LOST = ModelError("lost", transient=True)
+LOST = ModelError("lost", kind="overloaded")
 EACH = Usage(10, 1, requests=1)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tests.agents.support import Folded, assert_sendable, elsewhere, said, streamed, timeless
 from tests.samples import sample
 from tests.stores.places import new_store
-from ziggurat import Agent, Approve, Budget, Callbacks, Message, ModelRequest, stack, tool, until_tool_called
+from ziggurat import Agent, Approve, Budget, Callbacks, Message, ModelRequest, Usage, stack, tool, until_tool_called
 from ziggurat.agents.loop import REPAIRS
 from ziggurat.events import Delta, ModelEnded, TextDelta, ThinkingDelta, ToolCallDelta, ToolEnded, ToolStarted
 from ziggurat.layers.retry import retry
@@ -47,9 +47,12 @@ def _letters(text: str, size: int = 1) -> list[Any]:
     return [piece for at in range(0, len(text), size) for piece in (text[at : at + size], PAUSE)]
 
 
+COST = Usage(10, 1, requests=1)
+
+
 def _agent(*texts: str | Sequence[Any], size: int = 3, **options: Any) -> Agent:
     replies: list[ScriptedReply] = [_letters(text, size) if isinstance(text, str) else text for text in texts]
-    return Agent(stack(ScriptedModel(*replies, name="text"), react()), tools=TOOLS, **options)
+    return Agent(stack(ScriptedModel(*replies, name="text", usage=COST), react()), tools=TOOLS, **options)
 
 
 def _by_turn(*texts: str) -> Callable[[ModelRequest], ScriptedReply]:
@@ -161,7 +164,7 @@ async def test_a_retry_in_mid_thought_leaves_one_thought() -> None:
 
 
 def _native(*replies: ScriptedReply, **options: Any) -> Agent:
-    return Agent(ScriptedModel(*replies, name="text"), tools=TOOLS, **options)
+    return Agent(ScriptedModel(*replies, name="text", usage=COST), tools=TOOLS, **options)
 
 
 def _shape(messages: Sequence[Message]) -> list[Any]:

@@ -21,7 +21,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import CLOCK, root
-from ziggurat.errors import Suspend
+from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import CacheHit
 from ziggurat.layers import CACHE_POLICY, CacheStore, DedupeStore
 from ziggurat.layers.cache import Cached, CachePolicy, cache
@@ -126,7 +126,7 @@ async def test_an_answer_given_again_costs_nothing() -> None:
 
 
 async def test_a_hit_skips_the_retry_and_costs_a_run_nothing() -> None:
-    model = ScriptedModel(ConnectionError("gone"), "hello", usage=USAGE)
+    model = ScriptedModel(ModelError("gone", kind="overloaded"), "hello", usage=USAGE)
     agent = Agent(stack(model, cache(store=CacheStore()), retry(attempts=2, base=0)))
     usages = [(await agent.run("?")).usage for _ in range(2)]
     assert usages == [Usage(10, 5, requests=2), Usage()]  # with the try that failed

@@ -168,7 +168,7 @@ async def test_a_failure_is_shared_by_those_who_wait_counted_once_and_not_kept(e
     assert second is not error
     assert second.__cause__ is error
     assert (type(second), str(second), second.args) == (type(error), str(error), error.args)
-    assert {**vars(second), "usage": None} == {**vars(error), "usage": None}
+    assert {**vars(second), "usage": None} == {**vars(error), "usage": None, "sent": False}
     assert getattr(second, "usage", None) is None
 
 

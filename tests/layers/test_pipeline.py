@@ -134,7 +134,7 @@ async def test_all_models_of_a_pipeline_are_paid_for(fails: bool) -> None:
 
     async def polish(request: ModelRequest, ctx: Context) -> ModelResponse:
         if fails:
-            raise ModelError("broken", transient=False)
+            raise ModelError("broken", kind="invalid_request")
         return ModelResponse(assistant("polished"), usage=Usage(20, 2, requests=1))
 
     store = InMemoryStore()

@@ -93,7 +93,7 @@ def test_what_was_spent_is_rebuilt_from_the_leaves() -> None:
         return Runnable(fallback(dear(*replies, name="one"), dear("from two", name="two")), name="desk")
 
     costly = ModelError("down")
-    costly.usage = Usage(input=5, requests=1)
+    costly.usage = Usage(input=5, output=2, requests=1)
     journal = LocalJournal()
     run = asyncio.run(front(costly)(request_of("?"), opened(journal)))
     later = LocalJournal.load(b"\n".join(journal.dump().splitlines()[:-1]))  # lost before the very end
@@ -101,7 +101,7 @@ def test_what_was_spent_is_rebuilt_from_the_leaves() -> None:
     for _, costs in later.spent(""):
         for usage in costs:
             tally.add(usage)
-    assert tally.usage == Usage(input=15, output=1, requests=2)
+    assert tally.usage == Usage(input=15, output=3, requests=2)
     assert asyncio.run(front("would do now")(request_of("?"), opened(later))).usage == run.usage
 
 

@@ -47,7 +47,9 @@ messages = st.builds(
     maybe,
 )
 counts = st.none() | st.integers(0, 10**6)
-usages = st.builds(Usage, counts, counts, counts, counts, counts, st.integers(0, 9))
+usages = st.builds(
+    Usage, counts, counts, counts, counts, counts, st.integers(0, 9), st.just(""), estimated=st.booleans()
+)
 
 
 def folded(chosen: Iterable[Part]) -> tuple[Part, ...]:

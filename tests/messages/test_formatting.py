@@ -41,7 +41,8 @@ def test_time_is_told_in_the_unit_that_suits_it(seconds: float, shown: str) -> N
     assert duration(seconds) == shown
 
 
-def test_unknown_tokens_are_called_unknown() -> None:
+def test_unknown_tokens_are_called_unknown_and_estimates_estimates() -> None:
+    assert usage_text(Usage(1200, 3, estimated=True)) == "tokens: about 1,200 in, 3 out"
     assert usage_text(Usage()) == "tokens unknown"
     assert usage_text(Usage(output=3)) == "tokens: unknown in, 3 out"
     assert usage_text(Usage(1200, 3, cache_read=1000)) == "tokens: 1,200 in (1,000 cached), 3 out"

@@ -1,8 +1,11 @@
 from functools import reduce
+from math import inf, nan
 from operator import add
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from ziggurat import Usage
 from ziggurat.core.codec import Raw, decode, encode
@@ -12,7 +15,8 @@ from ziggurat.messages.usage import Tally, sum_of
 
 from .strategies import usages
 
-FIELDS = [name for name in Usage.__struct_fields__ if name != "model"]
+FIELDS = ["input", "output", "cache_read", "cache_write", "reasoning", "requests"]
+MOST = 2**53 - 1
 
 
 @given(usages, usages, usages)
@@ -27,6 +31,28 @@ def test_what_is_known_is_kept_and_what_is_not_stays_unknown(one: Usage, two: Us
     for name in FIELDS:
         left, right, both = getattr(one, name), getattr(two, name), getattr(one + two, name)
         assert both == (None if left is None and right is None else (left or 0) + (right or 0))
+
+
+@pytest.mark.parametrize("figure", [-1, -(10**9), MOST + 1, 2**64 - 1, 1.5, nan, inf, "7", True])
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_figure_that_cannot_be_is_unknown(name: str, figure: Any) -> None:
+    unknown = Usage(requests=1)
+    assert Usage(**{name: figure}) == unknown
+    assert replace(Usage(3, 3, 3, 3, 3, 3), **{name: figure}) == replace(
+        Usage(3, 3, 3, 3, 3, 3), **{name: 1 if name == "requests" else None}
+    )
+    if type(figure) is int:
+        assert decode(encode({name: figure}), Usage) == unknown
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_sum_does_not_become_unknown_because_it_is_large(name: str) -> None:
+    assert getattr(Usage(**{name: MOST}) + Usage(**{name: 5}), name) == MOST
+
+
+@given(usages, usages)
+def test_a_sum_is_estimated_if_a_part_is(one: Usage, two: Usage) -> None:
+    assert (one + two).estimated == (one.estimated or two.estimated)
 
 
 @given(usages, usages)

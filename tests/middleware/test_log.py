@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ziggurat import Agent, ConfigurationError
+from ziggurat import Agent, ConfigurationError, Usage
 from ziggurat.errors import ModelError
 from ziggurat.middleware import HookCounts, Logging
 from ziggurat.models import ScriptedModel
@@ -19,18 +19,19 @@ async def count() -> AsyncIterator[str]:
 async def test_each_call_has_a_line_and_none_says_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ziggurat.calls")
     counts = HookCounts()
-    agent = Agent(ScriptedModel(tool_call("count"), "hidden answer"), tools=[count], middleware=[Logging(counts)])
+    model = ScriptedModel(tool_call("count"), "hidden answer", usage=Usage(4, 2, requests=1))
+    agent = Agent(model, tools=[count], middleware=[Logging(counts)])
     await agent.run("hidden question")
     lines = [record.getMessage() for record in caplog.records if record.name == "ziggurat.calls"]
     assert lines == [
         "agent begins: 1 messages",
         "agent/step-1/model asks: 1 messages, 1 tools",
-        "agent/step-1/model answered: tool_calls, None in, None out, 1 tool calls",
+        "agent/step-1/model answered: tool_calls, 4 in, 2 out, 1 tool calls",
         "agent/step-1/tool-1:count calls: 2 characters",
         "agent/step-1/tool-1:count gave: ok, 20 characters",
         "agent/step-2/model asks: 3 messages, 1 tools",
-        "agent/step-2/model answered: stop, None in, None out, 0 tool calls",
-        "agent ended: Completed, 2 steps, 0 tokens",
+        "agent/step-2/model answered: stop, 4 in, 2 out, 0 tool calls",
+        "agent ended: Completed, 2 steps, 12 tokens",
     ]
     assert "hidden" not in caplog.text
     assert (counts.before_agent, counts.after_agent, counts.before_model, counts.after_model) == (1, 1, 2, 2)

@@ -110,7 +110,10 @@ def test_a_dropped_reply_is_said_to_be_dropped_and_a_retry_is_told() -> None:
 @pytest.mark.parametrize(
     ("agent", "last"),
     [
-        (Agent(ScriptedModel(ModelError("down"))), ["✗ Failed: ModelError: down", "  1 step · tokens unknown"]),
+        (
+            Agent(ScriptedModel(ModelError("down"))),
+            ["✗ Failed: ModelError: down", "  1 step · tokens: about 7 in, 1,024 out"],
+        ),
         (
             Agent(ScriptedModel(always=SUM, usage=COST), tools=[calculator], max_steps=1),
             ["■ MaxSteps: it took 1 step, as many as it may", "  1 step · 1 tool call"],

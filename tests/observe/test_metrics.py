@@ -13,10 +13,9 @@ import pytest
 
 from tests.observe.test_otel import fail, look, random_agent
 from tests.samples import amount
-from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Event, ModelResponse, Usage, tool
+from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Event, Usage, tool
 from ziggurat.agents import Environment
 from ziggurat.events import ModelEnded, ToolEnded
-from ziggurat.messages import assistant
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import CallStatistics, Metrics
 from ziggurat.observe.conventions import BUCKETS
@@ -107,8 +106,8 @@ _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\}
 async def test_prometheus_can_read_them() -> None:
     metrics = Metrics()
     name = 'odd "name"\\\n'
-    usage = Usage(input=7, output=3)
-    model = ScriptedModel(ModelResponse(assistant(tool_call("look")), "tool_calls", usage), "No.", name=name)
+    usage = Usage(input=7, output=3, requests=1)
+    model = ScriptedModel(tool_call("look"), "No.", name=name, usage=usage)
     await Agent(model, tools=[look], middleware=[metrics]).run("Go.")
     families: dict[str, str] = {}
     samples: dict[str, float] = {}
@@ -126,7 +125,7 @@ async def test_prometheus_can_read_them() -> None:
     label = r'gen_ai_request_model="odd \"name\"\\\n"'
     assert samples[f"gen_ai_client_inference_duration_seconds_count{{{label}}}"] == 2
     assert samples[f'gen_ai_client_inference_duration_seconds_bucket{{{label},le="+Inf"}}'] == 2
-    assert samples[f"gen_ai_client_inference_usage_input_tokens_total{{{label}}}"] == 7
+    assert samples[f"gen_ai_client_inference_usage_input_tokens_total{{{label}}}"] == 14
     assert families["gen_ai_execute_tool_duration_seconds"] == "histogram"
     assert samples["ziggurat_runs_total{None}"] == 1
     assert json.loads(json.dumps(metrics.snapshot()))["tools"]["look"]["calls"] == 1
@@ -222,3 +221,15 @@ def test_wrong_metrics_are_refused(wrong: Callable[[Metrics], object]) -> None:
     metrics.counter("orders")
     with pytest.raises(ConfigurationError):
         wrong(metrics)
+
+
+async def test_an_agent_below_another_one_with_the_same_metrics_counts_once() -> None:
+    metrics, used = Metrics(), Usage(input=100, output=10, requests=1)
+    below = Agent(ScriptedModel("x", usage=used, name="b"), name="below", middleware=[metrics])
+    above = Agent(
+        ScriptedModel(tool_call("below", input="?"), "y", usage=used, name="a"), tools=[below], middleware=[metrics]
+    )
+    run = await above.run("Go")
+    assert sum(metrics.usage.values(), Usage()) == run.usage
+    assert (metrics.models["b"].calls, metrics.agents["below"].calls, metrics.tools["below"].calls) == (1, 1, 1)
+    assert metrics.runs == 1

@@ -186,6 +186,9 @@ class LoopRun:
 
     def break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""
+        record = journal_of(self.ctx).find(f"{self.ctx.path}/step-{self.steps}/model")
+        if self.steps and not (record and (record.made or any(tried.spent for tried in record.tries))):
+            self.steps -= 1  # its model was not called
         self.end(stops.stop_of(error))
         return error
 

@@ -84,7 +84,7 @@ class HookChain:
         }
 
     def plus(self, middlewares: Sequence[Middleware]) -> "HookChain":
-        """Return a chain with more middlewares at its end, that is, innermost; those in effect already stay as they are."""
+        """Return a chain with more middlewares at its end, that is, innermost; one is in effect once."""
         more = [each for each in middlewares if not any(each is known for known in self.middlewares)]
         return HookChain((*self.middlewares, *more)) if more else self
 

@@ -1,4 +1,4 @@
-"""The tries of one model call: its hooks may await the model several times, and its layers may send it several requests.
+"""The tries of one model call: its hooks may await the model several times, and its layers send it several requests.
 
 This is the door of a model. Whatever passes it has complete usage, which the record, the budgets, the hooks and the
 sums of the run read.
@@ -24,8 +24,8 @@ class ModelTries:
     """A model within its hooks; a layer there, such as `retry`, has its tries admitted and charged by itself."""
 
     __slots__ = (
-        "_admit", "_admitted", "_begun", "_journal", "_path", "_request", "_reserved", "_tries", "_unmatched", "_within",
-        "inner",
+        "_admit", "_admitted", "_begun", "_journal", "_path", "_request", "_reserved", "_tries", "_unmatched",
+        "_within", "inner",
     )  # fmt: skip
 
     def __init__(
@@ -70,14 +70,14 @@ class ModelTries:
         return self._admit.times if isinstance(self._admit, AdmitTry) else 0
 
     def _cost_of(self, error: BaseException) -> Usage | None:
-        """Return what a try has cost that ended with an error, which states it from now on; None if nothing was
-        sent."""
+        """Return what a try has cost that ended with an error; None if nothing was sent."""
         if self._journal.is_from_below(self._path, error):
             return _FROM_BELOW  # what was called there has counted itself
         cost = cost_of(error, self._expected())
         if not isinstance(cost, Usage):
             return None
-        attach(error, "usage", cost)
+        if usage_of(error) is not None:
+            attach(error, "usage", cost)  # hooks read it there
         return cost
 
     def _expected(self) -> Usage:

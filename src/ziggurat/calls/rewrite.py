@@ -13,7 +13,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, ServiceError, fact_of, text_of
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, text_of
 from ziggurat.core.facts import fact
 from ziggurat.core.failures import note_mistake
 from ziggurat.journal.entries import Entered, Result
@@ -24,12 +24,12 @@ from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.overflow import is_too_long
 from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 
 _SENDABLE = ValidationPolicy.sendable()
-_TOLD = ("context_length_exceeded", "context length", "maximum context", "context window", "token limit")
 
 
 def rewriters(ctx: Context) -> "Rewriters | None":
@@ -46,10 +46,8 @@ def overflow_of(error: BaseException | None) -> str | None:
         seen.add(id(error))
         if isinstance(error, BaseExceptionGroup):
             return next((overflow for each in error.exceptions if (overflow := overflow_of(each)) is not None), None)
-        stated = fact_of(error, "kind", str) if isinstance(error, ModelError) else None
-        kind = stated or ("other" if isinstance(error, ServiceError) else "")
-        vague = kind in ("other", "invalid_request") and any(each in text_of(error).lower() for each in _TOLD)
-        if kind == "context_overflow" or vague:
+        kind = error.kind if isinstance(error, ModelError) else "other"
+        if kind == "context_overflow" or (kind in ("other", "invalid_request") and is_too_long(text_of(error))):
             return text_of(error) or kind
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None

@@ -14,7 +14,6 @@ from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.errors import Timeout
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
-from ziggurat.core.protocols import spent_by, usage_of
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.stopwatch import Alarm, Stopwatch
 
@@ -167,9 +166,7 @@ class Context(Struct, frozen=True, eq=False):
             cost: The usage of the try, or its error, which counts even if it states no usage.
         """
         if self.leaf:
-            cost = spent_by(cost, self.scope.get(ASKED) or "")
-            error = cost if isinstance(cost, BaseException) else None
-            self.scope[JOURNAL].charge(self.path, cost if error is None else usage_of(error), error)
+            self.scope[JOURNAL].charge(self.path, cost, self.scope.get(ASKED) or "")
 
     def admit_try(self, error: BaseException | None) -> None:
         """Ask the budgets whether the model of a model call may be called once more; no effect outside of one.
@@ -288,8 +285,8 @@ class Journal(Protocol):
         """Answer the call from the record, or make it and record it."""
         ...
 
-    def charge(self, path: str, usage: object, error: BaseException | None = None, /) -> None:
-        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
+    def charge(self, path: str, cost: object, name: str, /) -> None:
+        """Keep what a try at `path` has cost that failed or was lost, for the record of the call it is a part of."""
         ...
 
     def answers_next(self, path: str, /) -> bool:

@@ -60,6 +60,9 @@ class ZigguratError(Exception):
     asked: str = ""
     """The name of the service that failed, if the cost is not known and the call is one that asks several services."""
 
+    sent: bool = True
+    """Whether a request was sent; if not, such as to a provider that cannot be reached, the call has cost nothing."""
+
     partial: object | None = None
     """The part completed before the failure: the AgentRun so far, or the received part of a reply."""
 

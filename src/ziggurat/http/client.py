@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
+from ziggurat.core.errors import ConfigurationError, ModelError, Timeout, attach
 from ziggurat.http.connection import Connection, require_parser
 from ziggurat.http.incoming import Incoming
 from ziggurat.http.limits import Limits
@@ -51,9 +51,10 @@ class Pool:
         self._opening += 1
         try:
             connection = await self._connect(self, ctx)
-        except BaseException:
+        except BaseException as error:
             self._opening -= 1
             self._freed()
+            attach(error, "sent", False)
             raise
         self._opening -= 1
         if self._closed:

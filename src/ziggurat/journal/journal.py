@@ -456,13 +456,21 @@ class LocalJournal(RunRecord):
 
     # -- costs ---------------------------------------------------------------------------------------------------
 
-    def charge(self, path: str, usage: object, error: BaseException | None = None, /) -> None:
-        """Keep the usage of a failed or lost try at `path`, for the record of the call it is a part of."""
-        cost = error if usage is None else usage
-        if cost is None or (error is not None and self.is_from_below(path, error)):
+    def charge(self, path: str, cost: object, name: str, /) -> None:
+        """Keep what a try at `path` has cost that failed or was lost, for the record of the call it is a part of.
+
+        Args:
+            cost: Its usage, or its error if that is unknown.
+            name: The service that was asked, if there are several.
+        """
+        if isinstance(cost, BaseException) and self.is_from_below(path, cost):
             return
-        self.charges = self.charges or []
-        self.charges.append((path, cost))
+        cost = spent_by(cost, name)
+        if isinstance(cost, BaseException):
+            cost = usage_of(cost) or cost
+        if cost is not None:
+            self.charges = self.charges or []
+            self.charges.append((path, cost))
 
     def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
         """Remove and return the usage charged at and below a call, followed by the call's own.

@@ -6,6 +6,7 @@ from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import attach
 from ziggurat.core.event import CacheHit, Joined
 from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
@@ -196,9 +197,10 @@ async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStor
 
 
 def _copy_error(error: Exception) -> Exception:
-    """Return a copy of an error for another caller, with the original as cause, and without its usage."""
+    """Return a copy of an error for another caller, with the original as cause; it has cost that caller nothing."""
     twin = type(error).__new__(type(error), *error.args)
     twin.args = error.args
     vars(twin).update((name, value) for name, value in vars(error).items() if name != "usage" and name[0] != "_")
     twin.__cause__ = error
+    attach(twin, "sent", False)
     return twin

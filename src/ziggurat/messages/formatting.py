@@ -81,13 +81,13 @@ def plural(number: int, what: str) -> str:
 
 
 def usage_text(usage: Usage) -> str:
-    """Return the input and output tokens as text; unknown numbers are called unknown."""
+    """Return the input and output tokens as text; unknown numbers are called unknown, estimated ones "about"."""
     if usage.input is None and usage.output is None:
         return "tokens unknown"
     read = "unknown" if usage.input is None else f"{usage.input:,}"
     written = "unknown" if usage.output is None else f"{usage.output:,}"
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
-    return f"tokens: {read} in{cached}, {written} out"
+    return f"tokens: {'about ' if usage.estimated else ''}{read} in{cached}, {written} out"
 
 
 def figures(
@@ -134,7 +134,7 @@ def stop_text(stop: stops.Stop) -> str:
         case stops.LoopDetected(tool, count):
             return f"LoopDetected: {tool} was called {count} times in the same way"
         case stops.BudgetExceeded(kind, limit, used):
-            return f"BudgetExceeded: the {kind} budget of {limit:g} is used up ({used:g} used)"
+            return f"BudgetExceeded: the {kind} budget of {limit:g} allows no more ({used:g} used)"
         case stops.TimedOut(seconds):
             return f"TimedOut: {_used_up(seconds)}"
         case stops.ModelCallDenied(reason):

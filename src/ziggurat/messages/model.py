@@ -184,7 +184,8 @@ class ModelResponse(Struct, frozen=True, gc=False):
 
     def spent_by(self, name: str) -> "ModelResponse":
         """Return this reply with its usage as that of the model of this name, unless it says whose it is."""
-        usage = self.usage.spent_by(name)
+        stated: object = self.usage  # a function that is a model may state anything
+        usage = (stated if isinstance(stated, Usage) else Usage(requests=1)).spent_by(name)
         return self if usage is self.usage else msgspec.structs.replace(self, usage=usage)
 
     @property

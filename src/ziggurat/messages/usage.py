@@ -20,8 +20,8 @@ _FIGURES = ("input", "output", "cache_read", "cache_write", "reasoning", "reques
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens of one or several model calls. None means unknown; a sum has the known figures.
 
-    A figure that cannot be, such as a negative one, is unknown. The usage of a model call in a run is complete: what the
-    model did not state is estimated from the texts, or if it did not reply, it is what budgets reserve for the call.
+    A figure that cannot be, such as a negative one, is unknown. The usage of a model call in a run is complete: what
+    the model did not state is estimated from the texts, or if it did not reply, it is what budgets reserve for a call.
 
     Attributes:
         input: Tokens read, cached ones included.
@@ -53,7 +53,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         for name in _FIGURES:
             figure = getattr(self, name)
             if type(figure) is not int or not 0 <= figure <= _MOST:
-                force_setattr(self, name, 1 if name == "requests" else None)
+                force_setattr(self, name, None)
+        force_setattr(self, "requests", self.requests or 1)  # else it would say that nothing was used
 
     def __add__(self, other: "Usage") -> "Usage":
         return sum_of(self, other)

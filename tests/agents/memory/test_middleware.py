@@ -535,7 +535,8 @@ def test_the_usage_of_an_embedder_counts_in_the_run_and_its_budget() -> None:
     store = LocalMemoryStore()
     fill(store, "The night train leaves at nine.")
     remembering = Remembering(store, "ann", embedder=tokens_embedder, remember=everything_said)
-    run = Agent(ScriptedModel("ok"), middleware=[remembering]).run_sync("When does the train leave?")
+    model = ScriptedModel("ok", usage=Usage(0, 0, requests=1))
+    run = Agent(model, middleware=[remembering]).run_sync("When does the train leave?")
     assert run.memory_hits == 1
     assert run.usage.input == 10 + 10 + 10 + 10  # the question, two notes, and the memory without a vector
     small = Agent(ScriptedModel(always="ok"), middleware=[remembering], budget=Budget(tokens=9))

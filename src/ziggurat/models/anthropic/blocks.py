@@ -125,8 +125,9 @@ def usage_of(usage: WireUsage | None) -> Usage:
         return Usage(requests=1)
     fresh, written, read = usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens
     details = usage.output_tokens_details
+    parts = (fresh or 0, written or 0, read or 0)
     return Usage(
-        None if fresh is None else fresh + (written or 0) + (read or 0),
+        None if fresh is None or min(parts) < 0 else sum(parts),
         usage.output_tokens,
         read,
         written,

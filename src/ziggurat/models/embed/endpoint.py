@@ -155,8 +155,10 @@ class HttpEmbedder:
                 mask_error(error, self._secrets)
                 raise
             vectors += _ordered(answer, len(texts), self.dialect.name)
-            tokens = None if answer.usage is None else answer.usage.prompt_tokens
-            usage += Usage(input=tokens, requests=1)
+            used = Usage(None if answer.usage is None else answer.usage.prompt_tokens, 0, requests=1)
+            if used.input is None:
+                used = Usage(sum(map(len, texts)) // 4, 0, requests=1, estimated=True)
+            usage += used
         return Embeddings(tuple(vectors), f"{self.dialect.name}:{self.model}", usage)
 
     async def _post(self, texts: tuple[str, ...], ctx: Context) -> _Answer:

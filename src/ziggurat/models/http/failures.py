@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
 from ziggurat.messages.limits import check_depth
+from ziggurat.messages.overflow import is_too_long
 from ziggurat.models.http.dialect import Dialect
 
 _LONGEST = 300  # characters of a provider's own text in a message
@@ -32,11 +33,6 @@ def _sort(kind: ModelErrorKind, *patterns: str) -> tuple[re.Pattern[str], ModelE
 
 
 _CODES = (
-    _sort(
-        "context_overflow",
-        "context_length|context_window|context_size|exceed_context|too_many_prompt_tokens|request_too_large",
-        "model_max_prompt_tokens_exceeded",
-    ),
     _sort("content_filter", "content_filter|content_policy|responsibleai|moderation|prohibited_content|safety_check"),
     _sort("content_filter", "data_inspection"),
     _sort("authentication", "invalid_api_key|authentication|unauthenticated|unauthorized|api_key_invalid"),
@@ -50,16 +46,6 @@ _CODES = (
     _sort("server", "server_error|internal|api_error|upstream|bad_gateway"),
 )
 
-_OVERFLOW = re.compile(
-    r"context (?:length|window|size)|maximum context|(?:prompt|input|conversation|inputs?|messages) (?:is|are) too long"
-    r"|total length of all messages is too long|(?:prompt|input|request)[^.]{0,60} exceeds? (?:the )?"
-    r"(?:model'?s? )?(?:maximum|max|limit|available|context)|(?:maximum|max) (?:allowed )?(?:prompt|input) length"
-    r"|maximum number of (?:input )?tokens|input token count|input tokens? (?:exceed|limit)|tokens? [<>]=? \d+ maximum"
-    r"|request too large for|reduce the length of (?:the|your) (?:messages|prompt|input|conversation)"
-    r"|too large for model with \d+ maximum|longer than the model|`inputs` tokens|greater than the context"
-    r"|range of input length|prompt contains at least \d+ input tokens|tokens in request more than max"
-    r"|exceeded model token limit|number of tokens in the (?:prompt|input)"
-)
 _TEXTS = (
     _sort("content_filter", r"content management policy|content policy|content filter|usage guidelines|was flagged"),
     _sort("authentication", r"(?:incorrect|invalid) api[- ]key|api key (?:not valid|invalid|expired)|x-api-key"),
@@ -170,10 +156,12 @@ def _kind(status: int | None, fault: _Said) -> ModelErrorKind:
         status = int(fault.code)
     if status in _FATAL_STATUSES:
         return _STATUSES[status]
-    if _OVERFLOW.search(message) and "completion tokens" not in message.split(".")[0]:
+    if is_too_long(message):
         return "context_overflow"
     by_status = _STATUSES.get(status or 0)
     for mark in (fault.code.lower(), fault.type.lower()):
+        if is_too_long(mark):
+            return "context_overflow"
         for pattern, kind in _CODES:
             if mark and pattern.search(mark.replace(" ", "_").replace("-", "_")):
                 return kind if kind != "server" or by_status is None else by_status

@@ -131,17 +131,13 @@ def _usage_of(usage: _Usage | None) -> Usage:
         return Usage(requests=1)
     read, written = usage.input_tokens_details, usage.output_tokens_details
     return Usage(
-        _count(usage.input_tokens),
-        _count(usage.output_tokens),
-        _count(read.cached_tokens) if read else None,
-        _count(read.cache_write_tokens) if read else None,
-        _count(written.reasoning_tokens) if written else None,
+        usage.input_tokens,
+        usage.output_tokens,
+        read.cached_tokens if read else None,
+        read.cache_write_tokens if read else None,
+        written.reasoning_tokens if written else None,
         requests=1,
     )
-
-
-def _count(tokens: int | None) -> int | None:
-    return tokens if tokens is None or tokens >= 0 else None
 
 
 def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, Any]:
