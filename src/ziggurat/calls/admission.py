@@ -221,27 +221,6 @@ class Reservation:
                 self.spending.add(each, self.name)
 
 
-class AdmitTry:
-    """Admits another try of a model call in all budgets."""
-
-    __slots__ = ("_reserved", "times")
-
-    def __init__(self, reserved: Sequence[Reservation]) -> None:
-        self._reserved = reserved
-        self.times: int = 0
-
-    def __call__(self, before: object, /) -> None:
-        """Admit a try after one whose usage or error is given; without it, beside those that go on."""
-        beside = before is None
-        for each in () if beside else self._reserved:
-            each.lose(before)
-        for each in self._reserved:
-            each.check_try(beside=beside)
-        for each in self._reserved if beside else ():
-            each.hold(1)
-        self.times += 1
-
-
 def _is_step(path: str) -> bool:
     """Return whether `path` is that of the first model call of a step."""
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
@@ -270,12 +249,6 @@ def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...
             each.settle(())
         raise
     return reserved
-
-
-def expected_of(request: ModelRequest, reserved: Sequence[Reservation]) -> Usage:
-    """Return what is assumed that a try has used whose usage is unknown: as much as any budget reserves for it."""
-    estimates = [each.estimate for each in reserved] or [expected_usage(request)]
-    return max(estimates, key=lambda usage: usage.total)
 
 
 def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:

@@ -7,12 +7,12 @@ The deltas that a listener gets always add up to the message that the conversati
 hooks: what they call is recorded, counted and admitted by itself, and its layers are recorded with it as one call.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import ADMISSION, AdmitTry, Reservation, admit
+from ziggurat.calls.admission import ADMISSION, Reservation, admit
 from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
@@ -56,10 +56,12 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         if ASKED in ctx.scope:  # of a call around this
             ctx = ctx.within(ASKED, "")
         if ADMISSION in ctx.scope:
-            reserved, ctx = _admitted(model, request, name, ctx)
+            reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
+        tries = ModelTries(model, request, ctx.path, journal, reserved)
+        if reserved:
+            ctx = ctx.within(ADMIT_TRY, tries.admit)
         if record is not None or chain.hooks["before_model"] or APPROVALS in ctx.scope:
             request = await _prepare(request, name, record, ctx, chain)
-        tries = ModelTries(model, request, ctx, journal, reserved)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
             response = await tries(request, ctx := ctx.as_leaf())  # the other is freed while the model works
             must_be(response, ModelResponse, name, ctx)
@@ -79,12 +81,6 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
     if ctx.emit is not SILENCE:
         await _report_end(response, False, ctx, journal)
     return response
-
-
-def _admitted(model: Model, request: ModelRequest, name: str, ctx: Context) -> tuple[Sequence[Reservation], Context]:
-    reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
-    admit_try: Callable[[object], None] = AdmitTry(reserved)
-    return reserved, ctx.within(ADMIT_TRY, admit_try)
 
 
 async def _recorded_response(

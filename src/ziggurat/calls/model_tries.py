@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.calls.admission import AdmitTry, Reservation, expected_of
+from ziggurat.calls.admission import Reservation
 from ziggurat.calls.costs import cost_of, costs_of, with_usage
-from ziggurat.core.context import ADMIT_TRY, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import attach
 from ziggurat.core.protocols import usage_of
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages.budget import expected_usage
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, sum_of
 
@@ -24,7 +25,7 @@ class ModelTries:
     """A model within its hooks; a layer there, such as `retry`, has its tries admitted and charged by itself."""
 
     __slots__ = (
-        "_admit", "_admitted", "_begun", "_journal", "_path", "_request", "_reserved", "_tries", "_unmatched",
+        "_admissions", "_admitted", "_begun", "_journal", "_path", "_request", "_reserved", "_tries", "_unmatched",
         "_within", "inner",
     )  # fmt: skip
 
@@ -32,16 +33,16 @@ class ModelTries:
         self,
         model: Model,
         request: ModelRequest,
-        ctx: Context,
+        path: str,
         journal: LocalJournal,
         reserved: Sequence[Reservation],
     ) -> None:
         self.inner: Model = model
         self._request = request  # of the last try
         self._journal = journal
-        self._path = ctx.path
+        self._path = path
         self._reserved = reserved
-        self._admit = ctx.scope.get(ADMIT_TRY) if reserved else None
+        self._admissions = 0
         self._admitted = 0  # how often tries had been admitted when the last one began or ended
         self._begun = 0
         self._tries: list[Usage | None] = []  # what each has used; None if nothing was sent
@@ -51,10 +52,10 @@ class ModelTries:
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         if self._begun:
             self._take_charges()
-            if self._admit is not None and self._times() == self._admitted:
-                self._admit((self._tries[-1] or Usage()) if len(self._tries) == self._begun else None)
+            if self._admissions == self._admitted:
+                self.admit((self._tries[-1] or Usage()) if len(self._tries) == self._begun else None)
         self._begun += 1
-        self._admitted = self._times()
+        self._admitted = self._admissions
         self._request = request
         try:
             response = await self.inner(request, ctx)
@@ -66,29 +67,44 @@ class ModelTries:
         self._end(response.usage if isinstance(response, ModelResponse) else _FROM_BELOW)
         return response
 
-    def _times(self) -> int:
-        return self._admit.times if isinstance(self._admit, AdmitTry) else 0
+    def admit(self, before: object) -> None:
+        """Admit a try after one whose usage or error is given; without it, beside those that go on.
+
+        Raises:
+            LimitExceeded: no budget is left for it.
+        """
+        beside = before is None
+        for each in () if beside else self._reserved:
+            each.lose(before)
+        for each in self._reserved:
+            each.check_try(beside=beside)
+        for each in self._reserved if beside else ():
+            each.hold(1)
+        self._admissions += 1
 
     def _cost_of(self, error: BaseException) -> Usage | None:
         """Return what a try has cost that ended with an error; None if nothing was sent."""
         if self._journal.is_from_below(self._path, error):
             return _FROM_BELOW  # what was called there has counted itself
-        cost = cost_of(error, self._expected())
+        cost = cost_of(error, self._expected)
         if not isinstance(cost, Usage):
             return None
         if usage_of(error) is not None:
             attach(error, "usage", cost)  # hooks read it there
         return cost
 
+    @property
     def _expected(self) -> Usage:
-        return expected_of(self._request, self._reserved)
+        """What a try is assumed to have used whose usage is unknown: as much as any budget reserves for it."""
+        estimates = [each.estimate for each in self._reserved] or [expected_usage(self._request)]
+        return max(estimates, key=lambda usage: usage.total)
 
     def _end(self, cost: Usage | None, error: BaseException | None = None) -> None:
         if self._journal.charges is not None:
             self._within += self._journal.take_charges(self._path)
         self._tries.append(cost)
         self._unmatched.append(cost if error is None else usage_of(error) or error)
-        self._admitted = self._times()
+        self._admitted = self._admissions
 
     def _take_charges(self) -> None:
         """Take what hooks have charged; what they charge for a try is counted with it."""
@@ -129,7 +145,7 @@ class ModelTries:
         return self._costs(costs)
 
     def _costs(self, costs: Sequence[object]) -> tuple[object, ...]:
-        return costs_of(costs, self._expected()) if costs else ()
+        return costs_of(costs, self._expected) if costs else ()
 
     def __repr__(self) -> str:
         return repr(self.inner)

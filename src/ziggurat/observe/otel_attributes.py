@@ -88,7 +88,8 @@ def _of_usage(usage: Usage, names: Names) -> dict[str, int]:
         names.cache_write: usage.cache_write,
         "gen_ai.usage.reasoning.output_tokens": usage.reasoning,
     }
-    return {name: count for name, count in tokens.items() if count is not None}
+    known = {name: count for name, count in tokens.items() if count is not None}
+    return {**known, "ziggurat.usage.estimated": True} if usage.estimated else known
 
 
 def _finish(response: ModelResponse) -> str:

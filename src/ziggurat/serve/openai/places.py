@@ -76,6 +76,8 @@ class RunPlace(Struct, frozen=True):
             _less(usage.cache_write, self.usage.cache_write),
             _less(usage.reasoning, self.usage.reasoning),
             usage.requests - self.usage.requests,
+            "",
+            usage.estimated,
         )
 
 
