@@ -18,7 +18,7 @@ from ziggurat.core.errors import (
     Suspend,
     fact_of,
 )
-from ziggurat.messages.budget import expected_usage
+from ziggurat.messages.budget import request_tokens
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
@@ -41,8 +41,8 @@ def with_usage(response: ModelResponse, request: ModelRequest) -> ModelResponse:
     """Return a reply with complete usage; what is not stated is estimated from the texts."""
     if _is_complete(response.usage):
         return response
-    expected = replace(expected_usage(request), output=_tokens(response.message))
-    return replace(response, usage=_completed(response.usage, expected))
+    usage = _completed(response.usage, request_tokens(request), _tokens(response.message))
+    return replace(response, usage=usage)
 
 
 def cost_of(cost: object, expected: Usage) -> object | None:
@@ -60,7 +60,7 @@ def cost_of(cost: object, expected: Usage) -> object | None:
             expected = replace(expected, output=_tokens(partial))
         stated = fact_of(cost, "usage", Usage) or (_REFUSED if _is_refusal(cost) else _ONE_CALL)
         cost = stated.spent_by(fact_of(cost, "asked", str) or "")
-    return _completed(cost, expected) if isinstance(cost, Usage) else cost
+    return _completed(cost, expected.input or 0, expected.output or 0) if isinstance(cost, Usage) else cost
 
 
 def costs_of(costs: Iterable[object], expected: Usage) -> tuple[object, ...]:
@@ -85,21 +85,18 @@ def _is_complete(usage: object) -> bool:
     return cached <= usage.input and (usage.reasoning or 0) <= usage.output
 
 
-def _completed(usage: object, expected: Usage) -> Usage:
-    """Return usage with tokens and requests; those expected take the place of those that it does not state."""
-    if not isinstance(usage, Usage):
-        usage = _ONE_CALL
+def _completed(stated: object, read: int, written: int) -> Usage:
+    """Return usage with tokens and requests; what was read and written takes the place of what it does not state."""
+    usage = stated if isinstance(stated, Usage) else _ONE_CALL
     if _is_complete(usage):
         return usage
-    tokens_in = (expected if usage.input is None else usage).input or 0
-    tokens_out = (expected if usage.output is None else usage).output or 0
-    if (usage.cache_read or 0) + (usage.cache_write or 0) > tokens_in:  # a part is not larger than the whole
-        usage = replace(usage, cache_read=None, cache_write=None)
-    if (usage.reasoning or 0) > tokens_out:
-        usage = replace(usage, reasoning=None)
     estimated = usage.estimated or usage.input is None or usage.output is None
-    requests = max(1, usage.requests)
-    return replace(usage, input=tokens_in, output=tokens_out, requests=requests, estimated=estimated)
+    read = read if usage.input is None else usage.input
+    written = written if usage.output is None else usage.output
+    fits = (usage.cache_read or 0) + (usage.cache_write or 0) <= read  # a part is not larger than the whole
+    cached = (usage.cache_read, usage.cache_write) if fits else (None, None)
+    reasoning = usage.reasoning if (usage.reasoning or 0) <= written else None
+    return Usage(read, written, *cached, reasoning, usage.requests or 1, usage.model, estimated)
 
 
 def _tokens(message: Message) -> int:

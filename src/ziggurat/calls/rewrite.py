@@ -11,13 +11,14 @@ from msgspec.structs import replace
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
 from ziggurat.calls.model_call import ask_model
-from ziggurat.core.codec import digest, encode
+from ziggurat.core.codec import digest
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, text_of
 from ziggurat.core.facts import fact
 from ziggurat.core.failures import note_mistake
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.journal.journal import journal_of
+from ziggurat.messages.budget import request_tokens
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
 from ziggurat.messages.facts import WINDOW
@@ -26,7 +27,6 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.overflow import is_too_long
 from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
-from ziggurat.messages.usage import estimate_tokens
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 
 _SENDABLE = ValidationPolicy.sendable()
@@ -124,8 +124,7 @@ class Rewriters:
             self._turns += message.role == "user" and message.origin is None
         self._seen = len(messages)
         if self._fixed is None:
-            tools = encode(request.tools).decode() if request.tools else ""
-            self._fixed = estimate_tokens(request.instructions or "") + estimate_tokens(tools)
+            self._fixed = request_tokens(request) - request.messages.size() // 4
         counted, length = self._measured
         if counted:
             tokens = counted + (request.messages.size() - run.conversation.size(length)) // 4

@@ -91,11 +91,15 @@ def limits_of(budget: Budget) -> dict[str, float]:
     return limits
 
 
+def request_tokens(request: ModelRequest) -> int:
+    """Estimate the tokens of a request: its messages, instructions and tools."""
+    tools = len(encode(request.tools)) // 4 if request.tools else 0
+    return request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
+
+
 def expected_usage(request: ModelRequest, longest: int = ASSUMED_OUTPUT) -> Usage:
     """Estimate the maximum usage of a call: the request's length, and the longest reply allowed or seen so far."""
-    tools = len(encode(request.tools)) // 4 if request.tools else 0
-    question = request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
-    return Usage(question, request.settings.max_tokens or longest, requests=1, estimated=True)
+    return Usage(request_tokens(request), request.settings.max_tokens or longest, requests=1, estimated=True)
 
 
 def expected_tokens(request: ModelRequest) -> int:
