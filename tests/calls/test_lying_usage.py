@@ -20,7 +20,7 @@ from ziggurat import Agent, Approve, Budget, Context, ModelRequest, ModelRespons
 from ziggurat.agents import Environment
 from ziggurat.errors import ModelError
 from ziggurat.fake_provider import FakeProvider
-from ziggurat.layers import fallback, hedge, pipeline, retry
+from ziggurat.layers import fallback, hedge, pipeline, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, assistant, tool_call
 from ziggurat.messages.budget import expected_usage
 from ziggurat.messages.conversation import characters
@@ -123,6 +123,14 @@ MODELS: dict[str, Callable[[World], Model]] = {
     "retry": lambda world: stack(world.model("one"), retry(attempts=3, base=0)),
     "fallback": lambda world: fallback(world.model("one"), world.model("two")),
     "hedge": lambda world: hedge(world.model("one"), world.model("two"), delay=5),
+    "time limits": lambda world: stack(
+        fallback(
+            stack(steer(lambda request, ctx: "a", a=world.model("one")), timeout(seconds=50)),
+            stack(fallback(world.model("one"), world.model("two")), timeout(seconds=50)),
+            stack(hedge(world.model("two"), delay=5), timeout(seconds=50)),
+        ),
+        retry(attempts=2, base=0),
+    ),
     "all": lambda world: stack(
         fallback(
             stack(hedge(world.model("one"), delay=5), retry(attempts=2, base=0)),
@@ -175,6 +183,7 @@ async def test_a_budget_holds_whatever_models_state(
     assert run.stop.used == world.spent == world.measure(run.usage)
     assert world.spent <= world.limit + world.reserved
     assert (run.usage.requests, run.usage.total) == (len(world.used), sum(usage.total for usage in world.used))
+    assert run.usage_by_model.keys() <= {"one", "two"}  # the models that were asked, and no combinator of them
     assert (await agent().replay("r")).usage == run.usage
     if not breaks:
         assert sum(metrics.usage.values(), Usage()) == ledger.total == run.usage

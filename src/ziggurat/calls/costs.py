@@ -18,6 +18,7 @@ from ziggurat.core.errors import (
     Suspend,
     fact_of,
 )
+from ziggurat.core.protocols import asked_of
 from ziggurat.messages.budget import request_tokens
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message
@@ -59,7 +60,7 @@ def cost_of(cost: object, expected: Usage) -> object | None:
         if partial is not None and partial.parts:
             expected = replace(expected, output=_tokens(partial))
         stated = fact_of(cost, "usage", Usage) or (_REFUSED if _is_refusal(cost) else _ONE_CALL)
-        cost = stated.spent_by(fact_of(cost, "asked", str) or "")
+        cost = stated.spent_by(asked_of(cost))
     return _completed(cost, expected.input or 0, expected.output or 0) if isinstance(cost, Usage) else cost
 
 

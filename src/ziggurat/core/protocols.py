@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 R = TypeVar("R")
+
 T = TypeVar("T")
+
+_MOST_CAUSES = 10  # of an error, that are looked at
 
 
 class Wraps(Protocol):
@@ -53,13 +56,24 @@ def usage_of(value: object) -> object | None:
     return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
 
 
+def asked_of(error: BaseException) -> str:
+    """Return the name of the one of several services that was asked when an error came, or one that caused it."""
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is not None:
+            if name := fact_of(each, "asked", str):
+                return name
+            each = each.__cause__ or each.__context__  # such as of a time limit
+    return ""
+
+
 def spent_by(value: R, name: str) -> R:
     """Return usage, or an answer or an error with usage, as that of the service of this name, unless it says whose."""
     if isinstance(value, BaseException):
         usage = usage_of(value)
         if usage is not None:
             attach(value, "usage", spent_by(usage, name))
-        elif name and not fact_of(value, "asked", str):
+        elif name and not asked_of(value):
             attach(value, "asked", name)
         return value
     return value.spent_by(name) if hasattr(value, "spent_by") else value  # as `Spent` has it
