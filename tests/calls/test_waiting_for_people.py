@@ -12,10 +12,10 @@ from tests.stores.places import STORES, new_store
 from ziggurat import Agent, AgentRun, Approvals, Approve, Context, Deny, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Decision, Environment, PendingItem
 from ziggurat.journal.entries import Decided
-from ziggurat.journal.rows import read_record
 from ziggurat.layers import CircuitBreaker, circuit_breaker, hedge, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.messages.agent import decision_of
+from ziggurat.stores.records import read_record
 from ziggurat.testing import HandClock, ScriptedModel
 from ziggurat.tools import Approver, FunctionTool
 

@@ -23,11 +23,15 @@ from ziggurat import (
     Middleware,
     ModelRequest,
     Runnable,
+    ToolCall,
     tool,
     user,
 )
 from ziggurat.compaction import Compaction, Drop, Recent, over_messages
-from ziggurat.errors import LeaseHeld, LeaseLost, ModelError, RunExists
+from ziggurat.core.codec import as_type, decode
+from ziggurat.errors import JournalCorrupt, LeaseHeld, LeaseLost, ModelError, RunExists, RunNotFound
+from ziggurat.journal import LocalJournal
+from ziggurat.journal.entries import Entered, Opened
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.middleware import Redaction
@@ -406,3 +410,78 @@ def test_a_session_is_not_waited_for_in_the_run_that_writes_it(how: str, kind: s
     with opening(kind, tmp_path) as place:
         asyncio.run(main(place()))
     assert told == ["the session 'chat' is being written by the run that this is called in"]
+
+
+async def rows_of(store: Any, prefix: str = "") -> bytes:
+    """Return all rows of some logs, with their large values."""
+    rows = [row.data for info in await store.logs(prefix, limit=1000) for row in await store.read(info.log)]
+    blobs = [str(decode(row, dict[str, object])["blob"]) for row in rows if row.startswith(b'{"blob"')]
+    assert not blobs
+    return b"\n".join(rows)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+async def test_a_record_names_the_session_and_is_read_whole(place: Place, limit: int | None) -> None:
+    store = place()
+
+    def teller(messages: Sequence[Message]) -> str | ToolCall:
+        asked = messages[-1].role == "user" and messages[-1].text[-1] in "024"
+        return ToolCall("", "pay", '{"to": "ann"}') if asked else "paid"
+
+    def clerk(store: Any) -> Agent:
+        return Agent(FunctionModel(teller), tools=[pay], store=store)
+
+    one = clerk(store)
+    runs: list[AgentRun] = []
+    for number in range(6):
+        chat = Session("s", store, limit=limit)
+        asked = await one.run(f"question {number}", session=chat, run_id=f"r{number}")
+        runs.append(asked)
+        if asked.pending:
+            runs[-1] = await clerk(place()).resume(asked.id, {asked.pending[0].id: Approve()})
+    written = await rows_of(store, "run:")
+    for number in range(6):
+        assert written.count(f'"question {number}"'.encode()) == 1
+    reader = clerk(place())
+    for run in runs:
+        opened, entered, *_ = LocalJournal.load(await reader.record(run.id)).entries
+        assert isinstance(opened, Opened)
+        assert isinstance(entered, Entered)
+        whole = run.messages[: run.start]
+        assert [*as_type(opened.request, AgentRequest).messages] == whole
+        assert [*as_type(entered.request, AgentRequest).messages] == whole
+        known = await reader.resume(run.id)
+        assert (known.messages, known.start, known.text) == (run.messages, run.start, run.text)
+        replayed = await reader.replay(run.id, strict=True)
+        assert replayed.messages == run.messages
+        forked = await reader.fork(run.id, 1, prompt="another")
+        assert forked.messages[: run.start - 1] == run.messages[: run.start - 1]
+
+
+async def test_a_session_that_unfinished_runs_need_is_not_deleted(place: Place) -> None:
+    store = place()
+    one, chat = agent(store, "hello", tool_call("pay", to="ann"), "done"), Session("s", store)
+    await one.run("hi", session="s")
+    waiting = await one.run("pay ann", session="s", run_id="waits")
+    with pytest.raises(RunExists, match="waits"):
+        await chat.delete()
+    assert (await one.resume("waits", {waiting.pending[0].id: Approve()})).text == "done"
+    assert await chat.delete()
+    assert not await chat.delete()
+    assert await chat.get_messages() == []
+    with pytest.raises(RunNotFound, match="'s'"):
+        await one.record("waits")
+    assert (await agent(place(), "again").run("hi", session="s")).start == 1
+    with pytest.raises(JournalCorrupt, match="'s'"):  # another session of this name
+        await one.record("waits")
+
+
+async def test_what_was_masked_in_a_record_stays_masked(place: Place) -> None:
+    store = place()
+    await Session("s", store).add_items([user("one"), user("my word is sesame"), assistant("two")])
+    one = agent(store, "three", "four", middleware=[Redaction("sesame")])
+    for number in range(2):
+        await one.run(f"now {number}", session="s", run_id=f"r{number}")
+        assert b"sesame" not in await rows_of(store, "run:")
+        assert b"sesame" not in await one.record(f"r{number}")
+        assert b"one" in await one.record(f"r{number}")

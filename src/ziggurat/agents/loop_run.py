@@ -103,6 +103,8 @@ class LoopRun:
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
+        if self.writer is not None and self.writer.begun is not None:
+            self.conversation.view().follow(self.writer.begun)
 
     def request(self) -> ModelRequest:
         """Return the next request to the model."""

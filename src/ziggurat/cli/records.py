@@ -18,12 +18,13 @@ from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.lines import read_entry
-from ziggurat.journal.rows import accept_loss as accept_loss_of, lines_of, read_record
+from ziggurat.journal.rows import accept_loss as accept_loss_of, lines_of
 from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.formatting import call_text, duration, plural, shortened
 from ziggurat.stores.pending import pending_items
+from ziggurat.stores.records import read_record
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

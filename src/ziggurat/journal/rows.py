@@ -11,8 +11,7 @@ from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.journal.chain import chain_of
 from ziggurat.journal.entries import LossAccepted
-from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entries, write_entry
+from ziggurat.journal.lines import write_entry
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, loss, memory_of, run_log
 
 BLOB_BYTES = 64 * 1024
@@ -77,14 +76,6 @@ async def known_run(store: Store, run_id: str) -> LogInfo:
     if info.status == "Quarantined":
         raise JournalCorrupt(f"the run {info.id!r} is in quarantine: {info.problem}")
     return info
-
-
-async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-    """Return a copy of a run's record; the run may be in progress elsewhere."""
-    log = (await known_run(store, run_id)).log
-    journal = LocalJournal("resume", clock=clock)
-    journal.take_over(read_entries(await lines_of(store, log, await read_rows(store, log))))
-    return journal
 
 
 async def accept_loss(store: Store, log: NonEmptyText, *, clock: Clock = SYSTEM_CLOCK) -> range:

@@ -11,9 +11,9 @@ from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.path import is_question
 from ziggurat.core.protocols import implements
 from ziggurat.journal.chain import chain_of
+from ziggurat.journal.conversations import ConversationWriter
 from ziggurat.journal.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import write_entry
 from ziggurat.journal.rows import BLOB_BYTES, Blob
 from ziggurat.journal.store import Row, Store, SupportsImmediateWrites
 
@@ -55,7 +55,7 @@ class LogWriter:
 
     __slots__ = (
         "_batch", "_chain", "_digest", "_epoch", "_immediate", "_journal", "_log", "_probe", "_rows", "_store", "_task",
-        "_waiting", "_writing", "failed", "stable",
+        "_waiting", "_writing", "conversations", "failed", "stable",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +69,7 @@ class LogWriter:
     ) -> None:
         self.failed: Exception | None = None  # with which every later entry is refused
         self.stable: int = 0  # the number of durable entries
+        self.conversations: ConversationWriter = ConversationWriter(journal.entries)
         self._journal = journal
         self._store = store
         self._log = log
@@ -90,7 +91,7 @@ class LogWriter:
     def encoded(self, entry: JournalEntry) -> bytes:
         """Return the JSON of an entry."""
         try:
-            return write_entry(entry)
+            return self.conversations.line(entry)
         except TypeError as error:
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.journal.conversations import shared
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Image, Part, Thinking, ToolCall, ToolResult
 
@@ -144,6 +145,12 @@ class Conversation(Struct, eq=False, gc=False):
             digests.append(blake2b(digests[-1] + encode(message), digest_size=16).digest())
         return digests[length]
 
+    def follow(self, other: "Conversation") -> None:
+        """Get the digests of the messages that it shares with another conversation from there."""
+        if self._digests is None and other._digests is not None:
+            known = other.log[: len(other._digests) - 1]
+            self._digests = other._digests[: shared(known, self.log) + 1]
+
     def fragments(self, wire: str, encode: Callable[[Message], bytes], length: int) -> list[bytes]:
         """Return the first `length` messages in the encoding named `wire`; each is encoded once, on first use."""
         if self._fragments is None:
@@ -227,6 +234,10 @@ class Transcript(Sequence[Message]):
         """Return a digest of all its messages."""
         return self._conversation.digest(self._length).hex()
 
+    def follow(self, other: "Transcript") -> None:
+        """Get the digests of the messages that it shares with another transcript from there."""
+        self._conversation.follow(other._conversation)
+
     def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
         """Return each message as bytes in one encoding; each message is encoded once in a run.
 
@@ -259,6 +270,10 @@ class _ConversationPosition(Struct, frozen=True, gc=False):
 
     conversation: Conversation
     length: int
+
+    def follow(self, other: "_ConversationPosition") -> None:
+        """Get the digests of the messages that it shares with another position from there."""
+        self.conversation.follow(other.conversation)
 
     def fingerprint(self) -> str:
         """Return the digest of the messages before this position."""

@@ -223,9 +223,14 @@ def unrepeated(message: Message, before: Transcript) -> Message:
 def without_repeats(messages: Iterable[Message]) -> list[Message]:
     """Return messages that were put together without the thoughts that stand in an earlier one already."""
     conversation = Conversation()
+    add_without_repeats(messages, conversation)
+    return conversation.log
+
+
+def add_without_repeats(messages: Iterable[Message], conversation: Conversation) -> None:
+    """Add messages to a conversation without the thoughts that stand in an earlier one already."""
     for message in messages:
         conversation.log.append(unrepeated(message, conversation.view()))
-    return conversation.log
 
 
 def _is_known(part: Part, before: Transcript) -> bool:

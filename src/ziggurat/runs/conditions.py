@@ -1,5 +1,6 @@
 """RunConditions: the grants and the session a run was started with, recorded so that they still apply on resume."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -8,17 +9,24 @@ from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.message import Message
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
 
 class RunConditions(Struct, frozen=True, omit_defaults=True):
-    """The grants of a run and its session, as kept in its record."""
+    """The grants of a run and its session, as kept in its record.
+
+    Its request begins with the first `loaded` messages, with this digest, of its session when that had so many `rows`.
+    """
 
     grants: tuple[str, ...] | None = None
     session: str = ""
     elsewhere: bool = False
     loaded: int = 0
     rows: int = 0
+    limit: int | None = None
+    digest: str = ""
 
 
 _NONE = RunConditions()
@@ -39,6 +47,14 @@ def _conditions(opened: JournalEntry | None) -> RunConditions:
         return _NONE
     conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
     return conditions if opened.forked is None else RunConditions(conditions.grants)
+
+
+def loaded_by(opened: Opened) -> Sequence[Message]:
+    """Return the messages of a request that are read from the session, which is in the same store as the run."""
+    conditions = _conditions(opened)
+    if not conditions.loaded or conditions.elsewhere:
+        return ()
+    return as_type(opened.request, AgentRequest).messages[: conditions.loaded]
 
 
 def labels_of(opened: JournalEntry) -> dict[str, Any]:

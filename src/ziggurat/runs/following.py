@@ -7,12 +7,14 @@ from contextlib import AsyncExitStack
 from typing import Any, cast
 
 from ziggurat.core.protocols import implements
+from ziggurat.journal.conversations import ConversationReader
 from ziggurat.journal.lines import read_entry
 from ziggurat.journal.live import LiveMessages, LiveReader
 from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import Store, SupportsChangeSignal, run_log
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.driven import LiveEvents
+from ziggurat.stores.records import reader_of
 
 POLL = 0.1
 """Seconds between checks of a run that another process drives."""
@@ -37,6 +39,7 @@ class _Follower:
         self._events = LiveEvents()
         self._rows: deque[SubscribedItem] = deque()  # read, and not yet delivered
         self._read, self._digest = 0, ""
+        self._reader: ConversationReader | None = None
         self._place = (0, 0)
         self._ended = False
         self._look = self._blocked = 0.0  # when to look for rows again, and since when something waits for events
@@ -52,8 +55,10 @@ class _Follower:
         log = run_log(self._run_id)
         rows = await read_rows(self._store, log, self._read, self._digest)
         for row, line in zip(rows, await lines_of(self._store, log, rows), strict=True):
+            if self._reader is None:
+                self._reader = await reader_of(self._store, line)
             self._read, self._digest = row.number, row.digest
-            self._rows.append(SubscribedItem(row.number, 0, read_entry(line)))
+            self._rows.append(SubscribedItem(row.number, 0, read_entry(self._reader.line(line))))
         self._ended = self._read >= info.count and info.status != "running"
         self._look = now + (WAIT if self._signals else POLL)
 

@@ -21,8 +21,7 @@ from ziggurat.journal.entries import Entered, Intent, Pending
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import without_repeats
+from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_items
@@ -32,7 +31,7 @@ from ziggurat.messages.stops import status_of
 from ziggurat.runs.conditions import RunConditions
 from ziggurat.runs.runs import Runs
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry, latest_from_question, whole
+from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -52,11 +51,20 @@ class SavableRun(Protocol):
 class SessionWriter:
     """The lease of one run on its session, of which its request holds the first `loaded` messages, of `rows` rows."""
 
-    def __init__(self, lease: SessionLease, run_id: str, request: AgentRequest, loaded: int, rows: int) -> None:
+    def __init__(
+        self,
+        lease: SessionLease,
+        run_id: str,
+        request: AgentRequest,
+        loaded: int,
+        rows: int,
+        begun: Transcript | None = None,
+    ) -> None:
         self.run_id = run_id
         self.request = request
         self.loaded = loaded
         self.rows = rows
+        self.begun = begun
         self.journal: LocalJournal | None = None
         self.path = ""
         self._lease = lease
@@ -82,9 +90,15 @@ class SessionWriter:
 
     def conditions(self, conditions: RunConditions | None, store: Store) -> RunConditions:
         """Return the conditions of the run with the facts about its session."""
-        elsewhere = self._lease.session.store is not store
+        session = self._lease.session
         return replace(
-            conditions or RunConditions(), session=self.id, elsewhere=elsewhere, loaded=self.loaded, rows=self.rows
+            conditions or RunConditions(),
+            session=self.id,
+            elsewhere=session.store is not store,
+            loaded=self.loaded,
+            rows=self.rows,
+            limit=session.limit,
+            digest="" if self.begun is None else self.begun.digest(),
         )
 
     async def step(self, run: SavableRun) -> None:
@@ -326,8 +340,9 @@ async def open_session(session: Session, run_id: str, request: AgentRequest) -> 
     lease = await session.lease()
     if lease.state.damaged:
         logger.warning("the session %s is read without its damaged rows %s", session.id, lease.state.damaged)
-    messages = without_repeats(whole(latest_from_question(lease.state.current(), session.limit)))
-    return SessionWriter(lease, run_id, AgentRequest((*messages, *request.messages)), len(messages), lease.state.rows)
+    begun = lease.state.beginning(session.limit)
+    whole = AgentRequest((*begun[:], *request.messages))
+    return SessionWriter(lease, run_id, whole, len(begun), lease.state.rows, begun)
 
 
 async def reopen_session(

@@ -11,18 +11,19 @@ from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entries, read_entry, write_entry
+from ziggurat.journal.lines import read_entries, write_entry
 from ziggurat.journal.queue import Claim, InboxItem
-from ziggurat.journal.rows import known_run, lines_of, read_record, read_rows
+from ziggurat.journal.rows import known_run
 from ziggurat.journal.store import LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.broadcast import SubscribedItem
-from ziggurat.runs.conditions import labels_of
+from ziggurat.runs.conditions import labels_of, loaded_by
 from ziggurat.runs.driven import DrivenRun, DrivenRuns
 from ziggurat.runs.following import followed
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
+from ziggurat.stores.records import entry_at, read_record, record_rows
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -60,11 +61,7 @@ class StoredRuns(Runs):
 
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
         """Return one entry of a run's record."""
-        log = run_log(run_id)
-        rows = await self._store.read(log, max(0, number - 1), 1)
-        for line in await lines_of(self._store, log, rows):
-            return read_entry(line)
-        return None
+        return await entry_at(self._store, run_log(run_id), number)
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
@@ -74,6 +71,7 @@ class StoredRuns(Runs):
         screening(journal)
         first = journal.screened(opened)
         writer = journal.writer = LogWriter(journal, self._store, log, 1, probe=environment.probe)
+        writer.conversations.begun = loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
         info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, due=0.0, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
@@ -99,8 +97,9 @@ class StoredRuns(Runs):
             if claim is None:
                 await known_run(self._store, run_id)
                 await finished(lease())
-            journal, rows = LocalJournal("resume", clock=environment.clock), await read_rows(self._store, log)
-            journal.take_over(read_entries(await lines_of(self._store, log, rows)))
+            rows, lines = await record_rows(self._store, log)
+            journal = LocalJournal("resume", clock=environment.clock)
+            journal.take_over(read_entries(lines))
             journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
         except BaseException:
             if epoch:

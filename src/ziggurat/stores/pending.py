@@ -56,7 +56,7 @@ class ListsPending:
             labels: Only runs that have each of these labels, with an equal value.
             limit: The largest number of runs.
         """
-        from ziggurat.journal.rows import read_record
+        from ziggurat.stores.records import read_record
 
         store = cast(Store, self)
         infos = await store.logs("run:", agent=agent, status="Suspended", labels=labels, limit=limit)

@@ -7,8 +7,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.codec import encode
 from ziggurat.journal.chain import DigestChain
 from ziggurat.journal.store import Row
+from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.delta import add_without_repeats, without_repeats
 from ziggurat.messages.items import RunItem, items_to_messages, messages_to_items
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
@@ -104,12 +107,26 @@ class SessionState:
         self.missing: range = range(0)
         self._values: list[_Value] = []
         self._base: list[Message] | None = None
+        self._begun: Conversation | None = None  # what the next run begins with, but for the messages added since:
+        self._added: list[Message] = []
+
+    def rows_of(self, entries: Iterable[SessionEntry]) -> list[Row]:
+        """Return the next rows, for entries."""
+        rows: list[Row] = []
+        digest = self.digest
+        for number, entry in enumerate(entries, self.rows + 1):
+            data = encode(entry)
+            digest = self.chain.link(self.log, digest, data)
+            rows.append(Row(number, digest, data, "Idle"))
+        return rows
 
     def take_in(self, number: int, entry: SessionEntry) -> None:
         """Apply one row."""
         if isinstance(entry, MessagesAdded):
             self._add(number, entry)
-        elif isinstance(entry, ConversationReplaced):
+            return
+        self._begun = None
+        if isinstance(entry, ConversationReplaced):
             self._shorten(entry)
         elif isinstance(entry, ItemsAdded):
             for index, added in enumerate(entry.items):
@@ -126,14 +143,18 @@ class SessionState:
 
     def _add(self, number: int, entry: MessagesAdded) -> None:
         if entry.start < self.counts.get(entry.run, 0):
+            self._begun = None
             replaced = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
             if any(each.covered for each in replaced):
                 self._uncover()
             self._values = [each for each in self._values if not (each.run == entry.run and each.index >= entry.start)]
         for index, message in enumerate(entry.messages, entry.start):
             self._values.append(_Value(message, number, entry.at, entry.run, index))
+        self._added += entry.messages
         self.counts[entry.run] = entry.start + len(entry.messages)
-        self.waiting[entry.run] = entry.waiting
+        self.waiting.pop(entry.run, None)
+        if entry.waiting:
+            self.waiting[entry.run] = entry.waiting
 
     def _shorten(self, entry: ConversationReplaced) -> None:
         self._base = list(entry.messages)
@@ -181,8 +202,26 @@ class SessionState:
             return self.all_messages()
         return [*self._base, *_messages(each.value for each in self._values if not each.covered)]
 
+    def beginning(self, limit: int | None = None) -> Transcript:
+        """Return the messages with which a new run begins, at most `limit`, in a form that can be sent to a model.
+
+        Without a limit only what was added since the last time is considered.
+        """
+        if limit is not None:
+            return Transcript.of(*without_repeats(whole(latest_from_question(self.current(), limit))))
+        if self._begun is None:
+            self._begun, self._added = Conversation(), self.current()
+        added = whole(self._added)
+        if added and added[-1] is not self._added[-1]:  # a result is missing, and may still be added
+            return Transcript.of(*without_repeats([*self._begun.log, *added]))
+        add_without_repeats(added, self._begun)
+        self._added = []
+        return self._begun.view()
+
     def of_run(self, run: str) -> dict[int, Message]:
         """Return a run's messages on record, by number."""
+        if run not in self.counts:
+            return {}
         values = {each.index: each.value for each in self._values if each.run == run}
         return {index: value for index, value in values.items() if isinstance(value, Message)}
 

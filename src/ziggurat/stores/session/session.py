@@ -9,7 +9,6 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
@@ -35,7 +34,6 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""
 
-_STATUS = "Idle"
 _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
@@ -222,6 +220,30 @@ class Session:
         async with self._held() as lease:
             await lease.write([SessionCleared(self.clock.now())], release=True)
 
+    async def delete(self) -> bool:
+        """Delete the session from its store; return whether there was one.
+
+        Records of runs in a session hold only what each has added: those that began with some of its messages cannot be
+        read any more.
+
+        Raises:
+            RunExists: runs that can still be continued began in it.
+            LeaseHeld: as for `add_items`.
+        """
+        from ziggurat.stores.records import unfinished_runs
+
+        if await self.store.find(self._log) is None:
+            return False
+        async with self._held():
+            runs = await unfinished_runs(self.store, self.id)
+            if runs:
+                raise RunExists(
+                    f"the session {self.id!r} is needed by {len(runs)} runs that can be continued, such as "
+                    f"{', '.join(map(repr, runs[:5]))}; resume them to their end, or delete them first"
+                )
+            self._writers.forget(self._log)
+            return await self.store.delete(self._log)
+
     @asynccontextmanager
     async def _held(self) -> AsyncGenerator["SessionLease", None]:
         lease = await self.lease(branching=False)
@@ -327,12 +349,7 @@ class SessionLease:
         state, session = self.state, self.session
         if state.missing:
             entries = [RowsLost(session.clock.now(), state.missing[-1]), *entries]
-        rows: list[Row] = []
-        before = state.digest
-        for number, entry in enumerate(entries, state.rows + 1):
-            data = encode(entry)
-            before = state.chain.link(session._log, before, data)
-            rows.append(Row(number, before, data, _STATUS))
+        rows = state.rows_of(entries)
         try:
             if state.missing:
                 await self._replace_missing(rows)

@@ -1,0 +1,216 @@
+"""Conversations in a record: an entry is written without the messages that an earlier entry has.
+
+A line with ``"earlier": {"entry": 3, "length": 40}`` begins with the first 40 messages of entry 3; entry 0 is the
+session with which the run begins. So a record grows by what is new, however often its agents are asked about all of
+it. In memory, entries refer to whole conversations.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Any, Protocol, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.path import name_at, step_of
+from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
+from ziggurat.journal.lines import write_entry
+
+BEGINNING = 0
+"""The number that stands for the conversation before the run, which its session has."""
+
+_FIELDS: dict[str, str] = {"Opened": "request", "Entered": "request", "Result": "value", "Ended": "run"}
+"""The fields with conversations, by the kinds of entries."""
+
+_REFERS = b'"earlier":{'
+
+
+class Earlier(Struct, frozen=True, omit_defaults=True):
+    """A reference to the first messages of an earlier entry."""
+
+    entry: int
+    length: int
+    past: bool = False
+    """Whether they belong to the original messages of a run that was rewritten."""
+
+
+class Following(Protocol):
+    """A request whose digest is made from that of an earlier one, where the two begin with the same messages."""
+
+    def follow(self, other: Any) -> None:
+        """Get the digests of what the two share from the other."""
+
+
+class ConversationWriter:
+    """Writes the entries of one record; entries added to it are looked at when the next one is written.
+
+    Attributes:
+        begun: The messages of the session with which the run begins.
+    """
+
+    __slots__ = ("_asked", "_entries", "_followed", "_last", "_looked_at", "_named", "begun")
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self.begun: Sequence[object] = ()
+        self._entries = entries
+        self._looked_at = 0  # the number of entries seen
+        self._last = BEGINNING  # the last entry that has asked something, and those of each path and each name
+        self._asked: dict[str, int] = {}
+        self._named: dict[str, int] = {}
+        self._followed: dict[str, Following] = {}  # the last request to a model, by the name of the agent
+
+    def line(self, entry: JournalEntry) -> bytes:
+        """Return an entry as a line of JSON, without the messages that earlier entries have."""
+        self._look()
+        if isinstance(entry, (Result, Failure)) and hasattr(entry.request, "follow"):
+            self._follow(cast("Following", entry.request), entry.path)
+        if type(entry) not in (Opened, Entered, Result, Ended):
+            return write_entry(entry)
+        field = _FIELDS[entry.kind]
+        value = getattr(entry, field)
+        numbers = self._numbers_before(entry) if isinstance(value, Struct) and hasattr(value, "messages") else ()
+        past = getattr(value, "past", None)
+        messages = (value if past is None else past).messages if numbers else ()
+        known = [(_shared(self._messages(number), messages), number) for number in numbers]
+        length, number = max(known, default=(0, BEGINNING))
+        length = min(length, getattr(value, "start", length))
+        if not length:
+            return write_entry(entry)
+        changes: dict[str, Any] = {field: _without_first(value, length)}
+        if isinstance(entry, Result):
+            changes["request"] = Raw(b'""')  # its `Entered` has the request
+        earlier = encode(Earlier(number, length, past is not None))
+        return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + earlier + b"}"
+
+    def _follow(self, request: "Following", path: str) -> None:
+        """Get the digests of a conversation from the last one of the same agent."""
+        name = name_at(step_of(path)[0])
+        last = self._followed.get(name)
+        if last is not None:
+            request.follow(last)
+        self._followed[name] = request
+
+    def _look(self) -> None:
+        for number, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at + 1):
+            if isinstance(entry, Entered) or (isinstance(entry, Opened) and entry.request is not None):
+                self._last = self._asked[entry.path] = number
+                if isinstance(entry, Entered):
+                    self._named[entry.name] = number
+        self._looked_at = len(self._entries)
+
+    def _numbers_before(self, entry: JournalEntry) -> Collection[int]:
+        """Return the numbers of the entries that may have the first messages of an entry."""
+        if isinstance(entry, Opened):
+            return () if self._entries else (BEGINNING,)
+        if isinstance(entry, Entered):
+            return {self._last, self._named.get(entry.name, self._last)}
+        number = self._asked.get(entry.path)
+        return () if number is None else (number,)
+
+    def _messages(self, number: int) -> Sequence[object]:
+        if number == BEGINNING:
+            return self.begun
+        asked = self._entries[number - 1]
+        assert isinstance(asked, (Opened, Entered))
+        request = asked.request
+        if isinstance(request, Raw):
+            return _messages_in(request)
+        messages: Sequence[object] = getattr(request, "messages", ())
+        return messages
+
+
+def shared(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many values at the start of two sequences are equal."""
+    length = min(len(one), len(other))
+    if list(one[:length]) == list(other[:length]):
+        return length
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a is not b and a != b), length)
+
+
+def _shared(known: Sequence[object], messages: Sequence[object]) -> int:
+    """Return how many messages at the start of two conversations are equal, of which one may be in JSON form."""
+    if known and isinstance(known[0], Raw):  # read back from a store
+        known = [bytes(each) for each in cast("Sequence[Raw]", known)]
+        messages = [encode(each) for each in messages[: len(known)]]
+    return shared(known, messages)
+
+
+def _without_first(value: Any, length: int) -> object:
+    """Return a request or a run without the first messages of its conversation."""
+    changes: dict[str, Any] = {}
+    if hasattr(value, "start"):
+        changes["start"] = value.start - length
+    if getattr(value, "past", None) is None:
+        return replace(value, messages=value.messages[length:], **changes)
+    return replace(value, past=replace(value.past, messages=value.past.messages[length:]), **changes)
+
+
+class ConversationReader:
+    """Reads the lines of one record in order, and puts the messages that earlier ones have back in their places."""
+
+    def __init__(self, begun: Sequence[Raw] = ()) -> None:
+        self._lines: list[bytes] = []
+        self._known: dict[int, list[Raw]] = {BEGINNING: [*begun]}
+
+    def line(self, data: bytes) -> bytes:
+        """Return the next line with its whole conversation.
+
+        Raises:
+            JournalCorrupt: an entry to which it refers does not have these messages.
+        """
+        whole = self._whole(data) if _REFERS in data else data
+        self._lines.append(whole)
+        return whole
+
+    def _whole(self, data: bytes) -> bytes:
+        fields = decode(data, dict[str, Raw])
+        if "earlier" not in fields:
+            return data
+        earlier = decode(fields.pop("earlier"), Earlier)
+        known = self._messages(earlier.entry)[: earlier.length]
+        if len(known) < earlier.length:
+            raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
+        field = _FIELDS[decode(fields["entry"], str)]
+        value = decode(fields[field], dict[str, Raw])
+        holder = decode(value["past"], dict[str, Raw]) if earlier.past else value
+        holder["messages"] = Raw(encode([*known, *decode(holder["messages"], list[Raw])]))
+        if earlier.past:
+            value["past"] = Raw(encode(holder))
+        if "start" in value:
+            value["start"] = Raw(encode(decode(value["start"], int) + earlier.length))
+        fields[field] = Raw(encode(value))
+        return encode(fields)
+
+    def _messages(self, number: int) -> list[Raw]:
+        if number not in self._known:
+            asked = decode(self._lines[number - 1], _Asked) if number <= len(self._lines) else _Asked()
+            self._known[number] = _messages_in(asked.request)
+        return self._known[number]
+
+
+class _Asked(Struct):
+    request: Raw = Raw(b"null")
+
+
+class _Conversation(Struct):
+    messages: Raw = Raw(b"[]")
+
+
+def _messages_in(value: Raw) -> list[Raw]:
+    """Return the messages in the JSON of a request or a run, none of anything else."""
+    if not bytes(value).startswith(b"{"):
+        return []
+    messages = decode(value, _Conversation).messages
+    return decode(messages, list[Raw]) if bytes(messages).startswith(b"[") else []
+
+
+def earlier_in(line: bytes) -> Earlier | None:
+    """Return the reference in a line that was written, None if it has none."""
+    return decode(line, _Refers).earlier if _REFERS in line else None
+
+
+class _Refers(Struct):
+    earlier: Earlier | None = None

@@ -1,0 +1,109 @@
+"""Reading of records from a store, with the messages that the session of a run has."""
+
+from msgspec import Struct
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.journal.chain import chain_of
+from ziggurat.journal.conversations import BEGINNING, ConversationReader, earlier_in
+from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.lines import read_entries, read_entry
+from ziggurat.journal.rows import known_run, lines_of, read_rows
+from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
+from ziggurat.messages.conversation import Transcript
+from ziggurat.stores.session.log import SessionState, take_rows
+
+_EVERY = 1_000_000_000
+
+
+class _Terms(Struct):
+    session: str = ""
+    elsewhere: bool = False
+    rows: int = 0
+    loaded: int = 0
+    limit: int | None = None
+    digest: str = ""
+
+
+class _Opened(Struct):
+    run_id: str
+    terms: _Terms | None = None
+
+
+async def unfinished_runs(store: Store, session: str) -> list[str]:
+    """Return the ids of the runs that began in a session and can still be continued."""
+    runs: list[str] = []
+    for status in sorted(UNFINISHED):
+        for info in await store.logs("run:", status=status, limit=_EVERY):
+            for line in await lines_of(store, info.log, await store.read(info.log, 0, 1)):
+                terms = decode(line, _Opened).terms
+                if terms is not None and terms.session == session and not terms.elsewhere:
+                    runs.append(info.id)
+    return runs
+
+
+async def _beginning(store: Store, terms: _Terms) -> Transcript:
+    """Return the messages with which a run began, as its session has them."""
+    log, chain = session_log(terms.session), chain_of(store)
+    state = SessionState(log, chain)
+    problem = take_rows(await store.read(log, 0, terms.rows), state)
+    if problem:
+        raise JournalCorrupt(f"{log}: {problem}")
+    return state.beginning(terms.limit)
+
+
+async def reader_of(store: Store, first: bytes) -> ConversationReader:
+    """Return a reader of the record with this first line.
+
+    Raises:
+        RunNotFound: the session with which the run begins is gone.
+        JournalCorrupt: the session was changed since.
+    """
+    earlier = earlier_in(first)
+    if earlier is None or earlier.entry != BEGINNING:
+        return ConversationReader()
+    opened = decode(first, _Opened)
+    terms = opened.terms or _Terms()
+    if await store.find(session_log(terms.session)) is None:
+        raise RunNotFound(
+            f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "
+            "was deleted"
+        )
+    begun = await _beginning(store, terms)
+    if len(begun) != terms.loaded or begun.digest() != terms.digest:
+        raise JournalCorrupt(
+            f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "
+            "does not have them any more as they were"
+        )
+    return ConversationReader([Raw(encode(each)) for each in begun])
+
+
+async def record_rows(store: Store, log: str) -> tuple[list[Row], list[bytes]]:
+    """Return the rows of a run, and their entries as JSON lines, each with its whole conversation.
+
+    Raises:
+        RunNotFound: the session with which the run begins is gone.
+        JournalCorrupt: a row, or the session, is damaged.
+    """
+    rows = await read_rows(store, log)
+    lines = await lines_of(store, log, rows)
+    reader = await reader_of(store, lines[0] if lines else b"")
+    return rows, [reader.line(each) for each in lines]
+
+
+async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
+    """Return one entry of a run, without the messages that earlier ones have; None if there is none."""
+    for line in await lines_of(store, log, await store.read(log, max(0, number - 1), 1)):
+        return read_entry(line)
+    return None
+
+
+async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
+    """Return a copy of a run's record; the run may be in progress elsewhere."""
+    log = (await known_run(store, run_id)).log
+    journal = LocalJournal("resume", clock=clock)
+    _, lines = await record_rows(store, log)
+    journal.take_over(read_entries(lines))
+    return journal
