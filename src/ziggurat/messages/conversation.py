@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import msgspec
 from msgspec import Struct, field
@@ -12,6 +12,8 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.conversations import shared
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Image, Part, Thinking, ToolCall, ToolResult
+
+T = TypeVar("T")
 
 PICTURE = 340
 """The number of characters that a picture counts as: about the minimum in tokens that providers charge."""
@@ -74,6 +76,7 @@ class Conversation(Struct, eq=False, gc=False):
     _known: int = 0  # the number of messages considered for that
     _thoughts: dict[Thinking, int] | None = None  # where each stands first
     _searched: int = 0  # the number of messages searched for them
+    _notes: dict[object, Any] | None = None
 
     if TYPE_CHECKING:  # what is passed is made a list below
 
@@ -160,6 +163,15 @@ class Conversation(Struct, eq=False, gc=False):
             known.append(encode(self.log[len(known)]))
         return known if len(known) == length else known[:length]
 
+    def note(self, key: object, make: Callable[[], T]) -> T:
+        """Return what was noted about the conversation under a key, or else what `make` returns, and note that."""
+        if self._notes is None:
+            self._notes = {}
+        if key not in self._notes:
+            self._notes[key] = make()
+        noted: T = self._notes[key]
+        return noted
+
     def size(self, length: int) -> int:
         """Return the approximate size of the first `length` messages in characters; each is counted once."""
         if self._sizes is None:
@@ -226,9 +238,9 @@ class Transcript(Sequence[Message]):
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
 
-    def mark(self) -> "_ConversationPosition":
+    def mark(self) -> "ConversationPosition":
         """Return a light reference to this transcript, enough to compare it with another later."""
-        return _ConversationPosition(self._conversation, self._length)
+        return ConversationPosition(self._conversation, self._length)
 
     def digest(self) -> str:
         """Return a digest of all its messages."""
@@ -246,6 +258,13 @@ class Transcript(Sequence[Message]):
             encode: Encodes one message.
         """
         return self._conversation.fragments(wire, encode, self._length)
+
+    def note(self, key: object, make: Callable[[], T]) -> T:
+        """Return what was noted about the conversation under a key, or else what `make` returns, and note that.
+
+        Messages may be added to the conversation later, and a view of it may begin with fewer.
+        """
+        return self._conversation.note(key, make)
 
     def size(self) -> int:
         """Return the approximate size of all its messages in characters."""
@@ -265,19 +284,23 @@ class Transcript(Sequence[Message]):
         return cls.of(*msgspec.convert(value, list[Message]))
 
 
-class _ConversationPosition(Struct, frozen=True, gc=False):
+class ConversationPosition(Struct, frozen=True, gc=False):
     """A position in a conversation, kept in a journal for each request to a model instead of the request."""
 
     conversation: Conversation
     length: int
 
-    def follow(self, other: "_ConversationPosition") -> None:
+    def follow(self, other: "ConversationPosition") -> None:
         """Get the digests of the messages that it shares with another position from there."""
         self.conversation.follow(other.conversation)
 
     def fingerprint(self) -> str:
         """Return the digest of the messages before this position."""
         return self.conversation.digest(self.length).hex()
+
+    def messages(self) -> list[Message]:
+        """Return the messages before this position."""
+        return self.conversation.log[: self.length]
 
     def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
         """Return what differs from a recorded position, and the digests of both."""

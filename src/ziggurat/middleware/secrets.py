@@ -22,8 +22,10 @@ from ziggurat.core.errors import (
     is_transient,
     type_name_of,
 )
-from ziggurat.messages.conversation import Transcript
+from ziggurat.journal.conversations import shared
+from ziggurat.messages.conversation import ConversationPosition, Transcript
 from ziggurat.messages.delta import ThinkingDelta, ToolCallDelta
+from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import File, Thinking, ToolCall, ToolResult
 
@@ -237,6 +239,9 @@ class StreamMask:
 # -- copies of values without secrets ----------------------------------------------------------------------------------
 
 _DEEPEST = 200
+_KNOWN = 64
+"""The number of conversations whose masked messages are known."""
+
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
 """Fields of our structs that are not masked: our identifiers, and data that providers want back unchanged."""
@@ -256,6 +261,7 @@ class Masking:
 
     def __init__(self, secrets: Secrets) -> None:
         self.secrets = secrets
+        self._known: dict[tuple[int, ...], tuple[list[Message], list[Message]]] = {}  # conversations and their copies
 
     def value(self, value: T) -> T:
         """Return a value with secrets masked in all text within it; an error is changed in place if possible."""
@@ -292,18 +298,38 @@ class Masking:
         if isinstance(value, BaseException):
             return self.error(value)
         if isinstance(value, Transcript):
-            messages = [self._mask(each, depth + 1) for each in value]
-            same = all(one is other for one, other in zip(messages, value, strict=True))
-            return value if same else Transcript.of(*messages)
+            before = value[:]
+            masked = self._mask_messages(before, depth)
+            return value if masked == before else Transcript.of(*masked)
+        if isinstance(value, ConversationPosition):
+            before = value.messages()
+            masked = self._mask_messages(before, depth)
+            return value if masked == before else Transcript.of(*masked).mark()
         if isinstance(value, Struct):
             return self._mask_struct(value, depth)
         if isinstance(value, dict):
             pairs = [(self._mask(key, depth + 1), self._mask(each, depth + 1)) for key, each in value.items()]
             same = all(k is key and v is each for (k, v), (key, each) in zip(pairs, value.items(), strict=True))
             return value if same else dict(pairs)
+        if isinstance(value, tuple) and value and isinstance(value[0], Message) and isinstance(value[-1], Message):
+            before = [*value]
+            masked = self._mask_messages(before, depth)
+            return value if masked == before else tuple(masked)
         if isinstance(value, (list, tuple, set, frozenset)):
             return self._mask_items(value, depth)
         return self._mask_object(value, depth)
+
+    def _mask_messages(self, messages: list[Message], depth: int) -> list[Message]:
+        """Return messages with secrets masked; those at the start of a conversation are masked once."""
+        key = tuple(map(id, messages[:2]))  # the messages are kept, so that their ids are not used again
+        before, known = self._known.get(key, ([], []))
+        same = shared(before, messages)
+        masked = [*known[:same], *(self._mask(each, depth + 1) for each in messages[same:])]
+        if len(messages) > 1:
+            self._known[key] = messages, masked
+            for old in [*self._known][:-_KNOWN]:
+                self._known.pop(old, None)
+        return masked
 
     def _mask_items(self, value: Any, depth: int) -> Any:
         items = list(value)

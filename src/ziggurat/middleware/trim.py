@@ -1,6 +1,7 @@
 """Trimming: sends the model only a part of a long conversation, without changing the conversation."""
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -49,65 +50,91 @@ class Trim(Middleware):
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
         """Return the request with the trimmed conversation."""
-        if self.last is not None and len(request.messages) <= self.first + self.last:
+        messages = request.messages
+        if self.last is not None and len(messages) <= self.first + self.last:
             return None
-        visible = self.view(request.messages)
-        if len(visible) == len(request.messages):
+        units = messages.note(self, self._units)
+        if units.read > len(messages):
+            units = self._units()
+        units.add(messages[units.read :])
+        head, question, start = self._seen(units)
+        if start <= head + (question == head):  # nothing is left out
             return None
-        return replace(request, messages=Transcript.of(*visible))
+        return replace(request, messages=Transcript.of(*units.chosen(head, question, start)))
 
     def view(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages of a conversation that are sent."""
-        systems = [message for message in messages if message.role == "system"]
-        units = _units([message for message in messages if message.role != "system"])
-        sizes = [len(unit) if self.tokens is None else sum(map(_tokens, unit)) for unit in units]
-        left = (self.last or 0) if self.tokens is None else self.tokens - sum(map(_tokens, systems))
-        head = _count_within(sizes, self.first)
-        start = _start_within(sizes, head, left)
-        question = _question(units)
+        units = self._units()
+        units.add(messages)
+        return units.chosen(*self._seen(units))
+
+    def _units(self) -> "_Units":
+        return _Units(_one if self.tokens is None else _tokens)
+
+    def _seen(self, units: "_Units") -> tuple[int, int | None, int]:
+        """Return the number of units at the start that are sent, perhaps that of the question, and the first at the
+        end."""
+        left = (self.last or 0) if self.tokens is None else self.tokens - units.systems_size
+        head = max(0, bisect_right(units.sums, self.first) - 1)
+        start = units.start_within(head, left)
+        question = max(units.of_people[-1:] or units.of_users[-1:], default=None)
         if question is not None and head <= question < start:  # the question is always sent
-            start = _start_within(sizes, question + 1, left - sizes[question])
-            seen = [*units[:head], units[question], *units[start:]]
-        else:
-            if not head and question is not None:  # a conversation begins with a user's message
-                start = next(number for number in range(start, len(units)) if units[number][0].role == "user")
-            seen = [*units[:head], *units[start:]]
-        return [*systems, *(message for unit in seen for message in unit)]
+            return head, question, units.start_within(question + 1, left - units.size(question))
+        if not head and question is not None:  # a conversation begins with a user's message
+            start = units.of_users[bisect_left(units.of_users, start)]
+        return head, None, start
 
 
-def _question(units: list[list[Message]]) -> int | None:
-    """Return the place of what a person asked last, else of the last message in the role of the user."""
-    places = [number for number, unit in enumerate(units) if unit[0].role == "user"]
-    of_people = [number for number in places if units[number][0].origin is None]
-    return max(of_people or places, default=None)
+class _Units:
+    """The messages of a conversation in groups that must stay together: calls with their results."""
+
+    def __init__(self, measure: Callable[[Message], int]) -> None:
+        self.read = 0  # the number of messages
+        self.systems: list[Message] = []
+        self.systems_size = 0
+        self.of_users: list[int] = []  # the units that begin with a message in the role of the user
+        self.of_people: list[int] = []  # those of them that a person has said
+        self.sums = [0]  # the size of the first units, for each number of them
+        self._units: list[list[Message]] = []
+        self._measure = measure
+
+    def add(self, messages: Iterable[Message]) -> None:
+        """Add messages at the end."""
+        for message in messages:
+            self.read += 1
+            size = self._measure(message)
+            if message.role == "system":
+                self.systems.append(message)
+                self.systems_size += size
+            elif message.role == "tool" and self._units:
+                self._units[-1].append(message)
+                self.sums[-1] += size
+            else:
+                if message.role == "user":
+                    self.of_users.append(len(self._units))
+                    if message.origin is None:
+                        self.of_people.append(len(self._units))
+                self._units.append([message])
+                self.sums.append(self.sums[-1] + size)
+
+    def size(self, number: int) -> int:
+        """Return the size of one unit."""
+        return self.sums[number + 1] - self.sums[number]
+
+    def start_within(self, after: int, bound: int) -> int:
+        """Return from where on the units, `after` at the earliest, are within the bound; the last one always is."""
+        start = bisect_left(self.sums, self.sums[-1] - bound, after)
+        return min(start, max(after, len(self._units) - 1))
+
+    def chosen(self, head: int, question: int | None, start: int) -> list[Message]:
+        """Return the system messages, the first units, perhaps the question, and the units from `start` on."""
+        asked = [] if question is None else [self._units[question]]
+        units = [*self._units[:head], *asked, *self._units[max(head, start) :]]
+        return [*self.systems, *(message for unit in units for message in unit)]
 
 
-def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """Return messages in groups that must stay together: calls with their results."""
-    units: list[list[Message]] = []
-    for message in messages:
-        if message.role == "tool" and units:
-            units[-1].append(message)
-        else:
-            units.append([message])
-    return units
-
-
-def _count_within(sizes: Sequence[int], bound: int) -> int:
-    """Return how many of these sizes, from the first on, have a sum within the bound."""
-    used = count = 0
-    for size in sizes:
-        used += size
-        if used > bound:
-            break
-        count += 1
-    return count
-
-
-def _start_within(sizes: Sequence[int], after: int, bound: int) -> int:
-    """Return from where on the sizes, `after` at the earliest, have a sum within the bound; the last one always has."""
-    rest = sizes[after:]
-    return len(sizes) - max(_count_within(rest[::-1], bound), 1) if rest else len(sizes)
+def _one(message: Message) -> int:
+    return 1
 
 
 def _tokens(message: Message) -> int:
