@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import random
 import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.agents.support import assert_sendable, elsewhere
-from tests.samples import sample
+from tests.samples import amount, sample
 from tests.stores.records import dump_of, journal_of
 from ziggurat import (
     Agent,
@@ -39,7 +40,8 @@ from ziggurat.errors import ForeignError, ModelError
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
 from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned
 from ziggurat.layers.retry import retry
-from ziggurat.messages import Thinking, assistant, stops
+from ziggurat.messages import Thinking, Transcript, assistant, stops
+from ziggurat.messages.conversation import Conversation
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
 from ziggurat.models.scripted import Piece
@@ -392,6 +394,22 @@ async def test_prompts_may_pass_to_the_model_and_are_not_recorded() -> None:
     assert model.last.messages[0].text == SECRETS[7]
     opened = journal_of(store, "r").entries[0]
     assert SECRETS[7] not in repr(opened)
+
+
+@pytest.mark.parametrize("seed", range(amount(20, 500)))
+def test_what_is_known_of_conversations_that_grow_masks_them_as_a_whole(seed: int) -> None:
+    draw, known = random.Random(seed), Redaction("sesame")
+    conversations = [Conversation([user("open sesame"), user(f"word {number}")]) for number in range(3)]
+    for _ in range(12):
+        conversation = draw.choice(conversations)
+        if draw.random() < 0.2:  # another conversation that begins with the same messages
+            conversations.append(conversation := Conversation(conversation.log[: draw.randrange(1, 4)]))
+        conversation.log += [user(draw.choice(["sesame", "word"])) for _ in range(draw.randrange(3))]
+        view = conversation.view()
+        expected = [Redaction("sesame").masked(message) for message in view]
+        assert list(known.masked(view)) == expected
+        assert list(known.masked(AgentRequest(tuple(view))).messages) == expected
+        assert known.masked(view.mark()).fingerprint() == Transcript.of(*expected).digest()
 
 
 def test_a_user_may_mask_values_of_their_own() -> None:

@@ -1,9 +1,11 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ziggurat import Agent, ConfigurationError, Message, Text, ToolResult, user
+from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Text, ToolResult, user
+from ziggurat.core import root
 from ziggurat.core.codec import encode
 from ziggurat.messages import ValidationPolicy, assistant, estimate_tokens, system, tool_message, validate
+from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.middleware import Trim
 from ziggurat.models import ScriptedModel
@@ -50,6 +52,23 @@ def test_as_many_are_seen_as_fit() -> None:
         assert size(view) <= tokens or texts(view) == ["Be kind.", "three"]
     assert Trim(tokens=size(TALK)).view(TALK) == TALK
     assert len(Trim(tokens=size(TALK) - 1).view(TALK)) < len(TALK)
+
+
+@given(
+    st.lists(st.sampled_from(TALK), max_size=30), st.sampled_from([{"last": 3}, {"first": 1, "last": 4}, {"tokens": 9}])
+)
+async def test_what_is_known_of_a_conversation_that_grows_changes_nothing(
+    talk: list[Message], bound: dict[str, int]
+) -> None:
+    trim, conversation = Trim(**bound), Conversation([user("go")])
+    for message in talk:
+        conversation.log.append(message)
+        request = ModelRequest(conversation.view())
+        whole = list(request.messages)
+        trimmed = await trim.before_model(request, root())
+        seen = whole if trimmed is None else list(trimmed.messages)
+        short = trim.last is not None and len(whole) <= trim.first + trim.last
+        assert seen == (whole if short or len(trim.view(whole)) == len(whole) else trim.view(whole))
 
 
 async def test_the_conversation_stays_whole() -> None:

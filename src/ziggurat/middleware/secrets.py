@@ -297,27 +297,29 @@ class Masking:
             return value if self.secrets.masked(written) == written else self.secrets.replacement
         if isinstance(value, BaseException):
             return self.error(value)
-        if isinstance(value, Transcript):
-            before = value[:]
-            masked = self._mask_messages(before, depth)
-            return value if masked == before else Transcript.of(*masked)
-        if isinstance(value, ConversationPosition):
-            before = value.messages()
-            masked = self._mask_messages(before, depth)
-            return value if masked == before else Transcript.of(*masked).mark()
+        if isinstance(value, (Transcript, ConversationPosition)):
+            return self._mask_conversation(value, depth)
         if isinstance(value, Struct):
             return self._mask_struct(value, depth)
         if isinstance(value, dict):
             pairs = [(self._mask(key, depth + 1), self._mask(each, depth + 1)) for key, each in value.items()]
             same = all(k is key and v is each for (k, v), (key, each) in zip(pairs, value.items(), strict=True))
             return value if same else dict(pairs)
-        if isinstance(value, tuple) and value and isinstance(value[0], Message) and isinstance(value[-1], Message):
-            before = [*value]
-            masked = self._mask_messages(before, depth)
-            return value if masked == before else tuple(masked)
         if isinstance(value, (list, tuple, set, frozenset)):
             return self._mask_items(value, depth)
         return self._mask_object(value, depth)
+
+    def _mask_conversation(self, value: Transcript | ConversationPosition, depth: int) -> object:
+        before = value[:] if isinstance(value, Transcript) else value.messages()
+        masked = self._mask_messages(before, depth)
+        if masked == before:
+            return value
+        copied = Transcript.of(*masked)
+        if isinstance(value, Transcript):
+            return copied
+        position = copied.mark()
+        position.follow(value)
+        return position
 
     def _mask_messages(self, messages: list[Message], depth: int) -> list[Message]:
         """Return messages with secrets masked; those at the start of a conversation are masked once."""
@@ -333,8 +335,13 @@ class Masking:
 
     def _mask_items(self, value: Any, depth: int) -> Any:
         items = list(value)
-        changed = [self._mask(each, depth + 1) for each in items]
-        if all(one is other for one, other in zip(changed, items, strict=True)):
+        if items and isinstance(items[0], Message) and isinstance(items[-1], Message):
+            changed = self._mask_messages(items, depth)
+            same = changed == items
+        else:
+            changed = [self._mask(each, depth + 1) for each in items]
+            same = all(one is other for one, other in zip(changed, items, strict=True))
+        if same:
             return value
         return type(value)(*changed) if hasattr(value, "_fields") else type(value)(changed)
 

@@ -125,7 +125,11 @@ class SessionState:
         if isinstance(entry, MessagesAdded):
             self._add(number, entry)
             return
-        self._begun = None
+        messages = [each.message for each in entry.items if each.message] if isinstance(entry, ItemsAdded) else []
+        if isinstance(entry, ItemsAdded) and len(messages) == len(entry.items):
+            self._added += messages
+        else:
+            self._begun = None
         if isinstance(entry, ConversationReplaced):
             self._shorten(entry)
         elif isinstance(entry, ItemsAdded):
