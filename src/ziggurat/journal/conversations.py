@@ -7,6 +7,7 @@ it. In memory, entries refer to whole conversations.
 
 from collections.abc import Collection, Sequence
 from itertools import islice
+from types import GenericAlias
 from typing import Any, Protocol, cast
 
 from msgspec import Struct
@@ -39,6 +40,10 @@ class Earlier(Struct, frozen=True, omit_defaults=True):
 class Following(Protocol):
     """A request whose digest is made from that of an earlier one, where the two begin with the same messages."""
 
+    @property
+    def length(self) -> int:
+        """The number of its messages."""
+
     def follow(self, other: Any) -> None:
         """Get the digests of what the two share from the other."""
 
@@ -50,7 +55,7 @@ class ConversationWriter:
         begun: The messages of the session with which the run begins.
     """
 
-    __slots__ = ("_asked", "_entries", "_followed", "_last", "_looked_at", "_named", "begun")
+    __slots__ = ("_asked", "_entries", "_followed", "_last", "_longest", "_looked_at", "_named", "begun")
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self.begun: Sequence[object] = ()
@@ -59,7 +64,8 @@ class ConversationWriter:
         self._last = BEGINNING  # the last entry that has asked something, and those of each path and each name
         self._asked: dict[str, int] = {}
         self._named: dict[str, int] = {}
-        self._followed: dict[str, Following] = {}  # the last request to a model, by the name of the agent
+        self._longest: dict[str, tuple[int, int]] = {}  # the length and the number of the longest, by the name
+        self._followed: dict[str, Following] = {}  # the longest request, by the name of the agent
 
     def line(self, entry: JournalEntry) -> bytes:
         """Return an entry as a line of JSON, without the messages that earlier entries have."""
@@ -85,12 +91,12 @@ class ConversationWriter:
         return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + earlier + b"}"
 
     def _follow(self, request: "Following", path: str) -> None:
-        """Get the digests of a conversation from the last one of the same agent."""
+        """Get the digests of a conversation from the longest one of the same agent."""
         name = name_at(step_of(path)[0])
-        last = self._followed.get(name)
-        if last is not None:
-            request.follow(last)
-        self._followed[name] = request
+        longest = self._followed.get(name, request)
+        request.follow(longest)
+        if request.length >= longest.length:
+            self._followed[name] = request
 
     def _look(self) -> None:
         for number, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at + 1):
@@ -98,6 +104,8 @@ class ConversationWriter:
                 self._last = self._asked[entry.path] = number
                 if isinstance(entry, Entered):
                     self._named[entry.name] = number
+                    longest = len(self._messages(number)), number
+                    self._longest[entry.name] = max(longest, self._longest.get(entry.name, longest))
         self._looked_at = len(self._entries)
 
     def _numbers_before(self, entry: JournalEntry) -> Collection[int]:
@@ -105,7 +113,8 @@ class ConversationWriter:
         if isinstance(entry, Opened):
             return () if self._entries else (BEGINNING,)
         if isinstance(entry, Entered):
-            return {self._last, self._named.get(entry.name, self._last)}
+            _, longest = self._longest.get(entry.name, (0, self._last))
+            return {self._last, self._named.get(entry.name, self._last), longest}
         number = self._asked.get(entry.path)
         return () if number is None else (number,)
 
@@ -132,9 +141,12 @@ def shared(one: Sequence[object], other: Sequence[object]) -> int:
 
 def _shared(known: Sequence[object], messages: Sequence[object]) -> int:
     """Return how many messages at the start of two conversations are equal, of which one may be in JSON form."""
-    if known and isinstance(known[0], Raw):  # read back from a store
-        known = [bytes(each) for each in cast("Sequence[Raw]", known)]
-        messages = [encode(each) for each in messages[: len(known)]]
+    if known and isinstance(known[0], Raw) and messages:  # read back from a store
+        kind = cast("type[list[object]]", GenericAlias(list, type(messages[0])))
+        try:
+            known = decode(encode(known), kind)
+        except JournalCorrupt:  # messages of another type
+            return 0
     return shared(known, messages)
 
 

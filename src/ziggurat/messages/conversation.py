@@ -224,9 +224,7 @@ class Transcript(Sequence[Message]):
         return self._conversation.log[index]
 
     def __iter__(self) -> Iterator[Message]:
-        log = self._conversation.log
-        for index in range(self._length):
-            yield log[index]
+        return iter(self._conversation.log[: self._length])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):

@@ -61,6 +61,7 @@ class Assignments:
         self._ctx = ctx
         self._assigned: dict[str, Assignment] = {}
         self._tasks: dict[str, asyncio.Task[_Outcome] | None] = {}  # None for one that was cancelled
+        self._running: list[asyncio.Task[_Outcome]] = []  # when one was started last
 
     @property
     def handles(self) -> list[str]:
@@ -81,9 +82,9 @@ class Assignments:
     async def start(self, assignment: Assignment) -> Report:
         """Record an assignment, and let its member begin."""
         if assignment.handle not in self._tasks:  # it is there if the call is tried again
-            running = [each for each, task in self._tasks.items() if task is not None and not task.done()]
-            if len(running) >= self._limit:
-                raise ToolError(f"{len(running)} members are running, which is the limit: join or cancel one first")
+            self._running = [task for task in self._running if not task.done()]
+            if len(self._running) >= self._limit:
+                raise ToolError(f"{self._limit} members are running, which is the limit: join or cancel one first")
             await self._begin(assignment)
         return self._report(assignment.handle)
 
@@ -102,6 +103,7 @@ class Assignments:
         else:
             work = in_task(partial(_work, self._members[assignment.member], assignment.task, at))
             task = self._tasks[handle] = asyncio.get_running_loop().create_task(work)
+            self._running.append(task)
             if answered:  # before the leader asks for it, as it had the answer then
                 await asyncio.wait([task])
 
@@ -135,9 +137,10 @@ class Assignments:
                 items |= {item.id: item for item in waits}
         return tuple(items.values())
 
-    def reports(self) -> list[Report]:
-        """Return how far each is, in the order in which they were started."""
-        return [self._report(handle) for handle in self._tasks]
+    def reports(self, handles: Iterable[str] | None = None) -> list[Report]:
+        """Return how far some or all are, in the order in which they were started."""
+        chosen = self._tasks.keys() if handles is None else {*handles}
+        return [self._report(handle) for handle in self._tasks if handle in chosen]
 
     def _report(self, handle: str) -> Report:
         task = self._tasks[handle]

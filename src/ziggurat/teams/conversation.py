@@ -1,6 +1,6 @@
 """TeamConversation: the conversation of a team during one run, to which its members add their turns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,11 +17,11 @@ from ziggurat.core.errors import described, fact_of
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import without_repeats
+from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Text, indented, mended
-from ziggurat.teams.visibility import Choice, View, seen_by, signed
+from ziggurat.teams.visibility import Choice, MemberView, View, chosen_by, signed, speakers_of
 
 FAILED = "could not answer"
 """What the note of a member that has failed says after its name."""
@@ -40,20 +40,41 @@ class MemberTurn(Struct, frozen=True, eq=False):
 class TeamConversation:
     """The conversation of a team during one run: what it was asked, and the turns of its members, each signed."""
 
-    def __init__(self, request: AgentRequest, ctx: Context, visibility: Choice | View) -> None:
-        self.messages: list[Message] = list(request.messages)
+    def __init__(
+        self,
+        request: AgentRequest,
+        ctx: Context,
+        visibility: Choice | View,
+        sources: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self._conversation = Conversation(request.messages)
+        self.messages: list[Message] = self._conversation.log  # to which is only added
         self.start: int = len(self.messages)
+        self._views: dict[tuple[str, Choice], MemberView] = {}
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
         self._visibility = visibility
+        self._sources: Mapping[str, frozenset[str]] = sources or {}  # whose turns reach a member; of others, all
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def for_member(
         self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
     ) -> tuple[Message, ...]:
         """Return what a member sees; a prompt of the team follows it, for this member only."""
-        messages = await seen_by(member.name, self.messages, visibility or self._visibility, self.start)
+        visibility = visibility or self._visibility
+        sources = self._sources
+        hidden = sources.keys() - sources.get(member.name, sources.keys()) - {member.name}
+        if callable(visibility):
+            pairs = zip(self.messages, speakers_of(self.messages) if hidden else (), strict=False)
+            reaching = [message for message, speaker in pairs if speaker not in hidden] if hidden else self.messages
+            messages = await chosen_by(visibility, member.name, reaching)
+        else:
+            key = member.name, visibility
+            view = self._views.get(key)
+            if view is None:
+                view = self._views[key] = MemberView(member.name, visibility, self.start)
+            messages = view.of(self.messages, hidden)
         return (*messages, note(prompt)) if prompt else messages
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
@@ -149,7 +170,7 @@ class TeamConversation:
     def _add(self, run: AgentRun, turn: MemberTurn) -> None:
         self.steps += run.steps
         new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
-        self.messages = without_repeats([*self.messages, *new])
+        add_without_repeats(new, self._conversation)
 
 
 def note(text: str, source: str | None = None) -> Message:

@@ -97,12 +97,15 @@ class _Debate(Struct, frozen=True, eq=False):
         conversation = TeamConversation(request, ctx, self.visibility)
         scores = dict.fromkeys(self.members, 0.0)
         latest: dict[str, AgentRun] = {}
+        views: dict[str, list[Message]] = {name: [] for name in self.members}
         for number in range(1, self.rounds + 1):
-            prompt = _OPENING if number == 1 else _REBUTTAL
-            turns = [
-                MemberTurn(member, self._shortened(await conversation.for_member(member, prompt)))
-                for member in self.members.values()
-            ]
+            prompt = note(_OPENING if number == 1 else _REBUTTAL)
+            turns: list[MemberTurn] = []
+            for name, member in self.members.items():
+                view = await conversation.for_member(member)
+                known = [] if callable(self.visibility) else views[name]  # other views only grow
+                known += self._shortened(view[len(known) :])
+                turns.append(MemberTurn(member, (*known, prompt)))
             outcomes = await conversation.round(turns, ctx.at(f"round-{number}"), limit=self.concurrency)
             conversation.require_an_answer(turns, outcomes)
             runs = {

@@ -146,7 +146,7 @@ async def _join_members(ctx: Context, handles: list[str] | None = None) -> list[
     pending = await assignments.waiting(handles=chosen)
     if pending:
         raise Suspend(pending)
-    return [each for each in assignments.reports() if each.handle in chosen]
+    return assignments.reports(chosen)
 
 
 @tool(name="cancel_member", effect="none", permissions=())

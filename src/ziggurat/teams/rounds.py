@@ -17,7 +17,7 @@ from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import circle, each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.visibility import Choice, View, Visibility, seen_by, speakers_of
+from ziggurat.teams.visibility import Choice, View, Visibility
 
 REVISION = """\
 Answer the question again, in full; correct and complete your answer where you have read better since. What others \
@@ -51,7 +51,7 @@ class _Rounds(Struct, frozen=True, eq=False):
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the rounds."""
-        conversation = TeamConversation(request, ctx, self._view(request))
+        conversation = TeamConversation(request, ctx, self.visibility, self.sources)
         runs: dict[str, AgentRun] = {}
         for number in range(1, self.rounds + 1):
             prompt = REVISION if number > 1 else ""
@@ -79,20 +79,6 @@ class _Rounds(Struct, frozen=True, eq=False):
         chosen = votes.most_common(1)[0][0]
         name, winner = next(pair for pair in latest if encode(pair[1].output) == chosen)
         return conversation.repeat(name, winner)
-
-    def _view(self, request: AgentRequest) -> Choice | View:
-        """Return what members see: of what reaches each, what the setting says."""
-        sources = self.sources
-        if sources is None:
-            return self.visibility
-
-        async def view(messages: Sequence[Message], member: str) -> Sequence[Message]:
-            hidden = sources.keys() - sources[member] - {member}
-            reaches = [speaker not in hidden for speaker in speakers_of(messages)]
-            seen = [message for message, reached in zip(messages, reaches, strict=True) if reached]
-            return await seen_by(member, seen, self.visibility, sum(reaches[: len(request.messages)]))
-
-        return view
 
 
 @checked

@@ -1,6 +1,6 @@
 """Visibility: which messages of the conversation of a team each of its members sees."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -44,52 +44,63 @@ def speakers_of(messages: Iterable[Message]) -> list[str | None]:
     speakers: list[str | None] = []
     speaker: str | None = None
     for message in messages:
-        if message.role == "assistant":
-            speaker = (message.name or "assistant").partition("/")[0]
-        elif message.role != "tool" and (message.origin != "runtime" or message.name):
-            speaker = None  # what the runtime said to a model in its turn has no name, what a team says has one
+        speaker = _speaker_of(message, speaker)
         speakers.append(speaker)
     return speakers
 
 
-async def seen_by(
-    member: str, messages: Sequence[Message], visibility: Choice | View, question_length: int
-) -> tuple[Message, ...]:
-    """Return what a member sees of the conversation of its team."""
-    if callable(visibility):
-        chosen = visibility(messages, member)
-        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, messages)
-    speakers = speakers_of(messages)
-    seen: list[Message] = []
-    first = _question(speakers, question_length) if visibility == "question" else 0
-    taint: set[str] = set()
-    for number, (message, speaker) in enumerate(zip(messages, speakers, strict=True)):
+def _speaker_of(message: Message, before: str | None) -> str | None:
+    """Return the member in whose turn a message was said, after one in the turn of another."""
+    if message.role == "assistant":
+        return (message.name or "assistant").partition("/")[0]
+    if message.role != "tool" and (message.origin != "runtime" or message.name):
+        return None  # what the runtime said to a model in its turn has no name, what a team says has one
+    return before
+
+
+class MemberView:
+    """What one member sees of a conversation of a team that only grows; each message is looked at once."""
+
+    def __init__(self, member: str, visibility: Choice, question_length: int) -> None:
+        self._member = member
+        self._visibility = visibility
+        self._question_length = question_length
+        self._read = 0  # the number of messages
+        self._speaker: str | None = None  # of the last one
+        self._taint: set[str] = set()
+        self._seen: list[Message] = []
+
+    def of(self, messages: Sequence[Message], hidden: Collection[str] = ()) -> tuple[Message, ...]:
+        """Return what the member sees of the conversation, without what the hidden ones have said."""
+        for number, message in enumerate(messages[self._read :], self._read):
+            self._speaker = speaker = _speaker_of(message, self._speaker)
+            if speaker not in hidden:
+                self._add(message, speaker, number)
+        self._read = len(messages)
+        return tuple(self._seen)
+
+    def _add(self, message: Message, speaker: str | None, number: int) -> None:
+        visibility = self._visibility
         if message.taint or message.role == "tool":
-            taint.update(taint_of((message,)))
+            self._taint.update(taint_of((message,)))
         if speaker is None:
-            if message.role == "system" or number >= first:
-                seen.append(message)
-        elif speaker == member:
+            self._seen.append(message)
+        elif speaker == self._member:
             if visibility != "question":
-                seen.append(_own(message, member))
+                self._seen.append(_own(message, self._member))
         elif visibility == "everything":
-            seen.extend(_without_thoughts(message))
+            self._seen.extend(_without_thoughts(message))
         elif visibility == "replies" and message.role == "assistant" and not message.tool_calls and message.text:
-            seen.append(
-                Message(
-                    "user",
-                    (Text(f"[{message.name or speaker}] {indented(message.text)}"),),
-                    message.name,
-                    None,
-                    tuple(sorted(taint)),
-                )
-            )
-    return tuple(seen)
+            text = Text(f"[{message.name or speaker}] {indented(message.text)}")
+            self._seen.append(Message("user", (text,), message.name, None, tuple(sorted(self._taint))))
+        if visibility == "question" and speaker is not None and number < self._question_length:
+            self._seen = [each for each in self._seen if each.role == "system"]  # the newest question alone
 
 
-def _question(speakers: Sequence[str | None], question_length: int) -> int:
-    """Return the index of the first message after the last turn that was there when the team was asked."""
-    return max((number + 1 for number in range(question_length) if speakers[number] is not None), default=0)
+async def chosen_by(visibility: View, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return what a member sees of the conversation of its team, as a function of the user says."""
+    chosen = visibility(messages, member)
+    return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, messages)
 
 
 def _own(message: Message, member: str) -> Message:
