@@ -1,0 +1,179 @@
+"""Records, and the time to make them, grow by what is new: by twice for twice as many turns, of every kind of run.
+
+Time is counted in calls of functions, which do not depend on the machine; one that works in C on a list is one call.
+"""
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.samples import LONG, rows, sample
+from tests.stores.places import PLACES
+from ziggurat import Agent, Message, Middleware, Runnable, tool, user
+from ziggurat.journal import Store
+from ziggurat.middleware import Redaction, Trim
+from ziggurat.models import FunctionModel
+from ziggurat.stores import Session
+from ziggurat.teams import background, debate, group_chat, handoffs, ledger_team, mesh, parallel, ring, star, swarm
+from ziggurat.tools import tool_call
+
+TWICE = 2.2
+"""Times as much as for n turns that 2n turns may take."""
+
+TURNS = 64 if LONG else 16
+
+
+@tool
+def look(at: str) -> str:
+    """Look at something."""
+    return f"seen {at}"
+
+
+def member(name: str, reply: Any = "a word or two", **settings: Any) -> Agent:
+    function = reply if callable(reply) else lambda messages: reply
+    return Agent(FunctionModel(function), name=name, **settings)
+
+
+def steps(turns: int, *middleware: Middleware, store: Store) -> Agent:
+    """Return an agent that makes so many steps."""
+    left = iter(range(turns))
+
+    def reply(messages: Sequence[Message]) -> Any:
+        number = next(left, None)
+        return "done" if number is None else tool_call("look", at=f"place {number}")
+
+    return member("walker", reply, tools=[look], max_steps=turns + 1, middleware=middleware, store=store)
+
+
+async def in_session(one: Runnable, turns: int) -> None:
+    for number in range(turns):
+        await one.run(f"question {number}", session="s")
+
+
+async def added(store: Store, turns: int) -> None:
+    chat = Session("s", store)
+    one = member("ann", store=store)
+    for number in range(turns):
+        await chat.add_items([user(f"by hand {number}")])
+        await one.run(f"question {number}", session=chat)
+
+
+def pair(**settings: Any) -> tuple[Agent, Agent]:
+    return member("ann", **settings), member("ben", "another word", **settings)
+
+
+def handing(name: str, to: str) -> Agent:
+    return member(name, lambda messages: tool_call(f"handoff_to_{to}", reason="yours"))
+
+
+def desk(turns: int, **settings: Any) -> Runnable:
+    ann, ben = handing("ann", "ben"), handing("ben", "ann")
+    return handoffs(ann, ben, max_handoffs=turns, ping_pong=None, **settings)
+
+
+def ledger(turns: int, **settings: Any) -> Runnable:
+    left = iter([{"done": False, "progress": True, "next": "ann", "instruction": "go on"}] * (turns - 1))
+
+    def manage(messages: Sequence[Message]) -> str:
+        return json.dumps(next(left, {"done": True})) if "JSON object" in messages[-1].text else "plan"
+
+    return ledger_team(member("boss", manage), member("ann"), turns=turns, **settings)
+
+
+def delegating(turns: int, **settings: Any) -> Runnable:
+    """Return a team whose leader starts members one after the other, and waits for each."""
+    left = iter(range(turns))
+
+    def lead(messages: Sequence[Message]) -> Any:
+        last = messages[-1]
+        if last.role == "tool" and last.tool_results[0].name == "start_ann":
+            return tool_call("join_members", handles=[json.loads(last.tool_results[0].text)["handle"]])
+        return "done" if next(left, None) is None else tool_call("start_ann", task="a part of it")
+
+    return background(member("lead", lead, max_steps=2 * turns + 1), member("ann"), **settings)
+
+
+KINDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
+    "session": lambda store, n: in_session(member("ann", store=store), n),
+    "session, masked": lambda store, n: in_session(member("ann", store=store, middleware=[Redaction("sesame")]), n),
+    "session, added by hand": added,
+    "steps, masked": lambda store, n: steps(n, Redaction("sesame"), store=store).run("go"),
+    "steps, trimmed": lambda store, n: steps(n, Trim(last=6), store=store).run("go"),
+    "steps, trimmed to tokens": lambda store, n: steps(n, Trim(tokens=200), store=store).run("go"),
+    "steps, all fit": lambda store, n: steps(n, Trim(tokens=1_000_000), store=store).run("go"),
+    "steps, both": lambda store, n: steps(n, Redaction("sesame"), Trim(last=6), store=store).run("go"),
+    "chat": lambda store, n: group_chat(*pair(), turns=n, store=store).run("go"),
+    "chat, moderated": lambda store, n: group_chat(
+        *pair(), speaker=member("host", "ann"), turns=n, store=store
+    ).run("go"),
+    "chat, masked": lambda store, n: group_chat(
+        *pair(), turns=n, store=store, middleware=[Redaction("sesame")]
+    ).run("go"),
+    "desk": lambda store, n: desk(n, store=store).run("go"),
+    "mesh": lambda store, n: mesh(*pair(), rounds=n, store=store).run("go"),
+    "ring": lambda store, n: ring(*pair(), member("cleo"), rounds=n, store=store).run("go"),
+    "star": lambda store, n: star(member("lead"), *pair(), rounds=n, store=store).run("go"),
+    "debate": lambda store, n: debate(*pair(), rounds=n, store=store).run("go"),
+    "ledger": lambda store, n: ledger(n, store=store).run("go"),
+    "swarm": lambda store, n: swarm(
+        *pair(), split=lambda text: [f"part {number}" for number in range(n)], max_subtasks=n, store=store
+    ).run("go"),
+    "parallel": lambda store, n: parallel(
+        member("lead"), *[member(f"m{number}") for number in range(n)], store=store
+    ).run("go"),
+    "background": lambda store, n: delegating(n, store=store).run("go"),
+}  # fmt: skip
+
+
+async def bytes_in(store: Store) -> int:
+    """Return the size of all rows and large values."""
+    size = 0
+    for info in await store.logs(limit=1_000_000):
+        for row in await store.read(info.log):
+            size += len(row.data) + (json.loads(row.data)["size"] if row.data.startswith(b'{"blob"') else 0)
+    return size
+
+
+class _Calls:
+    """Counts the calls of functions in this thread."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def _count(self, frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_call"):
+            self.number += 1
+
+    def __enter__(self) -> "_Calls":
+        self._before = sys.getprofile()
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(self._before)
+
+
+async def measured(kind: str, place: str, folder: Path, turns: int) -> tuple[int, int]:
+    """Return the bytes in the store, and the calls of functions, of so many turns."""
+    folder.mkdir()
+    store = PLACES[place](folder)()
+    with _Calls() as calls:
+        await KINDS[kind](store, turns)
+    try:
+        return await bytes_in(store), calls.number
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize(("kind", "place"), sample(rows(KINDS, ["memory", "sqlite", "postgres"]), 8))
+async def test_records_grow_by_what_is_new(kind: str, place: str, tmp_path: Path) -> None:
+    await measured(kind, place, tmp_path / "warm", 2)
+    figures = [await measured(kind, place, tmp_path / str(n), n) for n in (TURNS, 2 * TURNS, 4 * TURNS)]
+    for less, more in pairwise(figures):
+        assert max(more[0] / less[0], more[1] / less[1]) <= TWICE, figures
