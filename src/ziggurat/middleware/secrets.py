@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
@@ -299,7 +298,7 @@ class Masking:
             return self.error(value)
         if isinstance(value, (Transcript, ConversationPosition)):
             return self._mask_conversation(value, depth)
-        if isinstance(value, Struct):
+        if isinstance(value, msgspec.Struct):
             return self._mask_struct(value, depth)
         if isinstance(value, dict):
             pairs = [(self._mask(key, depth + 1), self._mask(each, depth + 1)) for key, each in value.items()]
@@ -366,7 +365,7 @@ class Masking:
         return msgspec.structs.replace(value, **changes) if changes else value
 
     @staticmethod
-    def _is_foreign(name: str, value: Struct) -> bool:
+    def _is_foreign(name: str, value: msgspec.Struct) -> bool:
         return name == "id" and isinstance(value, _WITH_FOREIGN_ID)
 
     def _mask_object(self, value: Any, depth: int) -> Any:

@@ -21,7 +21,7 @@ from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import Text, indented, mended
-from ziggurat.teams.visibility import Choice, MemberView, View, chosen_by, signed, speakers_of
+from ziggurat.teams.visibility import Choice, View, Views, signed
 
 FAILED = "could not answer"
 """What the note of a member that has failed says after its name."""
@@ -50,31 +50,17 @@ class TeamConversation:
         self._conversation = Conversation(request.messages)
         self.messages: list[Message] = self._conversation.log  # to which is only added
         self.start: int = len(self.messages)
-        self._views: dict[tuple[str, Choice], MemberView] = {}
+        self._views = Views(visibility, self.start, sources or {})
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
-        self._visibility = visibility
-        self._sources: Mapping[str, frozenset[str]] = sources or {}  # whose turns reach a member; of others, all
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def for_member(
         self, member: Runnable, prompt: str = "", visibility: Choice | View | None = None
     ) -> tuple[Message, ...]:
         """Return what a member sees; a prompt of the team follows it, for this member only."""
-        visibility = visibility or self._visibility
-        sources = self._sources
-        hidden = sources.keys() - sources.get(member.name, sources.keys()) - {member.name}
-        if callable(visibility):
-            pairs = zip(self.messages, speakers_of(self.messages) if hidden else (), strict=False)
-            reaching = [message for message, speaker in pairs if speaker not in hidden] if hidden else self.messages
-            messages = await chosen_by(visibility, member.name, reaching)
-        else:
-            key = member.name, visibility
-            view = self._views.get(key)
-            if view is None:
-                view = self._views[key] = MemberView(member.name, visibility, self.start)
-            messages = view.of(self.messages, hidden)
+        messages = await self._views.of(member.name, self.messages, visibility)
         return (*messages, note(prompt)) if prompt else messages
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:

@@ -1,6 +1,6 @@
 """Visibility: which messages of the conversation of a team each of its members sees."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -97,10 +97,37 @@ class MemberView:
             self._seen = [each for each in self._seen if each.role == "system"]  # the newest question alone
 
 
-async def chosen_by(visibility: View, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return what a member sees of the conversation of its team, as a function of the user says."""
-    chosen = visibility(messages, member)
-    return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, messages)
+class Views:
+    """What the members of a team see of its conversation, which only grows.
+
+    Args:
+        visibility: What all see, unless another setting is given for a view.
+        question_length: The number of messages with which the conversation begins.
+        sources: Whose turns reach a member; those of all reach the others.
+    """
+
+    def __init__(self, visibility: Choice | View, question_length: int, sources: Mapping[str, frozenset[str]]) -> None:
+        self._visibility = visibility
+        self._question_length = question_length
+        self._sources = sources
+        self._known: dict[tuple[str, Choice], MemberView] = {}
+
+    async def of(
+        self, member: str, messages: Sequence[Message], visibility: Choice | View | None = None
+    ) -> tuple[Message, ...]:
+        """Return what a member sees."""
+        visibility = visibility or self._visibility
+        sources = self._sources
+        hidden = sources.keys() - sources.get(member, sources.keys()) - {member}
+        if not callable(visibility):
+            key = member, visibility
+            if key not in self._known:
+                self._known[key] = MemberView(member, visibility, self._question_length)
+            return self._known[key].of(messages, hidden)
+        speakers = speakers_of(messages)
+        reaching = [each for each, speaker in zip(messages, speakers, strict=True) if speaker not in hidden]
+        chosen = visibility(reaching, member)
+        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, reaching)
 
 
 def _own(message: Message, member: str) -> Message:
