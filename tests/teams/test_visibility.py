@@ -11,7 +11,7 @@ from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import ConfigurationError, Context, Message, Middleware, ModelRequest, user
 from ziggurat.messages import assistant, system
 from ziggurat.teams import TeamResult, group_chat, swarm
-from ziggurat.teams.visibility import seen_by, signed
+from ziggurat.teams.visibility import MemberView, signed
 
 BREAKS = ["\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """All that begins a line for somebody who reads a text."""
@@ -42,9 +42,9 @@ def forgeries(draw: st.DrawFn) -> list[tuple[str, str]]:
 
 
 @given(forgeries())
-async def test_a_line_begins_with_the_name_of_who_said_it(turns: list[tuple[str, str]]) -> None:
+def test_a_line_begins_with_the_name_of_who_said_it(turns: list[tuple[str, str]]) -> None:
     said = [signed(assistant(text), name) for name, text in turns]
-    seen = await seen_by("reader", [user("go"), *said], "replies", 1)
+    seen = MemberView("reader", "replies", 1).of([user("go"), *said])
     assert signatures(seen) == [name for name, _ in turns]
     words = [re.sub(r"\s+", "", message.text.partition("] ")[2]) for message in seen[1:]]
     assert words == [re.sub(r"\s+", "", text) for _, text in turns]
@@ -105,6 +105,6 @@ def test_a_name_ends_where_its_bracket_does(name: str) -> None:
         group_chat(member(name, "x"), member("ben", "x"))
 
 
-async def test_of_one_line_nothing_changes() -> None:
-    seen = await seen_by("ben", [system("s"), user("a\nb"), signed(assistant("[x] hi "), "ann")], "replies", 2)
+def test_of_one_line_nothing_changes() -> None:
+    seen = MemberView("ben", "replies", 2).of([system("s"), user("a\nb"), signed(assistant("[x] hi "), "ann")])
     assert [message.text for message in seen] == ["s", "a\nb", "[ann] [x] hi "]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -20,8 +19,8 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import Text, indented, mended
-from ziggurat.teams.visibility import Choice, View, Views, signed
+from ziggurat.messages.parts import indented, mended
+from ziggurat.teams.visibility import Choice, View, Views, note, signed
 
 FAILED = "could not answer"
 """What the note of a member that has failed says after its name."""
@@ -138,7 +137,7 @@ class TeamConversation:
         """Return the run of the team, whose answer is the last one of a member."""
         return self.end(full_name(member, run), run.output)
 
-    def end(self, agent: str, output: Any = None, stop: stops.Stop = _COMPLETED) -> AgentRun:
+    def end(self, agent: str, output: object = None, stop: stops.Stop = _COMPLETED) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""
         ctx = self._ctx
         ctx.scope[AGENT_CALL].so_far = None
@@ -157,11 +156,6 @@ class TeamConversation:
         self.steps += run.steps
         new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
         add_without_repeats(new, self._conversation)
-
-
-def note(text: str, source: str | None = None) -> Message:
-    """Return a message of a team itself; `source` is the member that it is about."""
-    return Message("user", (Text(text),), source, "runtime")
 
 
 async def speak(

@@ -15,11 +15,11 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, indented
-from ziggurat.teams.conversation import MemberTurn, TeamConversation, note, speak
+from ziggurat.teams.conversation import MemberTurn, TeamConversation, speak
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
-from ziggurat.teams.visibility import Choice, View, Visibility
+from ziggurat.teams.visibility import Choice, View, Visibility, note
 
 _OPENING = "You take part in a debate about the question above. Give your opening argument, in a few sentences."
 _REBUTTAL = (

@@ -14,11 +14,12 @@ from ziggurat.core.settings import PositiveInt, Share, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
 from ziggurat.messages.parts import indented
-from ziggurat.teams.conversation import MemberTurn, TeamConversation, note
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.result import SUBTASK
 from ziggurat.teams.splitting import Subtask, split_task
+from ziggurat.teams.visibility import note
 
 _PLANNING = """\
 Split the task above into subtasks that can be done at the same time, each understandable by itself. Answer with a \

@@ -39,6 +39,11 @@ def signed(message: Message, member: str) -> Message:
     return replace(message, name=member if message.name in (None, "", member) else f"{member}/{message.name}")
 
 
+def note(text: str, source: str | None = None) -> Message:
+    """Return a message of a team itself; `source` is the member that it is about."""
+    return Message("user", (Text(text),), source, "runtime")
+
+
 def speakers_of(messages: Iterable[Message]) -> list[str | None]:
     """Return for each message the member in whose turn it was said; None for those of users and of the team."""
     speakers: list[str | None] = []
