@@ -164,8 +164,8 @@ class _LiveCall(Struct, eq=False):
             admit_tool(passed.call.name, ctx)
         intended = self._may_be_lost(passed)
         own = ToolCall(passed.call.id, passed.call.name, passed.call.arguments)  # a copy that nothing below can reach
-        approved = Frozen(own, self.entry.spec.effect, ctx.path)
-        if self.entry.spec.effect == "once":
+        approved = Frozen(own, self.entry.spec.effect, ctx.path, returned=passed.returned)
+        if self.entry.spec.effect == "once" and passed.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
             await settle_equal(self._intent(own), ctx, begun=begun)
         try:
@@ -184,7 +184,7 @@ class _LiveCall(Struct, eq=False):
     async def _check(self) -> ApprovedCall | ToolResult:
         """Return the call as it may be made, which hooks, permissions, rules and people have seen; or its result."""
         record, spec, ctx = self.record, self.entry.spec, self.ctx
-        if record is not None and (record.intent is not None or record.returned is not None):
+        if record is not None and record.intent is not None:
             admit_tool(self.call.name, ctx, begun=True)
             return await self._resume_begun(record)
         if FORK_EFFECTS in ctx.scope and (original := self._result_before_fork()) is not None:
@@ -198,23 +198,26 @@ class _LiveCall(Struct, eq=False):
         return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
     async def _resume_begun(self, record: Record) -> ApprovedCall | ToolResult:
-        """Return the frozen call of an intent without a result, or the result if it is known."""
-        if record.returned is not None:  # of a tool with effect="once", before layers and hooks processed it
-            return as_type(record.returned.value, ToolResult)
+        """Return the frozen call of an intent without a result, with what its function has returned, or the result
+        if a person knows it."""
         intent = record.intent
         assert intent is not None
         spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)
-        if spec.effect == "once":
-            happened = await settle_unknown(spec, frozen, record, self.ctx, unknown_outcome(spec.name))
-            if happened is not None:
-                return happened
-        check_permissions(spec, self.ctx)
-        self.journal.skip(self.ctx, record.decided or intent)  # what was lost before the decision is no answer
+        returned = None if record.returned is None else as_type(record.returned.value, ToolResult)
+        if returned is not None and self.entry.composite:  # it was a function, and nothing below would answer for it
+            return returned
+        if returned is None:
+            if spec.effect == "once":
+                happened = await settle_unknown(spec, frozen, record, self.ctx, unknown_outcome(spec.name))
+                if happened is not None:
+                    return happened
+            check_permissions(spec, self.ctx)
+            self.journal.skip(self.ctx, record.decided or intent)  # what was lost before the decision is no answer
         if frozen.fingerprint() != intent.digest:
             frozen = await self._pass_hooks()
             if frozen.fingerprint() != intent.digest:
                 raise self._not_kept_error()
-        return ApprovedCall(frozen)
+        return ApprovedCall(frozen, returned=returned)
 
     def _result_before_fork(self) -> ToolResult | None:
         """Return the original run's result of a call with effects; None if the call is to be made."""

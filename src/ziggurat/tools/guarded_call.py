@@ -35,7 +35,11 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Frozen(Struct):
-    """The approved call, and how often it has been run; if it acts once only, how it failed too."""
+    """The approved call, and how often it has been run; if it acts once only, how it failed too.
+
+    Attributes:
+        returned: What the function has returned before the process was lost; it is not run then.
+    """
 
     call: ToolCall
     effect: Effect
@@ -43,6 +47,7 @@ class Frozen(Struct):
     runs: int = 0
     failure: BaseException | None = None
     unknown: NotRepeatable | None = None
+    returned: ToolResult | None = None
 
     def use(self, call: ToolCall, ctx: Context) -> None:
         """Check that a call is the approved one, at its path, and not a second run of a tool with
