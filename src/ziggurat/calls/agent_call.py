@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
-from ziggurat.core.context import METER, Context
+from ziggurat.core.context import METER, RUN_ID, Context
+from ziggurat.core.errors import Suspend
 from ziggurat.core.scope import Key
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.stops import BudgetExceeded
+from ziggurat.messages.stops import BudgetExceeded, stop_of
 from ziggurat.messages.usage import Tally, Usage
 
 if TYPE_CHECKING:
@@ -113,6 +114,34 @@ class AgentCall(Tally):
         """Return another run, with which a cache has answered, with the cost, the time and the session of this call."""
         session = "" if self.outer is not None else ctx.scope.get(SESSION_ID) or ""
         return replace(self.count_in(run), session=session, seconds=journal_of(ctx).watch.elapsed - self.began)
+
+    def counted(self, run: AgentRun, ctx: Context, *, tries_before: bool = False) -> AgentRun:
+        """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run.
+
+        Args:
+            run: The run.
+            ctx: The context of this call.
+            tries_before: Count all that was ever called for it: tries that failed or were cancelled before, too.
+        """
+        if tries_before:
+            journal_of(ctx).skip(ctx, count_only=True)
+        run_id = ctx.scope.get(RUN_ID) or run.id
+        if run.id != run_id:  # a cache has answered with another run
+            run = replace(self.as_own(run, ctx), id=run_id)
+        elif run.model_calls != self.model_calls or run.tool_calls != self.tool_calls:
+            run = self.count_in(run)
+        self.run = run
+        return run
+
+    def until(self, error: BaseException, request: AgentRequest, ctx: Context) -> AgentRun:
+        """Return the run that an error ended: as far as its loop came, or with its answer if a hook failed."""
+        stop, journal = stop_of(error), journal_of(ctx)
+        run = self.run or (None if self.so_far is None else self.so_far())
+        if run is None:
+            run = replace(empty_run(self.agent, request, stop), seconds=journal.watch.elapsed - self.began)
+        pending = pending_of(error) if isinstance(error, Suspend) else ()
+        run = replace(run, stop=stop, output=None, pending=pending)
+        return self.counted(run, ctx, tries_before=journal.reopened)
 
     @property
     def outermost(self) -> "AgentCall":

@@ -15,15 +15,15 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, 
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
     LimitExceeded,
     NotRepeatable,
     RunExists,
-    Suspend,
     attach,
+    original_of,
 )
 from ziggurat.core.event import SILENCE, Diverged, NotRecorded
 from ziggurat.core.facts import Fact, fact, must_be
@@ -33,9 +33,9 @@ from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
 from ziggurat.messages.model import ModelResponse
@@ -82,14 +82,24 @@ def parts_of(agent: AgentService) -> AgentParts:
     return fact(agent, AGENT) or AgentParts("agent", None)
 
 
-async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False) -> AgentRun:
-    """Run an agent at this context's path, or return its recorded run if it ended there before."""
+async def enter(
+    agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False, ends: bool = False
+) -> AgentRun:
+    """Run an agent at this context's path, or return its recorded run if it ended there before.
+
+    Args:
+        agent: The agent.
+        request: What it is asked.
+        ctx: Its context.
+        again: Whether it is entered once more, at another path than its own.
+        ends: Whether its failure ends the agent around it, too, so that nothing is called in its place.
+    """
     if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
         return await alone(agent, request, ctx)
     parts = parts_of(agent)
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and (recorded := await _recorded_run(record, parts, ctx)) is not None:
+    if record is not None and (recorded := await _recorded_run(record, parts, request, ctx)) is not None:
         return recorded
     ctx, chain = _make_frame(ctx, parts, again=again)
     frame = ctx.scope[AGENT_CALL]
@@ -107,17 +117,17 @@ async def enter(agent: AgentService, request: AgentRequest, ctx: Context, *, aga
         except NotRecorded:  # by one of several alternatives that was given up, such as when another had answered
             if service is agent or record is None or record.result is None or not _had_alternatives(ctx.path, journal):
                 raise
-            return await _answer(record.result, parts, ctx)
+            return await _answer(record.result, parts, request, ctx)
         must_be(run, AgentRun, parts.name, ctx)
         if record is not None and record.result is not None:
             return _replayed(run, record, record.result, parts, ctx, chain)
-        run = _counted(run, frame, ctx)
+        run = frame.counted(run, ctx)
         for middleware in reversed(chain.hooks["after_agent"]):
-            run = _counted(await hooked(middleware, "after_agent", run, ctx), frame, ctx)
+            run = frame.counted(await hooked(middleware, "after_agent", run, ctx), ctx)
         if journal.reopened:
-            run = _counted_in_all(run, frame, ctx)
+            run = frame.counted(run, ctx, tries_before=True)
     except BaseException as raised:  # noqa: BLE001 - raised again
-        error = await _failed(contained(raised), parts.name, frame, request, ctx, chain)
+        error = await _failed(contained(raised), parts.name, frame, request, ctx, chain, ends)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
     await journal.write(Result(ctx.path, parts.name, request, run))
     if ctx.emit is not SILENCE:
@@ -133,16 +143,28 @@ def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool
 
 
 async def _failed(
-    error: BaseException, name: str, frame: AgentCall, request: AgentRequest, ctx: Context, chain: HookChain
+    error: BaseException,
+    name: str,
+    frame: AgentCall,
+    request: AgentRequest,
+    ctx: Context,
+    chain: HookChain,
+    ends: bool,
 ) -> BaseException:
     """Return the error of an agent that failed, after recording and reporting it, or what broke that off."""
     journal = journal_of(ctx)
     mistake = mistake_in(error, journal.mistakes)
     try:
         if isinstance(error, Exception):
-            error = (mistake or error) if frame.outer is None else await after_acts(error, ctx)
+            if frame.outer is not None and not ends:
+                error = await after_acts(error, ctx)
             if not journal.is_known(mistake or error):
-                await journal.write_failure(ctx, name, request, mistake or error)
+                so_far = (
+                    None if frame.outer is None else _turn_of(frame.until(error, request, ctx))
+                )  # that is in its end
+                await journal.write_failure(ctx, name, request, mistake or error, run=so_far)
+            if frame.outer is None:  # nothing is left that could repeat anything
+                error = mistake or original_of(error)
             await tell(chain, error, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised by the caller
         if frame.outer is None:
@@ -166,6 +188,7 @@ class _Alternatives:
         if self._failed is not None and ctx.path != self._failed[0]:
             error = await after_acts(self._failed[1], self._ctx)
             if isinstance(error, NotRepeatable):
+                error.original = None  # it ends here because of what was done
                 raise error
         if ctx.path in self._running:
             raise ConfigurationError(
@@ -185,33 +208,19 @@ class _Alternatives:
 
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
-    """Return the error with the run that it ended: as far as its loop came, or with its answer if a hook failed."""
-    stop, journal = stops.stop_of(error), journal_of(ctx)
-    run = frame.run or (None if frame.so_far is None else frame.so_far())
-    if run is None:
-        run = replace(empty_run(frame.agent, request, stop), seconds=journal.watch.elapsed - frame.began)
-    pending = pending_of(error) if isinstance(error, Suspend) else ()
-    run = replace(run, stop=stop, output=None, pending=pending)
-    attach(error, "partial", _counted_in_all(run, frame, ctx) if journal.reopened else _counted(run, frame, ctx))
+    """Return the error with the run that it ended."""
+    attach(error, "partial", frame.until(error, request, ctx))
     return error
 
 
-def _counted(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
-    """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run."""
-    run_id = ctx.scope.get(RUN_ID) or run.id
-    if run.id != run_id:  # a cache has answered with another run
-        run = replace(frame.as_own(run, ctx), id=run_id)
-    elif run.model_calls != frame.model_calls or run.tool_calls != frame.tool_calls:
-        run = frame.count_in(run)
-    frame.run = run
-    return run
+def _turn_of(run: AgentRun) -> AgentRun:
+    """Return a run without what it was asked, which whoever calls the agent again knows."""
+    return replace(run, messages=Transcript.of(*run.history[run.start :]), start=0, past=None)
 
 
-def _counted_in_all(run: AgentRun, frame: AgentCall, ctx: Context) -> AgentRun:
-    """Return a run with the usage of all that was ever called for it: tries that failed or were cancelled before,
-    too."""
-    journal_of(ctx).skip(ctx, count_only=True)
-    return _counted(run, frame, ctx)
+def _after(request: AgentRequest, turn: AgentRun) -> AgentRun:
+    """Return a run with what it was asked."""
+    return replace(turn, messages=Transcript.of(*request.messages, *turn.messages), start=len(request.messages))
 
 
 async def _apply_before_agent(
@@ -239,18 +248,23 @@ def _continue_clock(entered: Entered, ctx: Context) -> None:
         frame.begin(ctx, journal.watch.elapsed, journal.worked(ctx.path))
 
 
-async def _recorded_run(record: Record, parts: AgentParts, ctx: Context) -> AgentRun | None:
+async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun | None:
     outcome = record.answer()
     journal = journal_of(ctx)
     failed = isinstance(outcome, Failure)
     compared = journal.replaying and not failed and not _was_reused(ctx, journal)
     if outcome is None or compared or (failed and not parent_of(ctx.path)):
         return None  # a replay runs the loop again, to find differences; so does a run whose failure was not its end
-    return await _answer(outcome, parts, ctx)
+    return await _answer(outcome, parts, request, ctx)
 
 
-async def _answer(outcome: Outcome, parts: AgentParts, ctx: Context) -> AgentRun:
-    run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
+async def _answer(outcome: Outcome, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun:
+    try:
+        run = _read_run(outcome, await journal_of(ctx).answer(ctx, outcome, parts.name, None, AgentRun), parts)
+    except Exception as error:
+        if isinstance(outcome, Failure) and outcome.run is not None:
+            attach(error, "partial", _after(request, as_type(outcome.run, AgentRun)))
+        raise
     if ctx.emit is not SILENCE:
         await emit_recorded(run, ctx)
     return run

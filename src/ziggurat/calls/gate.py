@@ -25,7 +25,7 @@ from ziggurat.journal.entries import Decided, Record
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
 
 
@@ -34,8 +34,6 @@ class ApprovedCall(Struct, frozen=True, gc=False):
 
     call: ToolCall
     id: str = ""
-    returned: ToolResult | None = None
-    """What its function has returned before the process was lost."""
 
 
 async def pass_gate(

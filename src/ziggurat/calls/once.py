@@ -140,7 +140,7 @@ async def after_acts(error: Exception, ctx: Context) -> Exception:
         return error
     text = f"{text_of_error(error)}; do not repeat it blindly, what was done is done: {'; '.join(notes)}"
     failed = NotRepeatable(text, kind="interrupted" if unknown else kind_of(error))
-    failed.transient, failed.partial, failed.__cause__ = is_transient(error), getattr(error, "partial", None), error
+    failed.transient, failed.original, failed.__cause__ = is_transient(error), error, error
     return failed
 
 

@@ -149,6 +149,7 @@ class _LiveCall(Struct, eq=False):
     ctx: Context
     chain: HookChain
     journal: LocalJournal
+    returned: ToolResult | None = None  # what its function has returned before the process was lost
 
     async def make(self) -> ToolResult:
         """Make the call and return its result; whatever fails is raised."""
@@ -164,8 +165,8 @@ class _LiveCall(Struct, eq=False):
             admit_tool(passed.call.name, ctx)
         intended = self._may_be_lost(passed)
         own = ToolCall(passed.call.id, passed.call.name, passed.call.arguments)  # a copy that nothing below can reach
-        approved = Frozen(own, self.entry.spec.effect, ctx.path, returned=passed.returned)
-        if self.entry.spec.effect == "once" and passed.returned is None:
+        approved = Frozen(own, self.entry.spec.effect, ctx.path, returned=self.returned)
+        if self.entry.spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
             await settle_equal(self._intent(own), ctx, begun=begun)
         try:
@@ -203,10 +204,11 @@ class _LiveCall(Struct, eq=False):
         intent = record.intent
         assert intent is not None
         spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)
-        returned = None if record.returned is None else as_type(record.returned.value, ToolResult)
-        if returned is not None and self.entry.composite:  # it was a function, and nothing below would answer for it
-            return returned
-        if returned is None:
+        if record.returned is not None:
+            self.returned = as_type(record.returned.value, ToolResult)
+            if self.entry.composite:  # it was a function, and nothing below would answer for it
+                return self.returned
+        else:
             if spec.effect == "once":
                 happened = await settle_unknown(spec, frozen, record, self.ctx, unknown_outcome(spec.name))
                 if happened is not None:
@@ -217,7 +219,7 @@ class _LiveCall(Struct, eq=False):
             frozen = await self._pass_hooks()
             if frozen.fingerprint() != intent.digest:
                 raise self._not_kept_error()
-        return ApprovedCall(frozen, returned=returned)
+        return ApprovedCall(frozen)
 
     def _result_before_fork(self) -> ToolResult | None:
         """Return the original run's result of a call with effects; None if the call is to be made."""

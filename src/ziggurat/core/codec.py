@@ -156,6 +156,8 @@ def error_to_json(error: BaseException) -> dict[str, object]:
     place = failures.place_of(error)
     if place:
         coded["place"] = place
+    if (original := errors.original_of(error)) is not error:
+        coded["original"] = error_to_json(original)
     stated = errors.fact_of(error, "transient", bool)
     coded["transient"] = errors.is_transient(error) if stated is None else stated
     return coded

@@ -186,6 +186,9 @@ class NotRepeatable(ToolError):
     Its `kind` is ``"interrupted"`` if it is unknown whether that took effect.
     """
 
+    original: Exception | None = None
+    """The failure to which it adds what was done before; None if it is itself why a call is not made."""
+
 
 class ModelRetry(ToolError):
     """Raised to ask the model to try again, by a tool (with other arguments) or by an output validator.
@@ -335,6 +338,12 @@ def fact_of(error: BaseException, name: str, kind: type[F]) -> F | None:
         return cast("F", value) if number or isinstance(value, kind) else None
     except BaseException:  # noqa: BLE001 - SystemExit too: reading an error must not end the program
         return None
+
+
+def original_of(error: F) -> F | Exception:
+    """Return the failure that an error adds to what was done before it, or the error itself."""
+    original = fact_of(error, "original", Exception) if isinstance(error, NotRepeatable) else None
+    return error if original is None else original
 
 
 def attach(error: BaseException, name: str, value: object) -> None:

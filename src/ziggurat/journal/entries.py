@@ -99,6 +99,8 @@ class Failure(JournalEntry, frozen=True, gc=True):
     elapsed: float = 0.0
     mistake: bool = False
     """Whether it is a mistake of the programmer, which ends the outermost run."""
+    run: object = None
+    """The run of a composite as far as it had come, without what it was asked; None for others."""
 
 
 class Unanswered(JournalEntry, frozen=True, gc=True):

@@ -419,14 +419,20 @@ class LocalJournal(RunRecord):
     # -- failures ------------------------------------------------------------------------------------------------
 
     async def write_failure(
-        self, ctx: Context, name: str, request: object, error: Exception, spent: Sequence[object] = ()
+        self,
+        ctx: Context,
+        name: str,
+        request: object,
+        error: Exception,
+        spent: Sequence[object] = (),
+        run: object = None,
     ) -> None:
         """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
         if isinstance(error, (ConfigurationError, JournalError)):
             return
         self._note_error(error, ctx.path)
         mistake = mistake_in(error, self.mistakes) is not None
-        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed, mistake))
+        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed, mistake, run))
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
         self._errors = self._errors or {}

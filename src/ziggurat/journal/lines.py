@@ -81,7 +81,10 @@ def as_error(recorded: object) -> Exception:
         return recorded
     if not isinstance(recorded, Raw):
         raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
-    coded = decode(recorded, dict[str, object])
+    return _decoded_error(decode(recorded, dict[str, object]))
+
+
+def _decoded_error(coded: dict[str, object]) -> Exception:
     name, message = str(coded.get("type", "")), str(coded.get("message", ""))
     known = str(coded.get("kind", ""))
     kind = _OURS.get(known) or (_COMMON.get(known) if known == name else None)
@@ -97,6 +100,8 @@ def as_error(recorded: object) -> Exception:
             vars(error)["type_name"] = name
         if "transient" in coded and is_transient(error) != coded["transient"]:
             vars(error)["transient"] = coded["transient"]
+    if isinstance(original := coded.get("original"), dict):
+        vars(error)["original"] = error.__cause__ = _decoded_error(original)
     if isinstance(coded.get("place"), str):
         vars(error)["recorded_place"] = coded["place"]
     return error

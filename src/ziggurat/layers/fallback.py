@@ -13,6 +13,7 @@ from ziggurat.core.errors import (
     ServiceError,
     described,
     is_transient,
+    original_of,
 )
 from ziggurat.core.failures import call_given
 from ziggurat.core.service import Service
@@ -44,7 +45,10 @@ class _Fallback(Combinator[Q, R]):
             try:
                 return await self.ask(index, request, where)
             except Exception as error:
-                if isinstance(error, NotRepeatable) or not call_given(self._when, ctx, error):
+                other = call_given(self._when, ctx, original_of(error))
+                if isinstance(error, NotRepeatable) and other:
+                    error.original = None  # it ends here because of what was done
+                if isinstance(error, NotRepeatable) or not other:
                     annotate(error, notes)
                     raise
                 why, failure = described(error), error

@@ -112,7 +112,7 @@ def status_of(stop: Stop) -> str:
 
 def stop_of(error: BaseException) -> Stop:
     """Return the stop that corresponds to an error."""
-    fact = errors.fact_of
+    fact, error = errors.fact_of, errors.original_of(error)
     if isinstance(error, errors.Timeout):
         return TimedOut(fact(error, "seconds", float) or 0.0)
     if isinstance(error, errors.LimitExceeded) and not errors.is_transient(error):  # a transient one is busy

@@ -62,11 +62,15 @@ class TeamConversation:
         messages = await self._views.of(member.name, self.messages, visibility)
         return (*messages, note(prompt)) if prompt else messages
 
+    async def asked_of(self, member: Runnable) -> tuple[Message, ...]:
+        """Return what a member sees of what the team was asked, and of the turns before in the same session."""
+        return await seen_by(member.name, self.messages[: self.start], "replies", self.start)
+
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run."""
         member = turn.member
         try:
-            run = await enter(member, AgentRequest(turn.messages), at)
+            run = await enter(member, AgentRequest(turn.messages), at, ends=True)
         except BaseException as error:
             so_far = fact_of(error, "partial", AgentRun)
             if so_far is not None and so_far.agent == member.name:

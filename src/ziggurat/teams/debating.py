@@ -113,7 +113,7 @@ class _Debate(Struct, frozen=True, eq=False):
             }
             latest |= runs
             if self.scoring:
-                for name, score in (await self._scores(request, runs, ctx.at(f"scores-{number}"))).items():
+                for name, score in (await self._scores(conversation, runs, ctx.at(f"scores-{number}"))).items():
                     scores[name] = round(scores[name] + score, 6)
                 conversation.tell(conversation.team, SCORES + encode(scores).decode())
         return await self._conclude(conversation, latest, scores, ctx)
@@ -130,13 +130,14 @@ class _Debate(Struct, frozen=True, eq=False):
             "\n".join(f"{each}: {indented(latest[each].text)}" for each in self.members if each in latest)
         )
 
-    async def _scores(self, request: AgentRequest, runs: Mapping[str, AgentRun], at: Context) -> dict[str, float]:
+    async def _scores(
+        self, conversation: TeamConversation, runs: Mapping[str, AgentRun], at: Context
+    ) -> dict[str, float]:
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
-        prompts = {
-            name: (*request.messages, note(_SCORING + indented(self._cut(run.text)))) for name, run in runs.items()
-        }
+        prompts = {name: note(_SCORING + indented(self._cut(run.text))) for name, run in runs.items()}
+        asked = {name: await conversation.asked_of(self.members[name]) for name in runs}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
-        turns = [MemberTurn(self.members[judge], prompts[name]) for judge, name in pairs]
+        turns = [MemberTurn(self.members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
         outcomes = await speak(turns, at, limit=self.concurrency)
         marks: dict[str, list[float]] = {name: [] for name in runs}
         for (_, name), outcome in zip(pairs, outcomes, strict=True):

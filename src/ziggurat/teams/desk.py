@@ -77,7 +77,8 @@ def handoffs(
         policy: Who may hand over to whom; `any_handoff` by default.
         first: The agent that begins: its name, or a function of the messages; by default the first member.
         next_turn: Who answers the next turn of a conversation: ``"stay"`` with the agent that answered last, or go
-            back to the ``"first"``.
+            back to the ``"first"``. After an agent of a `sequential_handoff` it is always the first, as a sequence
+            begins anew with each question.
         visibility: What each agent sees of the conversation.
         max_handoffs: How many handoffs one run may have; at one more it stops as `BudgetExceeded`.
         ping_pong: After how many handoffs in a row between the same two agents the run stops as `LoopDetected`; None
@@ -131,6 +132,7 @@ class _Desk:
         self.visibility = visibility
         self.max_handoffs = max_handoffs
         self.ping_pong = ping_pong
+        self._in_sequence = {name for pair in automatic_handoffs(policy, list(members)) for name in pair}
         self._descriptions = {name: parts_of(member).description for name, member in members.items()}
         self._offers = {name: self._offer(name) for name in members}
         if isinstance(self.first, str):
@@ -184,7 +186,7 @@ class _Desk:
         if self.stay:
             last = next((message.name for message in reversed(messages) if message.role == "assistant"), None)
             spoke = (last or "").partition("/")[0]
-            if spoke in self.members:
+            if spoke in self.members and spoke not in self._in_sequence:
                 return spoke
         if isinstance(self.first, str):
             return self.first

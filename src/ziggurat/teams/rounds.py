@@ -205,7 +205,7 @@ def parallel(
     leader: Runnable,
     *members: Runnable,
     prompt: str = SYNTHESIS,
-    visibility: Visibility = "question",
+    visibility: Visibility = "replies",
     concurrency: PositiveInt | None = None,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
@@ -233,7 +233,7 @@ def parallel(
 @checked
 def majority(
     *members: Runnable,
-    visibility: Visibility = "question",
+    visibility: Visibility = "replies",
     concurrency: PositiveInt | None = None,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:

@@ -45,7 +45,8 @@ def swarm(
     max_subtasks: PositiveInt = 100,
     **arguments: Unpack[TeamArguments],
 ) -> Runnable:
-    """Make a team that splits a task, and gives the subtasks to its members in turn; each sees only its subtask.
+    """Make a team that splits a task, and gives the subtasks to its members in turn; each sees its subtask, and in a
+    session the turns before, but not the others.
 
     A subtask that fails is noted, and the others go on; the run fails only if all do. `TeamResult` has what each member
     has answered last.
@@ -86,7 +87,7 @@ class _Swarm(Struct, frozen=True, eq=False):
     max_subtasks: int
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, "question")
+        conversation = TeamConversation(request, ctx, "replies")
         subtasks = await self._subtasks(conversation, request, ctx)
         required = math.ceil(len(subtasks) * self.threshold)
         results: list[tuple[str, str]] = []
@@ -96,7 +97,7 @@ class _Swarm(Struct, frozen=True, eq=False):
             if len(results) >= required:
                 break
             stage = [(number, each) for number, each in enumerate(subtasks) if each.depth == depth]
-            turns = [self._turn(number, each, results) for number, each in stage]
+            turns = [await self._turn(conversation, number, each, results) for number, each in stage]
             for (number, each), turn in zip(stage, turns, strict=True):
                 conversation.tell(conversation.team, f"{SUBTASK}{number + 1}, for {turn.member.name}: {each.text}")
             until = required - len(results)
@@ -114,18 +115,20 @@ class _Swarm(Struct, frozen=True, eq=False):
             all_turns += turns
             all_outcomes += outcomes
         conversation.require_an_answer(all_turns, all_outcomes)
-        return await self._conclude(conversation, request, results, ctx)
+        return await self._conclude(conversation, results, ctx)
 
-    def _turn(self, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]) -> MemberTurn:
-        messages = [user(subtask.text)]
-        if subtask.depth and results:
-            messages.insert(0, note("Results so far:\n" + _listed(results)))
-        return MemberTurn(self.members[number % len(self.members)], tuple(messages))
+    async def _turn(
+        self, conversation: TeamConversation, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]
+    ) -> MemberTurn:
+        member = self.members[number % len(self.members)]
+        earlier = (await conversation.asked_of(member))[:-1]  # the last one is the task as a whole
+        notes = (note("Results so far:\n" + _listed(results)),) if subtask.depth and results else ()
+        return MemberTurn(member, (*earlier, *notes, user(subtask.text)))
 
     async def _subtasks(self, conversation: TeamConversation, request: AgentRequest, ctx: Context) -> list[Subtask]:
         text = request.messages[-1].text
         if isinstance(self.split, Runnable):
-            messages = await conversation.for_member(self.split, _PLANNING)
+            messages = (*await conversation.asked_of(self.split), note(_PLANNING))
             parts: Sequence[str | Subtask] = listed_in(
                 (await conversation.turn(MemberTurn(self.split, messages), ctx.under(self.split.name))).text
             ) or [text]
@@ -145,11 +148,11 @@ class _Swarm(Struct, frozen=True, eq=False):
         return [each if isinstance(each, Subtask) else Subtask(each) for each in parts]
 
     async def _conclude(
-        self, conversation: TeamConversation, request: AgentRequest, results: Sequence[tuple[str, str]], ctx: Context
+        self, conversation: TeamConversation, results: Sequence[tuple[str, str]], ctx: Context
     ) -> AgentRun:
         if self.leader is not None and results:
             notes = (note(_listed(results)), note(_MERGING))
-            turn = MemberTurn(self.leader, (*request.messages, *notes))
+            turn = MemberTurn(self.leader, (*await conversation.asked_of(self.leader), *notes))
             run = await conversation.turn(turn, ctx.under(self.leader.name))
             return conversation.finish(self.leader, run)
         return conversation.close(converge(results))
