@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ziggurat.calls.step import own_places
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import Suspend
+from ziggurat.core.errors import JournalMismatch, Suspend
 from ziggurat.core.event import Diverged
 from ziggurat.core.failures import note_mistake
 from ziggurat.core.path import is_beneath
@@ -44,6 +44,31 @@ async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
     if journal.reopened:
         await _report_unused(ctx, journal)
     return result
+
+
+def refuse_gone(ctx: Context, is_there: Callable[[str], bool], what: str, *, ended: bool = False) -> None:
+    """Raise if a run that is continued has called parts that the code does not have any more.
+
+    Args:
+        ctx: The context of the program.
+        is_there: Returns whether the code has the part that a place below this context belongs to.
+        what: The kind of its parts.
+        ended: Whether parts count that have ended, too.
+
+    Raises:
+        JournalMismatch: it has.
+    """
+    journal = journal_of(ctx)
+    if not journal.reopened or journal.replaying:
+        return
+    for path in journal.paths():
+        if path != ctx.path and is_beneath(path, ctx.path) and not is_there(path[len(ctx.path) + 1 :]):
+            record = journal.find(path)
+            if ended or (record is not None and not record.outcomes):
+                raise JournalMismatch(
+                    f"{path}: the run has begun this call, and {ctx.path} has no such {what} any more: resume the run "
+                    "with the code as it was"
+                )
 
 
 async def _report_unused(ctx: Context, journal: LocalJournal) -> None:

@@ -12,7 +12,7 @@ from ziggurat.calls.inbox import Sent, inbox_of
 from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Timeout
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, Timeout
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
@@ -89,6 +89,12 @@ async def event(
     item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
     decision = await decision_on(item, ctx, lambda item: _arrived(item, name, parameter, ctx))
     if isinstance(decision, Answer):
+        wrong = _misfit(parameter, decision.value)
+        if wrong is not None:  # it fitted when it was taken
+            raise JournalMismatch(
+                f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
+                "resume the run with the code as it was"
+            )
         return parameter.restore(decision.value)
     raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
 

@@ -12,7 +12,8 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, Suspend, described
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, Suspend, described
+from ziggurat.core.event import Diverged
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
@@ -159,7 +160,7 @@ class _Group:
             if record is not None and isinstance(decision, Result):
                 record.counted = record.number(decision)
                 self.until = None  # those whose outcomes were used are known
-                chosen = self._chosen(decision, ctx, journal)
+                chosen = await self._chosen(decision, size, ctx, journal)
             elif decision is not None:
                 await journal.answer(ctx, decision, self.name, size, _Winners)  # raises the error that ended it
         except BaseException:
@@ -178,12 +179,21 @@ class _Group:
             await self._decide(outcomes, size, ctx, journal)
         return outcomes
 
-    def _chosen(self, decision: Result, ctx: Context, journal: LocalJournal) -> Sequence[int]:
+    async def _chosen(self, decision: Result, size: _Size, ctx: Context, journal: LocalJournal) -> Sequence[int]:
         """Return the parts that were used, which answer from their own records; those of the others are passed over."""
-        chosen = as_type(decision.value, _Winners).parts
-        for number in set(range(len(self.parts))).difference(chosen):
+        chosen, count = as_type(decision.value, _Winners).parts, len(self.parts)
+        if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
+            used = ", ".join(str(number + 1) for number in chosen)
+            raise JournalMismatch(
+                f"{ctx.path}: the run has used the results of the parts {used}, and this code has {count} parts, of "
+                f"which it needs {self.needed or count}: resume the run with the code as it was"
+            )
+        event = journal.compared(ctx, decision, self.name, size)
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
+        for number in set(range(count)).difference(chosen):
             journal.skip(ctx.at(str(number + 1)), decision)
-        return [number for number in chosen if number < len(self.parts)]
+        return chosen
 
     async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context, journal: LocalJournal) -> None:
         """Record which parts were used, because that depended on timing."""

@@ -22,7 +22,7 @@ from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Denied, InvalidArguments, JournalError, Suspend, ToolError
+from ziggurat.core.errors import Denied, InvalidArguments, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.scope import Key
@@ -111,7 +111,7 @@ def _is_replayed(entry: ToolEntry | None, ctx: Context, journal: LocalJournal) -
 
 def _missing(
     box: Toolbox, call: ToolCall, record: Record | None, ctx: Context, journal: LocalJournal
-) -> ToolError | Denied | Suspend:
+) -> ToolError | Denied | Suspend | JournalMismatch:
     """Return the error of a call whose tool the agent does not have, or not any more; what waits in it still waits."""
     waiting = journal.waits.at(ctx.path)
     if waiting:
@@ -119,6 +119,11 @@ def _missing(
     decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
     if isinstance(decision, Deny):
         return Denied(f"denied: {decision.reason}")
+    if record is not None or journal.is_entered(ctx.path):
+        return JournalMismatch(
+            f"{ctx.path}: the run has begun this call of {call.name}, and the agent has no such tool any more: resume "
+            "the run with the tool"
+        )
     return box.unknown_tool(call.name, ctx)
 
 
@@ -238,10 +243,10 @@ class _LiveCall(Struct, eq=False):
             self.journal.skip(ctx, record.pending)
             try:
                 return self.entry.normalize(waiting)
-            except InvalidArguments:  # the tool was changed: no result of a call that waits
+            except InvalidArguments as error:  # the tool was changed: no result of a call that waits
                 if record.decided is None:
                     raise Suspend(recorded_items(self.journal, self.journal.waits.at(ctx.path))) from None
-                raise
+                raise self._misfit(error) from error
         frozen = await self._pass_hooks()
         lost = record is not None and record.pending is not None
         if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, self.call)):
@@ -256,6 +261,12 @@ class _LiveCall(Struct, eq=False):
         if changed.name != call.name:
             raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
         return normalize(changed)
+
+    def _misfit(self, error: InvalidArguments) -> JournalMismatch:
+        return JournalMismatch(
+            f"{self.ctx.path}: the arguments on record do not fit {self.call.name} any more: {error}; resume the run "
+            "with the tool as it was"
+        )
 
     def _not_kept_error(self) -> ToolError:
         return ToolError(

@@ -319,7 +319,7 @@ class LocalJournal(RunRecord):
             Exception: the recorded failure.
         """
         if request is not None:
-            event = self._compare(ctx, outcome, name, request)
+            event = self.compared(ctx, outcome, name, request)
             if event is not None and ctx.listens(Diverged):
                 await ctx.emit(event)
         if (record := self.find(ctx.path)) is not None:
@@ -337,7 +337,8 @@ class LocalJournal(RunRecord):
             why = f"the result of {ctx.path} ({name}) does not fit its type any more: {error}"
             raise JournalMismatch(why) from error
 
-    def _compare(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
+    def compared(self, ctx: Context, outcome: Outcome, name: str, request: object, /) -> Diverged | None:
+        """Return the event that reports how a call differs from its record, None if it does not; raise if strict."""
         event = self.diverged(ctx.path, "service", outcome.name, name)
         if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
             return event

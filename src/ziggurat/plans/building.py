@@ -1,6 +1,7 @@
 """How flows are built of nodes: the nodes prepared to run, and what such a flow states about itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -58,11 +59,27 @@ def plan_flow(
     box = Toolbox({id(each): each for each in tools}.values())
     needed = [frozenset(spec.permissions) for spec in box.specs] + [parts_of(each).permissions for each in agents]
     arguments.setdefault("description", "")
-    program, takes = flow_program(function, hints, name, setup, arguments, frozenset().union(*needed), _text_of)
+    program, takes = flow_program(
+        function,
+        hints,
+        name,
+        setup,
+        arguments,
+        frozenset().union(*needed),
+        _text_of,
+        partial(_has, places) if places else None,
+    )
     program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
     if places:
         program.facts |= facts_of_plan(places)
     return Flow(program, takes, name=name, store=store)
+
+
+def _has(nodes: Sequence[Place], place: str) -> bool:
+    """Return whether a plan has the node that a place below it belongs to; of nested ones, in sequences only."""
+    name, _, rest = place.partition("/")
+    node = next((each for each in nodes if each.name == name.partition("#")[0]), None)
+    return node is not None and (not rest or node.kind != "Sequence" or _has(node.parts, rest))
 
 
 def _text_of(result: Any) -> str:

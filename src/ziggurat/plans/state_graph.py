@@ -77,9 +77,15 @@ def built(
             return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)
 
     hints = {"ctx": Context, "state": state_type.kind, "return": state_type.kind}
+    names = {node.name for node in shape.nodes}
     edges = digest([[(node.name, node.join) for node in shape.nodes], shape.edges])
     setup = {"graph": edges[:8]}
     if tolerant := ", ".join(tolerant_in(shape.region)):
         setup["tolerant"] = tolerant
-    program, takes = flow_program(run, hints, name, setup, arguments)
+    program, takes = flow_program(run, hints, name, setup, arguments, is_there=lambda place: _node_in(place) in names)
     return StateGraph(program, takes, name=name, store=store, shape=shape)
+
+
+def _node_in(place: str) -> str:
+    """Return the name of the node that a place below a graph belongs to."""
+    return place.partition("/")[0].partition("#")[0]

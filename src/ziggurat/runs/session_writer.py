@@ -73,7 +73,6 @@ class SessionWriter:
         self._shortened = lease.state.shortened.get(run_id, 0)
         self._conversation: Conversation | None = None
         self._seen = self._length = 0
-        self._asked: int | None = None  # the number of the first message of what was saved while people are asked
         self._saving = asyncio.Lock()
 
     @property
@@ -116,12 +115,10 @@ class SessionWriter:
             await self._write([*self._entries(0, own), *self._shorter(shorter, log[: run.complete])])
             self._conversation, self._length = run.conversation, len(own)
         self._seen = run.complete
-        self._asked = None
 
     async def save_waiting(self) -> None:
         """Save what waits for people while they are asked in this process, as `close` does for a run that waits."""
         own = [] if self._conversation is not None else [*self.request.messages[self.loaded :]]
-        self._asked = self._length + len(own)
         async with self._saving:
             pending = () if self.journal is None else recorded_items(self.journal)
             await self._write(self._waiting_entries(self._length, own, pending))
@@ -186,8 +183,8 @@ class SessionWriter:
             waiting = waiting_steps(self.journal, pending)
             calls = tuple(dict.fromkeys(map(ToolCall.fingerprint, waiting_calls(self.journal, pending))))
         entries = self._entries(start, [*own, *waiting], calls)
-        end = start + len(own)
-        if not entries and not waiting and end == self._asked:  # it was cancelled while people were asked
+        end = start + len(own) + len(waiting)
+        if not entries and end < self._count:  # what waited was not taken into the conversation
             self._count = end
             return [MessagesAdded(self._now(), self.run_id, end, (), calls)]
         if not entries and calls != self._lease.state.waiting.get(self.run_id, ()):

@@ -13,7 +13,7 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import AMBIENT, Context
-from ziggurat.core.errors import RecordEnds, Suspend, ToolError, described
+from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.path import escaped, parent_of
 from ziggurat.journal.journal import journal_of
@@ -90,6 +90,11 @@ class Assignments:
 
     async def _begin(self, assignment: Assignment) -> None:
         handle, journal = assignment.handle, journal_of(self._ctx)
+        if assignment.member not in self._members:  # on record before it had begun its work
+            raise JournalMismatch(
+                f"{self._ctx.path}: the run has started {assignment.member}, which is no member any more: resume "
+                "the run with the team as it was"
+            )
         await self._note(_RECORDS, handle, assignment)
         at = self._ctx.at(f"{escaped(assignment.member)}#{assignment.number}")
         run, cancelled = journal.find(at.path), journal.find(self._place(_CANCELLED, handle).path)
