@@ -103,6 +103,7 @@ class Deploy:
         changes: What of the agent is another.
         told: What is told to differ, at any path.
         text: What the run says in the end; None where it is told apart instead.
+        refused: What is told if the approved call cannot be made as it was approved; the run waits as before then.
         sent: Whether the mail that was approved is sent.
         replays: Whether the recorded run still replays, as nothing in the record tells the two apart.
     """
@@ -110,6 +111,7 @@ class Deploy:
     changes: Callable[[], dict[str, Any]]
     told: frozenset[str] = field(default_factory=frozenset)
     text: str | None = "The last result: sent to ada@example.org"
+    refused: str = ""
     sent: bool = True
     replays: bool = False
 
@@ -119,14 +121,12 @@ TOOLS = frozenset({"tools"})
 DEPLOYS = {
     "a tool that was used is renamed": Deploy(lambda: {"tools": [renamed, send_mail, _helper()]}, TOOLS),
     "a tool that was used is removed": Deploy(lambda: {"tools": [send_mail, _helper()]}, TOOLS),
-    "the tool that waits is removed": Deploy(
-        lambda: {"tools": [look_up, _helper()]}, TOOLS, "The last result: unknown tool 'send_mail'", sent=False
-    ),
+    "the tool that waits is removed": Deploy(lambda: {"tools": [look_up, _helper()]}, TOOLS, refused="send_mail"),
     "the instructions change": Deploy(lambda: {"instructions": "Be brief."}, frozenset({"instructions"})),
     "the model changes": Deploy(lambda: {"model": ByTurn(*TURNS, name="model-2")}, frozenset({"model", "service"})),
     "a hook is added": Deploy(lambda: {"middleware": [Reminder()]}, replays=True),
     "the schema of the tool that waits changes": Deploy(
-        lambda: {"tools": [look_up, stricter, _helper()]}, TOOLS, "The last result: ", sent=False
+        lambda: {"tools": [look_up, stricter, _helper()]}, TOOLS, refused="subject"
     ),
     "the type of the answer changes": Deploy(
         lambda: {
@@ -170,6 +170,10 @@ async def test_a_run_that_waits_goes_on_after_a_deploy(kind: str, change: str, t
             await agent.resume("r", {item.id: Approve()})
     else:
         assert [each.id for each in (await agent.resume("r")).pending] == [item.id], "it waits until it is decided"
+        if deploy.refused:
+            with pytest.raises(JournalMismatch, match=deploy.refused):
+                await agent.resume("r", {item.id: Approve()})
+            agent, heard = desk(later), set(deploy.told)
         run = await agent.resume("r", {item.id: Approve()}, listeners=[listen])
         assert run.stop == stops.Completed()
         assert run.text.startswith(deploy.text)

@@ -10,9 +10,9 @@ import pytest
 from msgspec import Struct, field
 
 from tests.plans.states import State, noting
-from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat import Agent, Context, ModelRequest, ModelResponse
 from ziggurat.agents import Answer, runs_of
-from ziggurat.errors import ModelError
+from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.flows import ask, flow, step
 from ziggurat.journal.entries import Result
 from ziggurat.journal.lines import write_entry
@@ -189,7 +189,7 @@ async def test_a_graph_that_has_changed_is_reported(tmp_path: Path) -> None:
         return graph.build("graph", store=f"sqlite:///{tmp_path}/runs.db")
 
     run = await build("b", "c").run(State(), run_id="r")
-    with pytest.raises(ConfigurationError, match="had chosen b"):
+    with pytest.raises(JournalMismatch, match="graph/b"):
         await build("c").resume("r", {run.pending[0].id: Answer("x")})
 
 

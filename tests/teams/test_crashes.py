@@ -56,9 +56,9 @@ class Process:
         @tool(effect=effect, approval=self.end == "approval")
         async def act(ctx: Context) -> str:
             """Act."""
-            self.done.append(ctx.path)
             if self.end == "tool":
                 raise ValueError("broken")
+            self.done.append(ctx.path)
             return "acted"
 
         arguments: dict[str, Any] = {

@@ -217,7 +217,7 @@ def flow_program(
     arguments: FlowArguments,
     permissions: frozenset[str] = frozenset(),
     text: Callable[[Any], str] | None = None,
-    is_there: Callable[[str], bool] | None = None,
+    has_node: Callable[[str], bool] | None = None,
 ) -> tuple[FlowProgram, FlowInput]:
     """Return the program of a flow, and its input."""
     check_new_name(name, "the name of a flow")
@@ -232,7 +232,7 @@ def flow_program(
         permissions=permissions,
         read=partial(_read_run, returns),
     )
-    return FlowProgram(function, parts, takes, returns, context, text, is_there), takes
+    return FlowProgram(function, parts, takes, returns, context, text, has_node), takes
 
 
 def _read_run(returns: Parameter, run: AgentRun) -> AgentRun:

@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.agents.program import refuse_gone, run_program
+from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.step import counted_steps
-from ziggurat.core.codec import as_type, canonical, digest
+from ziggurat.core.codec import canonical, digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalMismatch
 from ziggurat.core.facts import EFFECT, NAME, Fact
@@ -107,7 +107,7 @@ class FlowProgram(Struct, eq=False):
     returns: Parameter
     context: str | None
     text: Callable[[Any], str] | None = None
-    is_there: Callable[[str], bool] | None = None  # whether it has the node of a place, if it is made of nodes
+    has_node: Callable[[str], bool] | None = None
     facts: dict[Fact[Any], Any] = {}
 
     def __post_init__(self) -> None:
@@ -118,11 +118,11 @@ class FlowProgram(Struct, eq=False):
         arguments: dict[str, Any] = {} if self.context is None else {self.context: ctx}
         if self.takes.kind is not None:
             arguments[self.takes.parameter.name] = self._value(request, ctx)
-        if self.is_there is not None and self._was_changed(ctx):
-            refuse_gone(ctx, self.is_there, "node")
         call = ctx.scope[AGENT_CALL]
         call.so_far = lambda: self._run_of(request, ctx)
-        output = await run_program(lambda: self.function(**arguments), ctx)
+        output = await run_program(
+            lambda: self.function(**arguments), ctx, has_node=self.has_node, setup=self.parts.setup
+        )
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
             at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
@@ -143,12 +143,6 @@ class FlowProgram(Struct, eq=False):
             start=len(request.messages),
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
-
-    def _was_changed(self, ctx: Context) -> bool:
-        """Return whether the program is another one than when the run came to it."""
-        record = journal_of(ctx).find(ctx.path)
-        entered = None if record is None else record.entered
-        return entered is not None and as_type(entered.setup, dict[str, str]) != self.parts.setup()
 
     def _value(self, request: AgentRequest, ctx: Context) -> object:
         try:

@@ -1,16 +1,17 @@
 """Run code that calls agents: the program of a flow or a team, and several agents in one tool call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from ziggurat.calls.step import own_places
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import JournalMismatch, Suspend
 from ziggurat.core.event import Diverged
 from ziggurat.core.failures import note_mistake
-from ziggurat.core.path import is_beneath
+from ziggurat.core.path import escaped, is_beneath
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.tools.guarded_call import pending_in
 
@@ -28,8 +29,34 @@ def noting_own_mistakes(ctx: Context) -> Iterator[None]:
         raise
 
 
-async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
-    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes."""
+HasNode = Callable[[str], bool]
+"""Returns whether a program has the node that a place below it belongs to."""
+
+
+Setup = Callable[[], dict[str, str]]
+
+
+async def run_program(
+    program: Callable[[], Awaitable[T]],
+    ctx: Context,
+    *,
+    members: Collection[str] = (),
+    has_node: HasNode | None = None,
+    setup: Setup | None = None,
+) -> T:
+    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes.
+
+    Args:
+        program: The code.
+        ctx: Its context.
+        members: The names of its members, if it is a team.
+        has_node: Says which nodes it has, if it is made of nodes.
+        setup: Returns how it is set up; its nodes are compared with the record if that differs.
+
+    Raises:
+        JournalMismatch: the run is continued, and has begun calls of members or nodes that the code has no more.
+    """
+    _refuse_gone(ctx, members, has_node, setup)
     token = AMBIENT.set(own_places(ctx))
     try:
         result = await program()
@@ -46,29 +73,36 @@ async def run_program(program: Callable[[], Awaitable[T]], ctx: Context) -> T:
     return result
 
 
-def refuse_gone(ctx: Context, is_there: Callable[[str], bool], what: str, *, ended: bool = False) -> None:
-    """Raise if a run that is continued has called parts that the code does not have any more.
-
-    Args:
-        ctx: The context of the program.
-        is_there: Returns whether the code has the part that a place below this context belongs to.
-        what: The kind of its parts.
-        ended: Whether parts count that have ended, too.
-
-    Raises:
-        JournalMismatch: it has.
-    """
+def _refuse_gone(ctx: Context, members: Collection[str], has_node: HasNode | None, setup: Setup | None) -> None:
+    """Raise if a run that is continued has called members or nodes that the code does not have any more."""
     journal = journal_of(ctx)
-    if not journal.reopened or journal.replaying:
+    record = journal.find(ctx.path)
+    if not journal.reopened or journal.replaying or record is None or record.entered is None:
         return
+    before = as_type(record.entered.setup, dict[str, str])
+    if members:  # one that has ended counts, too: the others have seen its answer
+        gone = {escaped(name) for name in before.get("members", "").split(", ")}.difference(map(escaped, members))
+        _refuse(ctx, journal, lambda path, place: gone.isdisjoint(map(_without_number, place)))
+    if has_node is not None and setup is not None and before != setup():
+        _refuse(ctx, journal, lambda path, place: has_node("/".join(place)) or _has_ended(path, journal))
+
+
+def _refuse(ctx: Context, journal: LocalJournal, fits: Callable[[str, list[str]], bool]) -> None:
     for path in journal.paths():
-        if path != ctx.path and is_beneath(path, ctx.path) and not is_there(path[len(ctx.path) + 1 :]):
-            record = journal.find(path)
-            if ended or (record is not None and not record.outcomes):
-                raise JournalMismatch(
-                    f"{path}: the run has begun this call, and {ctx.path} has no such {what} any more: resume the run "
-                    "with the code as it was"
-                )
+        if path != ctx.path and is_beneath(path, ctx.path) and not fits(path, path[len(ctx.path) + 1 :].split("/")):
+            raise JournalMismatch(
+                f"{path}: the run has begun this call, and {ctx.path} has no such part any more: resume the run with "
+                "the code as it was"
+            )
+
+
+def _without_number(name: str) -> str:
+    return name.partition("#")[0]
+
+
+def _has_ended(path: str, journal: LocalJournal) -> bool:
+    record = journal.find(path)
+    return record is None or bool(record.tries)
 
 
 async def _report_unused(ctx: Context, journal: LocalJournal) -> None:

@@ -143,7 +143,9 @@ async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], context
     for (result, ctx), text in zip(failed, texts, strict=True):
         error = ToolError(text, kind=result.error or "permanent")
         error.__cause__ = failure_at(ctx)
-        await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
+        record = journal_of(ctx).find(ctx.path)
+        if record is None or not record.has_failed:  # else the failure is on record, from a process that was lost
+            await journal_of(ctx).write_failure(ctx, result.name, result.name, error)
     kind = failed[0][0].error or "permanent"
     if box.join == "fail_fast" or len(failed) == 1:
         raise ToolError(texts[0], kind=kind) from failure_at(failed[0][1])

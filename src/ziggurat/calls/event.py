@@ -12,7 +12,7 @@ from ziggurat.calls.inbox import Sent, inbox_of
 from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, Timeout
+from ziggurat.core.errors import ConfigurationError, Timeout
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
@@ -91,7 +91,7 @@ async def event(
     if isinstance(decision, Answer):
         wrong = _misfit(parameter, decision.value)
         if wrong is not None:  # it fitted when it was taken
-            raise JournalMismatch(
+            raise ConfigurationError(
                 f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
                 "resume the run with the code as it was"
             )

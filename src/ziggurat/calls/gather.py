@@ -12,8 +12,7 @@ from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, JournalMismatch, Suspend, described
-from ziggurat.core.event import Diverged
+from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
@@ -184,13 +183,11 @@ class _Group:
         chosen, count = as_type(decision.value, _Winners).parts, len(self.parts)
         if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
             used = ", ".join(str(number + 1) for number in chosen)
-            raise JournalMismatch(
+            raise ConfigurationError(
                 f"{ctx.path}: the run has used the results of the parts {used}, and this code has {count} parts, of "
                 f"which it needs {self.needed or count}: resume the run with the code as it was"
             )
-        event = journal.compared(ctx, decision, self.name, size)
-        if event is not None and ctx.listens(Diverged):
-            await ctx.emit(event)
+        await journal.compare(ctx, decision, self.name, size)
         for number in set(range(count)).difference(chosen):
             journal.skip(ctx.at(str(number + 1)), decision)
         return chosen

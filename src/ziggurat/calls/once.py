@@ -48,7 +48,7 @@ async def make_once(
 
 
 async def settle_unknown(
-    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, unknown: NotRepeatable
+    spec: ToolSpec, call: ToolCall, record: Record, ctx: Context, unknown: NotRepeatable | None = None
 ) -> ToolResult | None:
     """Return the result of a begun call as a person reported it; None to run it, as it may be repeated."""
     # The approver in this process is not asked: one that approves everything would let the call run twice.
@@ -59,7 +59,7 @@ async def settle_unknown(
         text = f"{failure.text} ({spec.name} acts once only and has been run; it was not run again)"
         raise NotRepeatable(text, kind="interrupted")
     if policy == "report":
-        raise unknown
+        raise unknown or unknown_outcome(spec.name)
     decision = await _decision_on_interrupted(call, record, ctx)
     if isinstance(decision, Happened):
         return result_of(decision.result, call)

@@ -37,7 +37,6 @@ from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import Frozen
-from ziggurat.tools.outcome import unknown_outcome
 from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, check as check_permissions
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox, ToolEntry
@@ -53,7 +52,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     here."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if record is not None and (recorded := record.made if journal.mode == "replay" else record.result) is not None:
+    if record is not None and (recorded := _answer_in(record, journal)) is not None:
         return await _recorded_result(recorded, call, ctx, journal)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = (ctx.scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
@@ -95,6 +94,14 @@ async def _report_end(box: Toolbox, call: ToolCall, result: ToolResult, seconds:
     if ctx.emit is not SILENCE:
         cause = None if failure is None else Cause.of(failure)
         await ctx.emit(ToolEnded(ctx.path, call, result, seconds, cause=cause))
+
+
+def _answer_in(record: Record, journal: LocalJournal) -> Result | None:
+    """Return the recorded result of a call; of one that has ended its agent once, as the call is made again then."""
+    if record.has_failed and record.cursor < len(record.outcomes):
+        record.cursor = len(record.outcomes)
+        return record.made
+    return record.made if journal.mode == "replay" else record.result
 
 
 async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journal: LocalJournal) -> ToolResult:
@@ -215,7 +222,7 @@ class _LiveCall(Struct, eq=False):
                 return self.returned
         else:
             if spec.effect == "once":
-                happened = await settle_unknown(spec, frozen, record, self.ctx, unknown_outcome(spec.name))
+                happened = await settle_unknown(spec, frozen, record, self.ctx)
                 if happened is not None:
                     return happened
             check_permissions(spec, self.ctx)

@@ -319,9 +319,7 @@ class LocalJournal(RunRecord):
             Exception: the recorded failure.
         """
         if request is not None:
-            event = self.compared(ctx, outcome, name, request)
-            if event is not None and ctx.listens(Diverged):
-                await ctx.emit(event)
+            await self.compare(ctx, outcome, name, request)
         if (record := self.find(ctx.path)) is not None:
             self._count_once(ctx, record, outcome)
         self.skip(ctx, outcome)
@@ -337,8 +335,13 @@ class LocalJournal(RunRecord):
             why = f"the result of {ctx.path} ({name}) does not fit its type any more: {error}"
             raise JournalMismatch(why) from error
 
-    def compared(self, ctx: Context, outcome: Outcome, name: str, request: object, /) -> Diverged | None:
-        """Return the event that reports how a call differs from its record, None if it does not; raise if strict."""
+    async def compare(self, ctx: Context, outcome: Outcome, name: str, request: object, /) -> None:
+        """Report how a call differs from its record, if it does; raise if the journal is strict."""
+        event = self._compared(ctx, outcome, name, request)
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
+
+    def _compared(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
         event = self.diverged(ctx.path, "service", outcome.name, name)
         if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
             return event

@@ -1,7 +1,6 @@
 """How flows are built of nodes: the nodes prepared to run, and what such a flow states about itself."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -67,7 +66,7 @@ def plan_flow(
         arguments,
         frozenset().union(*needed),
         _text_of,
-        partial(_has, places) if places else None,
+        (lambda place: _has(places, place)) if places else None,
     )
     program.facts |= {TOOLS: box, EFFECT: _strongest_effect(places, agents, box)}
     if places:
@@ -75,7 +74,7 @@ def plan_flow(
     return Flow(program, takes, name=name, store=store)
 
 
-def _has(nodes: Sequence[Place], place: str) -> bool:
+def _has(nodes: tuple[Place, ...], place: str) -> bool:
     """Return whether a plan has the node that a place below it belongs to; of nested ones, in sequences only."""
     name, _, rest = place.partition("/")
     node = next((each for each in nodes if each.name == name.partition("#")[0]), None)

@@ -82,7 +82,7 @@ def built(
     setup = {"graph": edges[:8]}
     if tolerant := ", ".join(tolerant_in(shape.region)):
         setup["tolerant"] = tolerant
-    program, takes = flow_program(run, hints, name, setup, arguments, is_there=lambda place: _node_in(place) in names)
+    program, takes = flow_program(run, hints, name, setup, arguments, has_node=lambda place: _node_in(place) in names)
     return StateGraph(program, takes, name=name, store=store, shape=shape)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -106,7 +105,8 @@ class Assignments:
         elif journal.replaying and not answered:
             journal.skip(at)  # it had not ended when the run did
         else:
-            work = in_task(partial(_work, self._members[assignment.member], assignment.task, at))
+            member = self._members[assignment.member]
+            work = in_task(lambda: _work(member, assignment.task, at))
             task = self._tasks[handle] = asyncio.get_running_loop().create_task(work)
             self._running.append(task)
             if answered:  # before the leader asks for it, as it had the answer then

@@ -1,6 +1,6 @@
 """handoffs: agents that hand a conversation over to each other."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Unpack
 
@@ -15,7 +15,7 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
-from ziggurat.core.errors import ConfigurationError, JournalMismatch
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
 from ziggurat.core.settings import PositiveInt, checked
@@ -216,7 +216,7 @@ class _Desk:
         if isinstance(run.stop, stops.ToolCalled) and run.stop.name in offer.targets:
             return _asked(run, run.stop.name, offer.targets[run.stop.name])
         if isinstance(run.stop, stops.ToolCalled) and _handed_over(run, run.stop.name):
-            raise JournalMismatch(
+            raise ConfigurationError(
                 f"{visited[-1]} has handed over with {run.stop.name}, a tool that this team does not have any more: "
                 "resume the run with the team as it was"
             )
@@ -270,7 +270,7 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
 def _asked(run: AgentRun, name: str, target: str) -> Handoff:
     """Return the handoff that the last step of an agent has asked for; a hook may have changed what its result says."""
     try:
-        answer = json.decode(next(_results_of(run, name)).text, type=_Acknowledged)
+        answer = json.decode(_results_of(run, name)[-1].text, type=_Acknowledged)
     except DecodeError:
         return Handoff(target)
     return Handoff(target, answer.reason, answer.context)
@@ -280,10 +280,9 @@ def _handed_over(run: AgentRun, name: str) -> bool:
     return any(result.origin == HANDOFF for result in _results_of(run, name))
 
 
-def _results_of(run: AgentRun, name: str) -> Iterator[ToolResult]:
-    """Yield the results of a tool in a run, the last one first."""
-    for message in reversed(run.messages[run.start :]):
-        yield from (result for result in message.tool_results if result.name == name and result.error is None)
+def _results_of(run: AgentRun, name: str) -> list[ToolResult]:
+    results = (result for message in run.messages[run.start :] for result in message.tool_results)
+    return [result for result in results if result.name == name and result.error is None]
 
 
 def _note(source: str, handoff: Handoff) -> list[str]:

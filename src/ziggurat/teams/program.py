@@ -7,18 +7,15 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
-from ziggurat.agents.program import noting_own_mistakes, refuse_gone, run_program
+from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AGENT, AgentService, parts_of
-from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
-from ziggurat.core.path import escaped
-from ziggurat.journal.journal import journal_of
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.teams.drawing import team_diagram
@@ -55,25 +52,11 @@ class _TeamProgram:
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the code; a resumed run goes through it again, and what its members have answered is on record."""
-        self._refuse_gone(ctx)
         with noting_own_mistakes(ctx):  # of functions that direct the members
-            return await run_program(partial(self.control, request, ctx), ctx)
-
-    def _refuse_gone(self, ctx: Context) -> None:
-        """Raise if a member that had a turn in a run which is continued is no member any more."""
-        record = journal_of(ctx).find(ctx.path)
-        entered = None if record is None else record.entered
-        members = "" if entered is None else as_type(entered.setup, dict[str, str]).get("members", "")
-        gone = {escaped(name) for name in members.split(", ")}.difference(map(escaped, self.facts[MEMBERS]))
-        if gone and members:
-            refuse_gone(ctx, lambda place: gone.isdisjoint(_names_in(place)), "member", ended=True)
+            return await run_program(partial(self.control, request, ctx), ctx, members=self.facts[MEMBERS])
 
     def __repr__(self) -> str:
         return self.title
-
-
-def _names_in(place: str) -> list[str]:
-    return [name.partition("#")[0] for name in place.split("/")]
 
 
 def as_runnable(
