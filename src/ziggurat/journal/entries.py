@@ -22,6 +22,8 @@ class Origin(Struct, frozen=True, gc=False):
     run_id: str
     step: int
     effects: str = "refuse"
+    earlier: tuple[str, ...] = ()
+    """The runs from which that run was forked itself, the nearest first."""
 
 
 class Opened(JournalEntry, frozen=True, gc=False):

@@ -5,10 +5,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, digest
+from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_beneath, is_model_call
 from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result
+from ziggurat.journal.journal import journal_of
 from ziggurat.journal.lines import fingerprint
 from ziggurat.journal.views import flows_in
 from ziggurat.messages.agent import AgentRequest
@@ -35,6 +37,8 @@ def fork_entries(
         _check_step(steps, step, origin.run_id, prompt)
     begun = entries[0]
     assert isinstance(begun, Opened)
+    if begun.forked is not None:
+        origin = replace(origin, earlier=(begun.forked.run_id, *begun.forked.earlier))
     opened = replace(begun, run_id=run_id, version=SHAPE_VERSION, at=at, forked=origin)
     if step == 1 and prompt is not None:
         before = as_type(begun.request, AgentRequest).messages[:-1]
@@ -119,6 +123,15 @@ def _before(entries: Iterable[JournalEntry], agent: str, step: int) -> Iterable[
 def _is_steering(entry: JournalEntry, agent: str) -> bool:
     place = entry.path[len(agent) + 1 :]
     return isinstance(entry, Result) and place.startswith("steering-") and "/" not in place
+
+
+def ids_with_origins(ctx: Context, *facts: object) -> list[str]:
+    """Return an id made of a call and facts, and those it had in the runs from which the run of the call was forked."""
+    opened = journal_of(ctx).entries[0] if JOURNAL in ctx.scope else None
+    forked = opened.forked if isinstance(opened, Opened) else None
+    origins = () if forked is None else (forked.run_id, *forked.earlier)
+    keys = [ctx.idempotency_key, *(f"{run_id}:{ctx.path}" for run_id in origins)]
+    return [digest([key, *facts]) for key in keys]
 
 
 def effects_gate(origin: Origin, before: Iterable[JournalEntry]) -> ForkEffects | None:

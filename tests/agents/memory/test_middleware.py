@@ -433,6 +433,24 @@ async def test_a_fork_has_what_was_recalled_before_and_another_question_recalls_
     assert forked.messages[0].text == f"{RECALLED}\n- [{DATE}] Ada is the sister of Ann."
 
 
+async def test_a_fork_stores_none_of_the_memories_of_its_parents_again() -> None:
+    store, runs = LocalMemoryStore(), InMemoryStore()
+    model = ScriptedModel(tool_call("look"), "At nine.", always="At ten.")
+
+    @tool(effect="none", permissions=[])
+    def look() -> str:
+        """Look."""
+        return "nine"
+
+    remembering = Remembering(store, "ann", limit=0, remember=everything_said)
+    agent = Agent(model, tools=[look], middleware=[remembering], store=runs)
+    await agent.run("When does the train leave?", run_id="r")
+    await agent.fork("r", 2, new_id="f")
+    await agent.fork("f", 2, new_id="g")
+    episodes = [record.content async for record in store.scan(owner="ann", kind="episodic")]
+    assert episodes == ["When does the train leave?", "At nine.", "At ten."]
+
+
 def test_a_service_without_a_loop_is_tainted_by_what_its_run_holds() -> None:
     store = LocalMemoryStore()
 

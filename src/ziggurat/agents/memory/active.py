@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.clock import IDS
-from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of
@@ -26,6 +25,7 @@ from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.facts import GRAPH_ADDED, GRAPH_ORIGIN
 from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.usage import Usage
+from ziggurat.runs.fork import ids_with_origins
 
 _NEAR = 5
 """How many similar facts are compared with a new fact."""
@@ -156,19 +156,19 @@ def taint_in(ctx: Context, messages: Iterable[Message] = ()) -> tuple[str, ...]:
 
 
 async def keep(mind: ActiveMemory, notes: Iterable[Note], ctx: Context) -> list[StoredNote]:
-    """Store the notes of the call at this context; a call repeated after a crash stores none of them twice."""
+    """Store the notes of the call at this context; a call repeated after a crash, or in a fork, stores none of them
+    twice."""
     stored: list[StoredNote] = []
     for number, note in enumerate(notes, 1):
-        note_id = digest([ctx.idempotency_key, number, note.content])
-        stored.append(await _keep_note(mind, note, note_id, ctx.within(IDS, lambda note_id=note_id: note_id)))  # type: ignore[misc]
+        stored.append(await _keep_note(mind, note, ids_with_origins(ctx, number, note.content), ctx))
     return stored
 
 
-async def _keep_note(mind: ActiveMemory, note: Note, note_id: str, ctx: Context) -> StoredNote:
-    before = await mind.store.get([note_id])
+async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Context) -> StoredNote:
+    before = await mind.store.get(ids)
     if before:
         return StoredNote(before[0], known=True)
-    memory = mind.open(ctx)
+    memory = mind.open(ctx.within(IDS, lambda: ids[0]))
     facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
     if note.kind != "semantic":
         return StoredNote(await _remember(memory, note, facts))
