@@ -1,20 +1,26 @@
 """Checkpoints: the steps of a recorded run from which it can be forked. They need no storage of their own."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.views import flows_in
 from ziggurat.messages.message import Message
-from ziggurat.messages.recorded import RecordedStep, recorded_steps
+from ziggurat.messages.recorded import recorded_steps
+
+BEGUN: Key[dict[str, int]] = Key("begun")
+"""How many messages the conversation of a team had when each call of it began, by its place."""
 
 
 class Checkpoint(Struct, frozen=True):
-    """The end of a step of a run.
+    """The end of a step of a run; of a team or a flow, of one of its calls, such as a turn of a member or a round.
 
     Attributes:
         run_id: The run.
@@ -55,14 +61,8 @@ class Checkpoints:
         Raises:
             RunNotFound: the store has no such run.
         """
-        prompt, steps = await self._steps(run_id)
-        count, points = len(prompt), []
-        for step in steps:
-            if not step.complete:
-                break
-            count += len(step.messages())
-            if step.number % self._every == 0:
-                points.append(Checkpoint(run_id, step.number, count))
+        _, lengths = await self._conversation(run_id)
+        points = [Checkpoint(run_id, step, length) for step, length in lengths.items() if step % self._every == 0]
         return tuple(points if self._keep is None else points[-self._keep :])
 
     async def latest(self, run_id: str) -> Checkpoint | None:
@@ -77,13 +77,40 @@ class Checkpoints:
             RunNotFound: the store no longer has the run.
             ConfigurationError: the run has no such step.
         """
-        prompt, steps = await self._steps(point.run_id)
-        if not any(step.number == point.step and step.complete for step in steps):
+        messages, lengths = await self._conversation(point.run_id)
+        if point.step not in lengths:
             raise ConfigurationError(f"the run {point.run_id!r} has no step {point.step} that is complete")
-        replies = (message for step in steps if step.number <= point.step for message in step.messages())
-        return (*prompt, *replies)
+        return tuple(messages[: lengths[point.step]])
 
-    async def _steps(self, run_id: str) -> tuple[tuple[Message, ...], Sequence[RecordedStep]]:
+    async def _conversation(self, run_id: str) -> tuple[Sequence[Message], dict[int, int]]:
+        """Return the conversation of a run, and its length at the end of each step that is complete."""
         journal = LocalJournal.load(await self._agent.record(run_id))
-        prompt, steps = recorded_steps(journal.entries, escaped(self._agent.name))
-        return prompt or (), steps
+        path = escaped(self._agent.name)
+        if path in flows_in(journal.entries):
+            return await self._calls(run_id, journal, path)
+        prompt, steps = recorded_steps(journal.entries, path)
+        messages, lengths = [*(prompt or ())], dict[int, int]()
+        for step in takewhile(lambda step: step.complete, steps):
+            messages += step.messages()
+            lengths[step.number] = len(messages)
+        return messages, lengths
+
+    async def _calls(self, run_id: str, journal: LocalJournal, path: str) -> tuple[Sequence[Message], dict[int, int]]:
+        """Do so for a program: a call is complete when the next one has begun after it, or the run has ended."""
+        begun: dict[str, int] = {}
+        run = await self._agent.replay(run_id, strict=False, deps={BEGUN: begun})
+        spans: dict[str, tuple[int, int]] = {}  # of the entries of each call
+        for index, entry in enumerate(journal.entries):
+            if entry.path.startswith(path + "/"):
+                place = entry.path[len(path) + 1 :].partition("/")[0]
+                spans[place] = spans.get(place, (index, index))[0], index
+        lengths, length, last = dict[int, int](), run.start, 0
+        for number, (place, (first, end)) in enumerate(spans.items()):
+            length = begun.get(place, length)
+            if number and last < first:  # else it was made at the same time
+                lengths[number] = length
+            last = max(last, end)
+        record = journal.find(path)
+        if record is not None and record.result is not None:
+            lengths[len(spans)] = len(run.messages)
+        return run.messages, lengths

@@ -5,6 +5,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from ziggurat.agents.checkpoints import BEGUN
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import enter
@@ -13,6 +14,7 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of
+from ziggurat.core.path import parent_of
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -53,6 +55,7 @@ class TeamConversation:
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
+        self._begun = None if parent_of(ctx.path) else ctx.scope.get(BEGUN)  # not of a team within
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def for_member(
@@ -69,6 +72,7 @@ class TeamConversation:
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run."""
         member = turn.member
+        self._note_begin(at)
         try:
             run = await enter(member, AgentRequest(turn.messages), at, ends=True)
         except BaseException as error:
@@ -83,7 +87,7 @@ class TeamConversation:
         self, turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
     ) -> list[AgentRun | Exception | None]:
         """Let members speak at the same time, and add their turns in the order given."""
-        outcomes = await speak(turns, at, limit=limit, until=until)
+        outcomes = await self.speak(turns, at, limit=limit, until=until)
         for turn, outcome in zip(turns, outcomes, strict=True):
             if isinstance(outcome, AgentRun):
                 self._add(outcome, turn)
@@ -98,10 +102,27 @@ class TeamConversation:
 
     async def ask(self, member: Runnable, prompt: str, at: Context) -> str:
         """Return the answer of a member to a prompt of the team; neither is a part of the conversation."""
-        (outcome,) = await speak([MemberTurn(member, await self.for_member(member, prompt, "replies"))], at)
+        (outcome,) = await self.speak([MemberTurn(member, await self.for_member(member, prompt, "replies"))], at)
         if isinstance(outcome, Exception):
             raise outcome
         return "" if outcome is None else outcome.text
+
+    async def speak(
+        self, turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
+    ) -> tuple[AgentRun | Exception | None, ...]:
+        """Run members at the same time, each at a place of its own, and return their runs and errors."""
+
+        async def call(turn: MemberTurn) -> AgentRun:
+            ambient = AMBIENT.get()
+            assert ambient is not None
+            return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))
+
+        self._note_begin(at)
+        token = AMBIENT.set(own_places(at))
+        try:
+            return await settled_until(until, *map(call, turns), limit=limit)
+        finally:
+            AMBIENT.reset(token)
 
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
         """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""
@@ -156,27 +177,14 @@ class TeamConversation:
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
         )
 
+    def _note_begin(self, at: Context) -> None:
+        if self._begun is not None:
+            self._begun.setdefault(at.path[len(self._ctx.path) + 1 :].partition("/")[0], len(self.messages))
+
     def _add(self, run: AgentRun, turn: MemberTurn) -> None:
         self.steps += run.steps
         new = [signed(message, turn.member.name) for message in _new_messages(run, turn.messages)]
         add_without_repeats(new, self._conversation)
-
-
-async def speak(
-    turns: Sequence[MemberTurn], at: Context, *, limit: int | None = None, until: int | None = None
-) -> tuple[AgentRun | Exception | None, ...]:
-    """Run members at the same time, each at a place of its own, and return their runs and errors."""
-
-    async def call(turn: MemberTurn) -> AgentRun:
-        ambient = AMBIENT.get()
-        assert ambient is not None
-        return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))
-
-    token = AMBIENT.set(own_places(at))
-    try:
-        return await settled_until(until, *map(call, turns), limit=limit)
-    finally:
-        AMBIENT.reset(token)
 
 
 def _new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message]:

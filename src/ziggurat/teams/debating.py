@@ -15,7 +15,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, indented
-from ziggurat.teams.conversation import MemberTurn, TeamConversation, speak
+from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
@@ -138,7 +138,7 @@ class _Debate(Struct, frozen=True, eq=False):
         asked = {name: await conversation.asked_of(self.members[name]) for name in runs}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
         turns = [MemberTurn(self.members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
-        outcomes = await speak(turns, at, limit=self.concurrency)
+        outcomes = await conversation.speak(turns, at, limit=self.concurrency)
         marks: dict[str, list[float]] = {name: [] for name in runs}
         for (_, name), outcome in zip(pairs, outcomes, strict=True):
             if isinstance(outcome, AgentRun):  # a member that fails gives no score
