@@ -28,7 +28,7 @@ from ziggurat.events import HandedOff
 from ziggurat.messages import HandoffItem, Thinking, ValidationPolicy, assistant, stops, validate
 from ziggurat.messages.message import taint_of
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import InMemoryStore
+from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import (
     Handoff,
     HandoffPolicy,
@@ -99,6 +99,22 @@ async def test_a_handoff_is_on_record_and_its_result_taints_nothing() -> None:
     (item,) = [wrong(each).value for each in entries if getattr(each, "path", "") == "handoffs/b/handoff"]
     assert (item["from_agent"], item["to_agent"], item["reason"]) == ("a", "b", "why")
     assert set(item) == {*HandoffItem.__struct_fields__, "type"}
+
+
+async def test_a_handoff_is_among_the_items_of_the_session() -> None:
+    store = InMemoryStore()
+    inner = handoffs(agent("b", to("c", reason="one\ntwo", context={"n": 1})), agent("c", "c"), name="inner")
+    desk = handoffs(agent("a", to("inner")), inner, store=store)
+    await desk.run("go", session="s")
+    session = Session("s", store)
+    items = await session.get_items()
+    handed = [item for item in items if isinstance(item, HandoffItem)]
+    assert [(item.from_agent, item.to_agent, item.reason) for item in handed] == [
+        ("a", "inner", None),
+        ("inner/b", "c", "one\ntwo"),
+    ]
+    assert len({item.id for item in items}) == len(items)
+    assert [item.id for item in await session.get_items()] == [item.id for item in items]
 
 
 async def test_tools_beside_a_handoff_finish_and_of_several_the_first_is_taken() -> None:

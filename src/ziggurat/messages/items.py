@@ -152,6 +152,34 @@ def to_messages(items: Sequence[RunItem]) -> list[Message]:
     return messages
 
 
+_HANDED, _GOES_ON, _REASON, _CONTEXT = (
+    " has handed this conversation over to ", ", who goes on with it now.", "Reason: ", "Context: "
+)  # fmt: skip
+
+
+def handoff_entries(source: str, target: str, reason: str | None, context: object) -> list[str]:
+    """Return the text, in parts, with which an agent of a team hands the conversation over to another."""
+    entries = [f"{source}{_HANDED}{target}{_GOES_ON}"]
+    if reason:
+        entries.append(f"{_REASON}{reason}")
+    if context:
+        entries.append(f"{_CONTEXT}{encode(context).decode()}")
+    return entries
+
+
+def handoff_in(message: Message, *, ids: Callable[[], str], at: datetime) -> HandoffItem | None:
+    """Return the hand-off of which a message of a team tells; None if it tells of none."""
+    line, _, rest = message.text.partition("\n")
+    _, _, target = line.partition(_HANDED)
+    if message.origin != "runtime" or message.name is None or not target.endswith(_GOES_ON):
+        return None
+    given = f"\n{rest}".partition(f"\n{_CONTEXT}")[0].removeprefix(f"\n{_REASON}")
+    reason = given.replace("\n  ", "\n").lstrip("\n") or None  # further lines of it are indented
+    return HandoffItem(
+        id=ids(), from_agent=message.name, to_agent=target.removesuffix(_GOES_ON), reason=reason, created_at=at
+    )
+
+
 def said(item: MessageItem, calls: Iterable[ToolCall] = ()) -> Message:
     """Return a message item as a message, with these calls."""
     text = (Text(item.content),) if item.content else ()

@@ -12,7 +12,6 @@ from ziggurat.agents.stop import BasePolicy, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
-from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
@@ -24,7 +23,7 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.events import HandedOff
-from ziggurat.messages.items import HandoffItem
+from ziggurat.messages.items import HandoffItem, handoff_entries
 from ziggurat.messages.message import HANDOFF, Message
 from ziggurat.messages.parts import ToolResult
 from ziggurat.teams.conversation import MemberTurn, TeamConversation, full_name
@@ -153,7 +152,7 @@ class _Desk:
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
             if handoff is None or stop is not None:
                 return conversation.end(full_name(name, run), run.output if handoff is None else None, stop or run.stop)
-            conversation.tell(name, *_note(name, handoff))
+            conversation.tell(name, *handoff_entries(name, handoff.target, handoff.reason, handoff.context))
             source, name = name, handoff.target
             at = ctx.under(name)
             await _record(source, handoff, at)
@@ -262,7 +261,7 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
             return ToolResult("", handoff.name, refusal, "interrupted", HANDOFF)
         answer = {"handoff": handoff.target, "ack": True, "reason": reason, "context": context}
         fields = {key: value for key, value in answer.items() if value is not None}
-        return ToolResult("", handoff.name, encode(fields).decode(), None, HANDOFF)
+        return ToolResult("", handoff.name, json.encode(fields).decode(), None, HANDOFF)
 
     return tool(name=handoff.name, description=handoff.description, effect="none", permissions=())(hand_over)
 
@@ -283,15 +282,6 @@ def _handed_over(run: AgentRun, name: str) -> bool:
 def _results_of(run: AgentRun, name: str) -> list[ToolResult]:
     results = (result for message in run.messages[run.start :] for result in message.tool_results)
     return [result for result in results if result.name == name and result.error is None]
-
-
-def _note(source: str, handoff: Handoff) -> list[str]:
-    lines = [f"{source} has handed this conversation over to {handoff.target}, who goes on with it now."]
-    if handoff.reason:
-        lines.append(f"Reason: {handoff.reason}")
-    if handoff.context:
-        lines.append(f"Context: {encode(handoff.context).decode()}")
-    return lines
 
 
 async def _record(source: str, handoff: Handoff, at: Context) -> None:

@@ -12,7 +12,7 @@ from ziggurat.journal.chain import DigestChain
 from ziggurat.journal.store import Row
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats, without_repeats
-from ziggurat.messages.items import RunItem, items_to_messages, messages_to_items
+from ziggurat.messages.items import RunItem, handoff_in, items_to_messages, messages_to_items
 from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 
@@ -249,8 +249,9 @@ def _items_of(value: _Value) -> list[RunItem]:
     """Return a value of a session as items: a message has at least one."""
     if not isinstance(value.value, Message):
         return [value.value]
-    items = messages_to_items([value.value], ids=lambda: "")
     when = datetime.fromtimestamp(value.at, UTC)
+    handoff = handoff_in(value.value, ids=lambda: "", at=when)
+    items = messages_to_items([value.value], ids=lambda: "") if handoff is None else [handoff]
     return [
         replace(item, id=item.id or f"{value.row}.{value.index}.{number}", created_at=when)  # a stable id
         for number, item in enumerate(items, 1)
