@@ -1,12 +1,16 @@
 """What was done before a failure stands in its error; what was done after it, by another try, does not."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.samples import rows
+from tests.samples import pairs, rows
+from tests.stores.mortal import MortalStore
 from tests.stores.places import STORES, new_store
+from tests.teams.models import Answering, after_tools
 from ziggurat import (
     Agent,
     AgentRequest,
@@ -17,14 +21,19 @@ from ziggurat import (
     ModelRequest,
     ModelResponse,
     Runnable,
+    Service,
+    ToolCall,
+    ToolResult,
+    layer,
     stack,
     tool,
 )
-from ziggurat.errors import ModelError
+from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
+from ziggurat.messages.facts import SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -116,3 +125,76 @@ async def _is_done_once(around: Callable[[Agent, Agent], Any], failures: int) ->
     assert (replay.messages, replay.stop, replay.usage) == (run.messages, run.stop, run.usage)
     record = await root.record(run.id)
     assert b"NotRepeatable" not in record
+
+
+class _Wrapping(Middleware):
+    async def wrap_tool(
+        self, call: ToolCall, ctx: Context, inner: Callable[[ToolCall, Context], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        return _masked(await inner(call, ctx))
+
+
+class _After(Middleware):
+    async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+        return _masked(result)
+
+
+def _masked(result: ToolResult) -> ToolResult:
+    return replace(result, content=f"<{result.text.replace('DE89', '***')}>")
+
+
+@layer
+async def _mask(call: ToolCall, ctx: Context, inner: Service[ToolCall, ToolResult]) -> ToolResult:
+    return _masked(await inner(call, ctx))
+
+
+@tool(effect="once")
+async def _pay(to: str) -> str:
+    """Pay."""
+    return "paid from DE89"
+
+
+@tool(name="_pay", effect="once")
+def _pay_in_a_thread(to: str) -> str:
+    """Pay."""
+    return "paid from DE89"
+
+
+class _Paying:
+    """A tool that is a service of its own."""
+
+    def __init__(self) -> None:
+        self.spec = replace(_pay.spec)
+        self.facts: dict[Any, Any] = {SPEC: self.spec}
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        return ToolResult(call.id, call.name, "paid from DE89", None, call.name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "around", "place"),
+    pairs([_pay, _pay_in_a_thread, _Paying()], ["wrap_tool", "layer", "two layers", "after_tool", "all"], STORES),
+    indirect=["place"],
+)
+async def test_wraps_layers_and_hooks_see_the_result_after_a_crash_too(kind: Any, around: str) -> None:
+    layers = {"layer": 1, "two layers": 2, "all": 1}.get(around, 0)
+    hooks = [_Wrapping()] * (around in ("wrap_tool", "all")) + [_After()] * (around in ("after_tool", "all"))
+
+    def agent(store: Any) -> Agent:
+        model = Answering(after_tools("end", tool_call("_pay", to="Ada")))
+        return Agent(model, tools=[stack(kind, *[_mask()] * layers)], middleware=hooks, store=store)
+
+    whole = (await agent(new_store()).run("go")).observations
+    assert "DE89" not in whole[0]
+    for lives in range(1, 20):
+        store = MortalStore(new_store(), lives)
+        with suppress(StoreError):
+            await agent(store).run("go", run_id=f"r{lives}")
+        await store.inner.close()
+        if not store.dead:
+            break
+        other = agent(new_store())
+        run = await other.run("go", run_id=f"r{lives}")
+        if not run.pending:  # else nobody knows whether it took effect
+            assert run.observations == whole
+            assert run.messages[-2].tool_results[0].text == whole[0]

@@ -38,6 +38,20 @@ from ziggurat.tools import Toolbox, tool_call
 ENDS = ("answer", "connection", "server", "denial", "budget", "timeout", "steps", "hook", "tool", "approval")
 """What ends the turns of the worker, after it has acted."""
 
+STOPS = {
+    "answer": "Completed",
+    "connection": "Failed",
+    "server": "Failed",
+    "denial": "ModelCallDenied",
+    "budget": "BudgetExceeded",
+    "timeout": "TimedOut",
+    "steps": "MaxSteps",
+    "hook": "Failed",
+    "tool": "Failed",
+    "approval": "Completed",
+}
+"""How a run ends that ends with the worker's turn."""
+
 EFFECTS: tuple[Effect, ...] = ("once", "repeatable", "none")
 
 
@@ -45,7 +59,7 @@ class Process:
     """Makes a team for a store as each process makes it again, and runs it."""
 
     def __init__(self, store: Store, pattern: tuple[str, ...], end: str, effect: Effect, session: str) -> None:
-        self.clock = HandClock()
+        self.clock = HandClock(auto=True)
         self.end = end
         self.store = store
         self.session = session
@@ -61,19 +75,20 @@ class Process:
             self.done.append(ctx.path)
             return "acted"
 
-        arguments: dict[str, Any] = {
+        settings: dict[str, dict[str, Any]] = {
             "denial": {"approvals": Approvals(Rule("*", "deny", when=_has_acted, reason="no", stage="model"))},
             "budget": {"budget": Budget(requests=1)},
             "timeout": {"timeout": 5.0},
             "steps": {"max_steps": 1},
             "hook": {"middleware": [Broken()]},
-        }.get(self.end, {})
+        }
         box = Toolbox([act], on_error="raise" if self.end == "tool" else "return")
-        return Agent(self._model, name="worker", tools=box, **arguments)
+        return Agent(self._model, name="worker", tools=box, **settings.get(self.end, {}))
 
     async def _model(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         if self.end == "timeout" and request.messages[-1].role == "tool":
-            await self.clock.advance(10)
+            self.clock.skip(10)
+            await self.clock.sleep(10)
         return await Answering(self._reply)(request, ctx)
 
     def _reply(self, request: ModelRequest) -> Reply:
@@ -162,3 +177,12 @@ async def test_a_team_ends_alike_after_a_crash_at_any_write(
             done = [*lost.done, *other.done]
             assert len(done) == len(set(done)), f"lost at write {lives}"
     raise AssertionError("the process never came to its end")
+
+
+@pytest.mark.parametrize(("pattern", "end"), pairs(EVERY, ENDS) if LONG else sample(pairs(EVERY, ENDS), 24))
+async def test_a_tool_that_acts_once_changes_no_stop(pattern: tuple[str, ...], end: str) -> None:
+    stopped = [(await Process(InMemoryStore(), pattern, end, effect, "").run())[0] for effect in EFFECTS]
+    if pattern == ("handing",):
+        assert type(stopped[0]["stop"]).__name__ == STOPS[end]
+    assert stopped[0]["stop"] == stopped[1]["stop"] == stopped[2]["stop"]
+    assert stopped[0]["usage"] == stopped[1]["usage"]

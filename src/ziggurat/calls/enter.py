@@ -164,7 +164,7 @@ async def _failed(
                 )  # that is in its end
                 await journal.write_failure(ctx, name, request, mistake or error, run=so_far)
             if frame.outer is None:  # nothing is left that could repeat anything
-                error = mistake or original_of(error)
+                error = original_of(error) if mistake is None else mistake
             await tell(chain, error, ctx)
     except BaseException as raised:  # noqa: BLE001 - raised by the caller
         if frame.outer is None:
