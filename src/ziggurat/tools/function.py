@@ -135,7 +135,7 @@ class FunctionTool(Generic[F_co]):
         if frozen is not None and isinstance(frozen, Frozen):  # to ask for the type of None takes 0.1 us
             frozen.use(call, ctx)
             if frozen.returned is not None:
-                return answer_again(frozen.returned, frozen)
+                return _answer_again(frozen.returned, frozen)
             once = frozen if frozen.effect == "once" else None
             arguments = self._decode_normal(call.arguments)
         else:
@@ -194,7 +194,7 @@ async def _record_returned(work: Coroutine[Any, Any, ToolResult], frozen: Frozen
     return result
 
 
-async def answer_again(returned: ToolResult, frozen: Frozen) -> ToolResult:
+async def _answer_again(returned: ToolResult, frozen: Frozen) -> ToolResult:
     """Answer a call with what its function has returned before, once: layers around it must not ask again."""
     frozen.begin()
     return returned
@@ -214,7 +214,7 @@ class _CallGuard:
             return self.inner(call, ctx)
         frozen.use(call, ctx)
         if frozen.returned is not None:
-            return answer_again(frozen.returned, frozen)
+            return _answer_again(frozen.returned, frozen)
         if frozen.effect != "once":
             return self.inner(call, ctx)
         return once_only(_record_returned(self.inner(call, ctx), frozen, ctx), frozen)
