@@ -15,8 +15,9 @@ import pytest
 
 from tests.samples import LONG, rows, sample
 from tests.stores.places import PLACES
-from ziggurat import Agent, Message, Middleware, Runnable, tool, user
+from ziggurat import Agent, Message, Middleware, ModelResponse, Runnable, Usage, tool, user
 from ziggurat.journal import Store
+from ziggurat.messages import assistant
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session
@@ -36,8 +37,13 @@ def look(at: str) -> str:
 
 
 def member(name: str, reply: Any = "a word or two", **settings: Any) -> Agent:
-    function = reply if callable(reply) else lambda messages: reply
-    return Agent(FunctionModel(function), name=name, **settings)
+    """Return an agent whose model states its usage, as those of providers do; an estimate counts the whole request."""
+
+    def answer(messages: Sequence[Message]) -> ModelResponse:
+        said = reply(messages) if callable(reply) else reply
+        return ModelResponse(assistant(said), usage=Usage(1, 1, requests=1))
+
+    return Agent(FunctionModel(answer), name=name, **settings)
 
 
 def steps(turns: int, *middleware: Middleware, store: Store) -> Agent:

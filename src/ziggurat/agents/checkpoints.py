@@ -6,8 +6,9 @@ from itertools import takewhile
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.path import escaped
+from ziggurat.core.path import escaped, parent_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.journal import LocalJournal
@@ -15,8 +16,13 @@ from ziggurat.journal.views import flows_in
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
 
-BEGUN: Key[dict[str, int]] = Key("begun")
+_BEGUN: Key[dict[str, int]] = Key("begun")
 """How many messages the conversation of a team had when each call of it began, by its place."""
+
+
+def lengths_in(ctx: Context) -> dict[str, int] | None:
+    """Return the mapping in which a team notes how long its conversation was; None for one within another run."""
+    return None if parent_of(ctx.path) else ctx.scope.get(_BEGUN)
 
 
 class Checkpoint(Struct, frozen=True):
@@ -98,7 +104,7 @@ class Checkpoints:
     async def _calls(self, run_id: str, journal: LocalJournal, path: str) -> tuple[Sequence[Message], dict[int, int]]:
         """Do so for a program: a call is complete when the next one has begun after it, or the run has ended."""
         begun: dict[str, int] = {}
-        run = await self._agent.replay(run_id, strict=False, deps={BEGUN: begun})
+        run = await self._agent.replay(run_id, strict=False, deps={_BEGUN: begun})
         spans: dict[str, tuple[int, int]] = {}  # of the entries of each call
         for index, entry in enumerate(journal.entries):
             if entry.path.startswith(path + "/"):

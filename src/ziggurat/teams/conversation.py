@@ -1,11 +1,11 @@
 """TeamConversation: the conversation of a team during one run, to which its members add their turns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
 
-from ziggurat.agents.checkpoints import BEGUN
+from ziggurat.agents.checkpoints import lengths_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import enter
@@ -14,7 +14,6 @@ from ziggurat.calls.step import own_places
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of
-from ziggurat.core.path import parent_of
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -46,7 +45,7 @@ class TeamConversation:
         request: AgentRequest,
         ctx: Context,
         visibility: Choice | View,
-        sources: Mapping[str, frozenset[str]] | None = None,
+        sources: dict[str, frozenset[str]] | None = None,
     ) -> None:
         self._conversation = Conversation(request.messages)
         self.messages: list[Message] = self._conversation.log  # to which is only added
@@ -55,7 +54,7 @@ class TeamConversation:
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
-        self._begun = None if parent_of(ctx.path) else ctx.scope.get(BEGUN)  # not of a team within
+        self._begun = lengths_in(ctx)
         ctx.scope[AGENT_CALL].so_far = partial(self.end, self.team)  # whatever ends it, has its stop
 
     async def for_member(
@@ -65,9 +64,9 @@ class TeamConversation:
         messages = await self._views.of(member.name, self.messages, visibility)
         return (*messages, note(prompt)) if prompt else messages
 
-    async def asked_of(self, member: Runnable) -> tuple[Message, ...]:
+    def asked_of(self, member: Runnable) -> tuple[Message, ...]:
         """Return what a member sees of what the team was asked, and of the turns before in the same session."""
-        return await seen_by(member.name, self.messages[: self.start], "replies", self.start)
+        return self._views.beginning(member.name, self.messages)
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
         """Let a member speak, at a context of its own, and return its run."""

@@ -135,7 +135,7 @@ class _Debate(Struct, frozen=True, eq=False):
     ) -> dict[str, float]:
         """Return the mean of the scores that each argument of a round gets from the other members that argued."""
         prompts = {name: note(_SCORING + indented(self._cut(run.text))) for name, run in runs.items()}
-        asked = {name: await conversation.asked_of(self.members[name]) for name in runs}
+        asked = {name: conversation.asked_of(self.members[name]) for name in runs}
         pairs = [(judge, name) for judge in runs for name in runs if judge != name]
         turns = [MemberTurn(self.members[judge], (*asked[judge], prompts[name])) for judge, name in pairs]
         outcomes = await conversation.speak(turns, at, limit=self.concurrency)

@@ -46,7 +46,7 @@ class _Rounds(Struct, frozen=True, eq=False):
     concurrency: int | None
     rounds: int = 1
     until: Until | None = None
-    sources: Mapping[str, frozenset[str]] | None = None
+    sources: dict[str, frozenset[str]] | None = None
     comments: bool = False
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:

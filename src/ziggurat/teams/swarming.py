@@ -121,14 +121,14 @@ class _Swarm(Struct, frozen=True, eq=False):
         self, conversation: TeamConversation, number: int, subtask: Subtask, results: Sequence[tuple[str, str]]
     ) -> MemberTurn:
         member = self.members[number % len(self.members)]
-        earlier = (await conversation.asked_of(member))[:-1]  # the last one is the task as a whole
+        earlier = (conversation.asked_of(member))[:-1]  # the last one is the task as a whole
         notes = (note("Results so far:\n" + _listed(results)),) if subtask.depth and results else ()
         return MemberTurn(member, (*earlier, *notes, user(subtask.text)))
 
     async def _subtasks(self, conversation: TeamConversation, request: AgentRequest, ctx: Context) -> list[Subtask]:
         text = request.messages[-1].text
         if isinstance(self.split, Runnable):
-            messages = (*await conversation.asked_of(self.split), note(_PLANNING))
+            messages = (*conversation.asked_of(self.split), note(_PLANNING))
             parts: Sequence[str | Subtask] = listed_in(
                 (await conversation.turn(MemberTurn(self.split, messages), ctx.under(self.split.name))).text
             ) or [text]
@@ -152,7 +152,7 @@ class _Swarm(Struct, frozen=True, eq=False):
     ) -> AgentRun:
         if self.leader is not None and results:
             notes = (note(_listed(results)), note(_MERGING))
-            turn = MemberTurn(self.leader, (*await conversation.asked_of(self.leader), *notes))
+            turn = MemberTurn(self.leader, (*conversation.asked_of(self.leader), *notes))
             run = await conversation.turn(turn, ctx.under(self.leader.name))
             return conversation.finish(self.leader, run)
         return conversation.close(converge(results))

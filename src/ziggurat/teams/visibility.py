@@ -117,6 +117,10 @@ class Views:
         self._sources = sources
         self._known: dict[tuple[str, Choice], MemberView] = {}
 
+    def beginning(self, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return what a member sees of what the team was asked."""
+        return MemberView(member, "replies", self._question_length).of(messages[: self._question_length])
+
     async def of(
         self, member: str, messages: Sequence[Message], visibility: Choice | View | None = None
     ) -> tuple[Message, ...]:
