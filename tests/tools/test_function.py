@@ -9,6 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 
+from tests.wrong import wrong
 from ziggurat import (
     Agent,
     Callbacks,
@@ -241,6 +242,14 @@ def test_wrong_declarations_are_refused() -> None:
         raw_tool(3, name="three", description="", parameters={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is a tool already"):
         tool(tool(nothing))
+    with pytest.raises(ConfigurationError, match=r"name=.*; got 'search'"):
+        tool(wrong("search"))
+
+
+@pytest.mark.parametrize(("args", "named"), [((), {}), ((1,), {}), ((1, 2), {}), ((), {"a": 1}), ((1,), {"b": 2})])
+def test_a_tool_that_is_called_like_its_function_is_refused(args: tuple[int, ...], named: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match=r"pass add itself.*tools=\[add\].*add\.function\("):
+        wrong(add)(*args, **named)
 
 
 def test_a_raw_tool_takes_a_mapping() -> None:
@@ -257,9 +266,9 @@ def test_a_raw_tool_takes_a_mapping() -> None:
     made = raw_tool(search, name="search", description="Search.", parameters=schema)
     assert made.spec.parameters == schema
     assert _call(made, q="x") == "x at run"
-    for wrong, why in (({}, "q: missing"), ({"q": 1}, "q: expected a string"), ({"q": "x", "z": 1}, "z: unknown")):
+    for given, why in (({}, "q: missing"), ({"q": 1}, "q: expected a string"), ({"q": "x", "z": 1}, "z: unknown")):
         with pytest.raises(InvalidArguments, match=why):
-            _call(made, **wrong)
+            _call(made, **given)
     with pytest.raises(InvalidArguments, match="n: expected an integer"):
         _call(made, q="x", n=True)
     with pytest.raises(ConfigurationError, match="type 'object'"):

@@ -59,6 +59,9 @@ NonEmptyText = Annotated[str, Meta(min_length=1)]
 SecretText = Annotated[str, Meta(extra={"secret": True})]
 """A text such as a key; of what is passed in its place, only the type is shown."""
 
+Decorated = Annotated[Callable[..., Any] | None, Meta(title="function; a name is passed as name=...")]
+"""The function below a decorator; None where the decorator is called with settings first."""
+
 SHARED = Meta(description="made once and passed to all that share it")
 """For objects that several layers or agents share."""
 

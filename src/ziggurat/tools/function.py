@@ -12,14 +12,14 @@ from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
 from ziggurat.core.layer import rewrapped
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
-from ziggurat.core.settings import NonNegativeInt, Seconds, checked
+from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
 from ziggurat.journal.entries import Returned
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import ToolDelta
 from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import Effect, Interrupted, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.guarded_call import Frozen, frozen_in, run_bounded, run_guarded, run_in_thread
+from ziggurat.tools.guarded_call import Frozen, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.results import MAX_RESULT, ended_by, result_of
@@ -36,6 +36,8 @@ else:  # the default is for type checkers, as in messages.agent
     F, F_co = TypeVar("F"), TypeVar("F_co", covariant=True)
 
 _CUT = "\n[cut: the rest was not asked for]"
+
+_ABSENT: Any = None  # not typed as None: to type checkers a tool is a service from ToolCall, which takes a Context
 
 
 TOOL_DELTAS: Key[Callable[[str, Context], Awaitable[str]]] = Key("tool deltas")
@@ -124,13 +126,18 @@ class FunctionTool(Generic[F_co]):
                 kind = type(wrong).__name__
                 raise ToolError(f"{name} must return what is wrong with the arguments, or None; it returned a {kind}")
 
-    def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
+    def __call__(
+        self, call: ToolCall = _ABSENT, ctx: Context = _ABSENT, /, **named: Any
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run the function with the call's arguments.
 
         Raises:
+            ConfigurationError: it was called like the function, as in ``tools=[look()]``.
             InvalidArguments: they do not fit.
             ToolError: the call is not the approved one, or a tool with ``effect="once"`` would run twice.
         """
+        if not isinstance(ctx, Context) or named:
+            raise ConfigurationError(self._called())
         frozen, once = ctx.frozen, None
         if frozen is not None and isinstance(frozen, Frozen):  # to ask for the type of None takes 0.1 us
             frozen.use(call, ctx)
@@ -155,6 +162,13 @@ class FunctionTool(Generic[F_co]):
         if self._timeout is not None or (ctx.watch is not None and ctx.watch.limited):
             work = run_bounded(work, ctx, name=self.spec.name, seconds=self._timeout)
         return work if once is None else once_only(work, once)
+
+    def _called(self) -> str:
+        name = getattr(self.function, "__name__", self.spec.name)
+        return (
+            f"{name} is a tool, which an agent calls: pass {name} itself, as in tools=[{name}]; to call the function, "
+            f"write {name}.function(...)"
+        )
 
     async def _collect(self, arguments: dict[str, Any], ctx: Context, call: ToolCall) -> str:
         """Join the pieces of an async generator and emit each; stop reading at `MAX_RESULT` characters."""
@@ -209,8 +223,8 @@ class _CallGuard:
         self.inner = inner
 
     def __call__(self, call: ToolCall, ctx: Context, /) -> Coroutine[Any, Any, ToolResult]:
-        frozen = frozen_in(ctx)
-        if frozen is None:
+        frozen = ctx.frozen
+        if not isinstance(frozen, Frozen):
             return self.inner(call, ctx)
         frozen.use(call, ctx)
         if frozen.returned is not None:
@@ -257,7 +271,7 @@ def tool(
 ) -> Callable[[F], FunctionTool[F]]: ...
 @checked
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Decorated = None,
     /,
     *,
     name: str | None = None,
