@@ -162,7 +162,7 @@ memory: $(TEST_STAMP)
 	$(BIN)/python -m tests.memory.losses power --records 1000
 
 golden: $(TEST_STAMP)
-	$(BIN)/python -m tests.golden.record
+	$(BIN)/python -m tests.golden.convert --write
 
 coder: $(RUN_STAMP)  # 1.1 GB and, on two processors, an hour
 	@$(BIN)/python -m tests.weights coder

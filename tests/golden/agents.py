@@ -45,6 +45,9 @@ async def send_mail(to: str, text: str) -> str:
     return f"sent to {to}"
 
 
+PROMPT = "Do what you do."
+
+
 class City(Struct):
     """What the agent with a typed answer says."""
 
@@ -128,6 +131,11 @@ def typed(store: Any) -> Agent:
 def failed(store: Any) -> Agent:
     """Return an agent whose model fails for good, the first time that a process asks it."""
     return Agent(Flaky(1, ByTurn("Now it works."), transient=False), name="failed", store=store)
+
+
+def talker(store: Any) -> Agent:
+    """Return an agent that talks in sessions."""
+    return Agent(ByTurn("Hello Ada.", "You are Ada.", "Still Ada."), name="talker", store=store)
 
 
 @dataclass(frozen=True)

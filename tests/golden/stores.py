@@ -1,12 +1,16 @@
 """The way of a recording into a store, as if it had been made there."""
 
-from tests.golden.record import FOLDER, PROMPT
+from pathlib import Path
+
+from tests.golden.agents import PROMPT
 from ziggurat import AgentRequest, user
 from ziggurat.core.codec import digest
 from ziggurat.journal import LogInfo, Row, Store
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.lines import read_entry
-from ziggurat.journal.store import chained, run_log
+from ziggurat.journal.store import chained, run_log, session_log
+
+FOLDER = Path(__file__).parent
 
 RECORDINGS = {f"{path.parent.name}/{path.stem}": path.read_bytes() for path in sorted(FOLDER.glob("version-*/*.jsonl"))}
 """What was recorded, by the version of the format and the name of the agent."""
@@ -29,6 +33,15 @@ async def put(store: Store, agent: str, recording: bytes) -> None:
     info = LogInfo(run_log("r"), agent, digest(AgentRequest((user(PROMPT),))))
     epoch = await store.create(info, rows)
     await store.release(run_log("r"), epoch)
+
+
+async def put_session(store: Store, recording: bytes) -> None:
+    """Put a recorded session into a store as the session ``alice``."""
+    rows: list[Row] = []
+    for number, line in enumerate(lines(recording), 1):
+        rows.append(Row(number, chained(rows[-1].digest if rows else "", line), line, "Idle"))
+    log = session_log("alice")
+    await store.release(log, await store.create(LogInfo(log), rows))
 
 
 def misses(now: object, kept: object, at: str = "") -> list[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.golden.agents import GOLDEN
-from tests.golden.record import PROMPT, recorded
+from tests.golden.agents import GOLDEN, PROMPT
+from tests.golden.convert import recorded
 from tests.golden.stores import RECORDINGS, lines, misses, put
 from tests.samples import sample
 from tests.stores.places import PLACES

@@ -5,31 +5,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.golden.record import FOLDER, session, talker
-from tests.golden.stores import lines, misses
+from tests.golden.agents import talker
+from tests.golden.convert import SESSION, session
+from tests.golden.stores import FOLDER, lines, misses, put_session
 from tests.stores.places import PLACES
-from ziggurat.journal import LogInfo, Row
-from ziggurat.journal.store import chained, session_log
+from ziggurat.journal.store import session_log
 
-KEPT = lines((FOLDER / "session-1.jsonl").read_bytes())
+KEPT = (FOLDER / f"{SESSION}.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("kind", PLACES)
 async def test_a_recorded_session_goes_on(kind: str, tmp_path: Path) -> None:
-    log = session_log("alice")
-    rows: list[Row] = []
-    for number, line in enumerate(KEPT, 1):
-        rows.append(Row(number, chained(rows[-1].digest if rows else "", line), line, "Idle"))
-
     store = PLACES[kind](tmp_path)()
-    await store.release(log, await store.create(LogInfo(log), rows))
+    await put_session(store, KEPT)
     run = await talker(store).run("And now?", run_id="r-2", session="alice")
     said = ["I am Ada.", "Hello Ada.", "Who am I?", "You are Ada.", "And now?", "Still Ada."]
     assert [message.text for message in run.messages] == said
-    assert len(await store.read(log)) == len(KEPT) + 1
+    assert len(await store.read(session_log("alice"))) == len(lines(KEPT)) + 1
     await store.close()
 
 
 async def test_what_is_kept_of_a_session_has_the_form_it_had() -> None:
     now = [msgspec.json.decode(line) for line in lines(await session())]
-    assert not misses(now, [msgspec.json.decode(line) for line in KEPT])
+    assert not misses(now, [msgspec.json.decode(line) for line in lines(KEPT)])
