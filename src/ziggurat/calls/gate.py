@@ -45,6 +45,7 @@ async def pass_gate(
     # A call without effects may be made twice; one that waits already is the first of its kind itself.
     if tool is not None and tool.effect != "none" and not waits and WAITING_CALLS in ctx.scope:
         await _refuse_second(call, ctx, normalize)
+    # A call that waits needs its decision even if no rule asks any more: a person was told of it.
     always = waits or (tool is not None and tool.approval)
     if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
         return ApprovedCall(call)
@@ -78,6 +79,8 @@ def _changed(call: ToolCall, change: Modify, normalize: Normalize, on_call: Call
     try:
         return normalize(ToolCall(call.id, call.name, change.text))
     except InvalidArguments as error:
+        # Given with this very resume, and nothing has happened since: its author is told, and it is as if never given.
+        # One on record stands, and the model gets the error.
         if not journal_of(ctx).withdraws(on_call.item.id):
             raise
         raise ConfigurationError(
@@ -228,6 +231,7 @@ async def _ask_approver(
     entry = Decided(ctx.path, item.id, recorded_form(decision))
     if INBOX not in ctx.scope or kept_form(entry, journal_of(ctx)) != entry:  # what is masked must not be stored
         return decision
+    # By way of the inbox, which keeps the first decision: another process may post one at this moment.
     return await inbox_of(ctx).post_decision(item.id, recorded_form(decision))
 
 
@@ -236,6 +240,7 @@ async def _await_approver(
 ) -> Decision:
     """Await an approver in a separate task, so that one that ignores its cancellation cannot delay the timeout."""
     late = ""
+    # Its error is retrieved here: asyncio would log that of a task which nobody awaits after its timeout.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         await asyncio.sleep(0)  # an approver that waits for nothing has decided then, and no slot changes hands
@@ -244,6 +249,7 @@ async def _await_approver(
                 await ctx.scope[SAVE_WAITING]()
             with watch.waiting():
                 late = await _wait(task, desk.timeout, ctx)
+                # Within the wait: time in which it queues for its slots again is not counted as work.
                 await take_back(watch)
     finally:
         task.cancel()

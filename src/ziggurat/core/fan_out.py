@@ -50,10 +50,12 @@ class FanOut(Generic[T]):
         try:
             for number, member in enumerate(self._members):
                 self.tasks[number] = self._start(member)
+            # Without members nothing would ever complete the future.
             if self._open:
                 await self._over
             if self._error is not None:
                 raise self._error
+        # Also if the caller is cancelled: its calls are ended before it ends.
         except BaseException:
             await self._end_all()
             raise
@@ -75,10 +77,12 @@ class FanOut(Generic[T]):
 
     def add(self, member: Member[T]) -> None:
         """Run one more call; called by a call that has not ended, such as for what follows from it."""
+        # A call that was cancelled may still come here before it ends: nothing is started any more.
         self.tasks.append(None if self._over.done() else self._start(member))
 
     def _start(self, member: Member[T]) -> "asyncio.Task[T | Suspend]":
         watch = self._watch.begin_branch()  # from now on: a call that waits for a slot does not wait for a person
+        # Left until it is taken: a call that is cancelled in the queue has none to give back.
         slot = None if self._slots is None else Slot(self._slots, left=True)
         task = asyncio.get_running_loop().create_task(_run(member, watch, slot))
         self._open[task] = slot
@@ -112,7 +116,7 @@ class FanOut(Generic[T]):
 
     async def _end_all(self) -> None:
         """Cancel the calls that still run, and wait for them; those that do not stop are left alone."""
-        self._over.cancel()  # if it is not over yet
+        self._over.cancel()  # if it is not over yet; from now on nothing is judged and nothing is added
         # Calls that ignore their cancellation longer than `_end` waits give their slots back when they end.
         try:
             await self._end([task for task in self.tasks if task is not None])
@@ -131,6 +135,7 @@ async def _run(member: Member[T], watch: Stopwatch, slot: Slot | None) -> T | Su
                 await slot.slots.wait(slot)
             slot.left = False
             watch.slots = (slot,)
+            # Never set back: the task has a context of its own, which ends with it.
             HELD.set((*held(), slot))
         return await in_task(partial(member, watch))
     except Suspend as suspend:

@@ -162,14 +162,17 @@ class LocalJournal(RunRecord):
             self._add(entry)
             return None
         if writer.failed is not None:
+            # Raised where it is awaited, as if the write itself had failed: callers handle one case.
             return writer.refused()
         entry, data = self._encoded(entry, writer)
+        # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
         self._add(entry)
         return writer.append(entry, data)
 
     def hold(self, entry: JournalEntry, /) -> None:
         """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
         if len(self.entries) == self._begun:
+            # As nothing else was recorded before it, it belongs to the opening, and `went_on` passes over it.
             self._begun += 1
         if self.writer is None:
             self.append(entry)
@@ -290,6 +293,7 @@ class LocalJournal(RunRecord):
             value = await call(request, ctx)
         except Exception as error:
             last = None if (record := self.find(ctx.path)) is None else next(reversed(record.outcomes), None)
+            # The last failure may be that of an earlier try: only this very error is on record already.
             if not (isinstance(last, Failure) and last.error is error):
                 await self.write_failure(ctx, name, request, error)
             raise
@@ -499,6 +503,7 @@ class LocalJournal(RunRecord):
     def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
         """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
         if spent:
+            # Noted, or the calls around, which the error passes next, would count its usage once more.
             self._note_error(error, path)
             if not self._closed and self.ended is None:
                 self.hold(Unanswered(path, name, spent, self.watch.elapsed))
@@ -517,6 +522,7 @@ class LocalJournal(RunRecord):
 
     def _count_once(self, ctx: Context, record: Record, outcome: Tried) -> None:
         """Count the usage of an outcome, or the outcome itself if it has none, unless it was counted before."""
+        # What a try has cost was spent, although its call was made again.
         self._count_withdrawn(ctx, record)
         number = record.number(outcome)
         if record.counted < number:  # not when it was withdrawn, with number 0
@@ -559,6 +565,7 @@ class LocalJournal(RunRecord):
         for path in self.paths():
             record = self.find(path)
             if record is not None:
+                # The run begins at its first step again: each call is answered anew, and its cost counted anew.
                 record.cursor = record.counted = record.recounted = 0
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)

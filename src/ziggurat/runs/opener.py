@@ -73,6 +73,7 @@ class Opener:
     async def _open_once(self, request: AgentRequest, options: RunOptions) -> Opening:
         """Open a run that has an id or a session, unless there is one with this id, which is opened then."""
         session, run_id = options.session, options.run_id
+        # In a session without its earlier turns: the same call again must find its run, though it has more by then.
         fingerprint = digest(request) if session is None else request_digest(request, session)
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
@@ -141,6 +142,7 @@ class Opener:
         self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record."""
+        # A worker has claimed the run: it holds the lease, under which `losses` looks at how the run stands.
         info = None if recovering else await self.runs.find(run_id)
         if info is not None and info.status not in UNFINISHED and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
@@ -149,12 +151,14 @@ class Opener:
     async def _continue(
         self, run_id: str, options: RunOptions, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
+        # The lease first: what is read before it, another process may still change.
         journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
         writer: SessionWriter | None = None
         try:
             losses = 0 if recovering is None else recovering.losses(journal)
             journal.strict, journal.is_new = options.strict, forked
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
+            # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
             self._screen(journal)
             clock = options.clock
             control = options.control or self._control(run_id)
@@ -168,6 +172,7 @@ class Opener:
             journal.reopen(run_id, clock.now(), clock, decided, losses)
             if recovering is not None:
                 if losses >= recovering.attempts:
+                    # A call that kills its process would kill each worker in turn: the run fails there instead.
                     journal.refuse_calls(losses)
                 recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
                 if recorded is not None:
@@ -197,6 +202,7 @@ class Opener:
     async def answer(self, run_id: str) -> Opening:
         """Open a run that has ended, or waits for decisions, to be answered from its record, as soon as it does."""
         while (journal := await self.runs.read_ended(run_id)) is None:
+            # Reading its items to the last one waits for its end; a run that has gone on by then is awaited again.
             async for _ in self.runs.subscribe(run_id, 0, live=False):
                 pass
         return self._answered(run_id, journal, NO_OPTIONS)
@@ -222,6 +228,7 @@ class Opener:
         """Open a run as its record has it; nothing is called and nothing is written."""
         journal.strict = options.strict
         request = self._recorded_request(journal, run_id)
+        # For its errors only: nothing waits any more, so a decision that is not on record already is a mistake.
         decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)
 
@@ -280,9 +287,11 @@ class Opener:
             scope[FORK_EFFECTS] = effects
         control, has_id = options.control, options.run_id is not None
         if runs is not None:
+            # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
             if control is None and (runs.keeps_ended or has_id):
                 control = self._control(run_id)
             scope[INBOX] = self._new_inbox if control is None else control.inbox
+            # Not None, also if nothing was read yet: a run that waits while its inbox has unread items is due at once.
             journal.inbox_read = journal.inbox_read or 0
             if control is not None:
                 control.inboxes, scope[STEERING] = runs, control.mailbox
