@@ -2,8 +2,9 @@
 
     python -m tests.golden.convert [--write] [NAME ...]
 
-The messages, the stop and the usage of each run must be equal, apart from estimates of usage that a model did not state.
-Otherwise the differences are listed, and the exit status is 1. With ``--write`` the new recordings replace the committed ones: only when the format has changed on purpose.
+The messages, the stop and the usage of each run must be equal, apart from estimates of usage that a model did not
+state. Otherwise the differences are listed, and the exit status is 1. With ``--write`` the new recordings replace the
+committed ones: only when the format has changed on purpose.
 Recordings in older versions of the format are compared too, but never replaced.
 """
 
