@@ -23,7 +23,7 @@ from ziggurat.messages.agent import empty_run
 from ziggurat.messages.price import cost_text, price_of_calls
 from ziggurat.messages.usage import Tally
 from ziggurat.models import ScriptedModel
-from ziggurat.runs.prompt import request_of
+from ziggurat.runs.options import request_of
 from ziggurat.stops import Completed
 from ziggurat.tools import tool_call
 

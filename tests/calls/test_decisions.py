@@ -35,8 +35,7 @@ from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import ask
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Decided, Intent, JournalEntry, Pending
-from ziggurat.journal.queue import InboxItem
-from ziggurat.journal.store import run_log
+from ziggurat.journal.store import InboxItem, run_log
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import ModelRequest, ToolCall, Transcript, stops, tool_call
 from ziggurat.messages.agent import Stage, decision_of

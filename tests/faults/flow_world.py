@@ -16,8 +16,7 @@ from ziggurat.errors import NotRepeatable, RunNotFound
 from ziggurat.flows import ask, event, flow, gather, sleep, step
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Decided, JournalEntry, Pending
-from ziggurat.journal.queue import Queue
-from ziggurat.journal.store import run_log
+from ziggurat.journal.store import Queue, run_log
 from ziggurat.testing import HandClock
 
 _EVENTS = {2: 1, 11: 2, 18: 1}

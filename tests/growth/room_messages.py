@@ -17,7 +17,7 @@ from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.lines import as_error, read_entry
-from ziggurat.journal.queue import InboxItem
+from ziggurat.journal.store import InboxItem
 from ziggurat.messages import (
     Message,
     Part,

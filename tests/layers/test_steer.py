@@ -14,7 +14,7 @@ from ziggurat.journal.journal import Mode
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import Pick, steer
 from ziggurat.models import ScriptedModel, ScriptedReply
-from ziggurat.runs.prompt import request_of
+from ziggurat.runs.options import request_of
 
 WRONG: Any = 3
 Q = TypeVar("Q")

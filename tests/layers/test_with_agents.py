@@ -18,7 +18,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.usage import Tally
 from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply
-from ziggurat.runs.prompt import request_of
+from ziggurat.runs.options import request_of
 from ziggurat.testing import HandClock, assert_no_leaks
 
 

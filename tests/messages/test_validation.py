@@ -20,8 +20,7 @@ from ziggurat.messages import (
     validate,
     validate_all,
 )
-from ziggurat.messages.validation import validate_rewrite
-from ziggurat.messages.violations import ViolationCode
+from ziggurat.messages.validation import ViolationCode, validate_rewrite
 from ziggurat.testing import apply_violation, valid_conversation
 from ziggurat.testing.conversations import VIOLATION_OF, Damage
 

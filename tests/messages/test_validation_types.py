@@ -7,7 +7,7 @@ import pytest
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.messages import Audio, File, Thinking, assistant, tool_message
 from ziggurat.messages.validation import problem_in
-from ziggurat.runs.prompt import request_of
+from ziggurat.runs.options import request_of
 
 WRONG: list[tuple[Any, str]] = [
     (Text(3), r"Text\(text=...\) is a text; got 3"),  # type: ignore[arg-type]

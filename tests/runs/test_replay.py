@@ -15,8 +15,8 @@ from ziggurat.flows import flow, gather
 from ziggurat.journal.record import RunRecord
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import plan_execute
-from ziggurat.runs.local import runs_of
 from ziggurat.runs.options import Live
+from ziggurat.runs.runs import runs_of
 from ziggurat.stops import Cancelled
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     )
     from ziggurat.messages.budget import Budget as Budget
     from ziggurat.messages.step import AgentStep as AgentStep
-    from ziggurat.runs.local import runs_of as runs_of
     from ziggurat.runs.options import Environment as Environment
+    from ziggurat.runs.runs import runs_of as runs_of
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -17,8 +17,7 @@ from ziggurat.messages.step import AgentStep, steps_of
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.conditions import labels_of
 from ziggurat.runs.control import check_steerable
-from ziggurat.runs.options import Environment
-from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.options import Environment, Prompt
 from ziggurat.runs.sending import post_cancel
 
 if TYPE_CHECKING:

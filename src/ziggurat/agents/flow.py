@@ -24,8 +24,7 @@ from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.middleware import AnyMiddleware
-from ziggurat.runs.options import RunArguments
-from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.options import Prompt, RunArguments
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.permissions import Permissions

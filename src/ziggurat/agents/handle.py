@@ -14,7 +14,7 @@ from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.steer import Verb
 from ziggurat.runs.control import RunControl, SteeringAct, check_steerable
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.prompt import Prompt, user_messages
+from ziggurat.runs.options import Prompt, user_messages
 
 T = TypeVar("T")
 

@@ -10,11 +10,10 @@ from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
-from ziggurat.journal.queue import MAX_PRIORITY, queue_of
+from ziggurat.journal.store import MAX_PRIORITY, queue_of
 from ziggurat.messages.agent import Out
 from ziggurat.messages.message import Message
-from ziggurat.runs.options import Deps, Environment, RunOptions
-from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.options import Deps, Environment, Prompt, RunOptions, request_of
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions
 

@@ -23,18 +23,19 @@ from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.message import Message
-from ziggurat.runs.local import runs_of
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
     Environment,
     Live,
+    Prompt,
     RunArguments,
     RunId,
     RunOptions,
+    request_of,
 )
-from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.runs import runs_of
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects

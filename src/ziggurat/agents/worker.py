@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from ziggurat.agents.starter import Starter
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
-from ziggurat.journal.queue import Claim, queue_of
+from ziggurat.journal.store import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.opening import Recovering
+from ziggurat.runs.opener import Recovering
 from ziggurat.runs.options import Environment, RunOptions
 
 logger: logging.Logger = logging.getLogger("ziggurat")

@@ -13,7 +13,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Decided, Pending
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.queue import InboxItem
+from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.posted import (
     PostedCancel,

@@ -23,8 +23,8 @@ from ziggurat.messages.formatting import call_text, stop_text
 from ziggurat.messages.pending import recorded_items
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
-from ziggurat.runs.local import runs_of
 from ziggurat.runs.recorded_events import RecordedEvents, subscribe
+from ziggurat.runs.runs import runs_of
 from ziggurat.runs.sending import post_cancel, post_messages, send as send_event
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from ziggurat.databases.address import without_secrets
 from ziggurat.databases.owner import is_gone
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, run_log, session_log
-from ziggurat.runs.local import runs_of
+from ziggurat.runs.runs import runs_of
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import InMemoryStore
 

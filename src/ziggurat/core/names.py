@@ -45,8 +45,8 @@ NAMES: dict[str, dict[str, str]] = {
         ),
         "messages.budget": "Budget",
         "messages.step": "AgentStep",
-        "runs.local": "runs_of",
         "runs.options": "Environment",
+        "runs.runs": "runs_of",
         "tools.approval": "Approvals Approver Rule",
     },
     "ziggurat.compaction": {
@@ -117,10 +117,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.journal": {
         "journal.journal": "LocalJournal",
-        "journal.live": "Send",
-        "journal.queue": "Queue",
         "journal.rows": "accept_loss",
-        "journal.store": "LogInfo Row Store",
+        "journal.store": "LogInfo Queue Row Send Store",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",
@@ -251,9 +249,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.stores": {
-        "journal.live": "Send",
-        "journal.queue": "Queue",
-        "journal.store": "LogInfo Row Store",
+        "journal.store": "LogInfo Queue Row Send Store",
         "stores.addresses": "connect",
         "stores.file.store": "FileStore",
         "stores.local": "InMemoryStore",

@@ -5,16 +5,20 @@ order, refuses a writer that has lost its lease, and returns them. Check your ow
 `ziggurat.testing.stores`.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical, decode, encode
-from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.containment import ring
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.protocols import implements
-from ziggurat.journal.queue import InboxItem
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
@@ -105,6 +109,20 @@ class LogInfo(Struct, frozen=True):
             and (before is None or self.updated < before)
             and (not labels or {*label_lines(labels)} <= {*label_lines(self.labels)})
         )
+
+
+class InboxItem(Struct, frozen=True):
+    """What somebody other than its writer has posted to a log.
+
+    Attributes:
+        number: From 1 in each log, without gaps.
+        key: Chosen by the sender; an item with a key that the log has already is not posted again.
+        data: The content.
+    """
+
+    number: int
+    key: str
+    data: bytes
 
 
 @runtime_checkable
@@ -345,3 +363,144 @@ def labels_in(text: str) -> dict[str, Any]:
 def chained(before: str, data: bytes) -> str:
     """Return the plain digest of a row, made of the digest of the row before (empty for the first) and its data."""
     return blake2b(data, key=before.encode(), digest_size=16).hexdigest()
+
+
+MAX_PRIORITY = 100
+"""The highest priority of a run; the lowest is the same below zero."""
+
+
+class Claim(Struct, frozen=True):
+    """A log that was due, and that the claimant has the lease of now.
+
+    Attributes:
+        log: Its name.
+        epoch: The epoch of the lease.
+        lost: Whether its last writer was lost: its process is gone, or its lease expired.
+    """
+
+    log: str
+    epoch: int
+    lost: bool = False
+
+
+@runtime_checkable
+class Queue(Protocol):
+    """A store from which workers claim the runs that are due; times are those of its clock, in POSIX seconds."""
+
+    async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        """Lease logs of an agent that are due and that nobody else has, or whose holder is gone.
+
+        Those of the highest priority come first, then those that have been due for longest. A claim is atomic: of
+        several processes one gets a log. While others are due, a store may look for lost holders only once a second.
+
+        Args:
+            agent: The name of the agent.
+            limit: The largest number of logs.
+        """
+        ...
+
+    async def woken(self, after: int, seconds: float) -> int:
+        """Wait until something may have become due or been posted elsewhere, and return the number of signals so far.
+
+        Args:
+            after: The number that the last call has returned, 0 at first; if there were more since, this returns at
+                once.
+            seconds: The longest time to wait; a store that receives no signals waits shorter.
+        """
+        ...
+
+
+def queue_of(store: object, agent: str) -> Queue:
+    """Return the store of an agent, None if it has none, as its queue.
+
+    Raises:
+        ConfigurationError: there is no store, or it is not a queue.
+    """
+    if hasattr(store, "claim"):
+        return cast("Queue", store)
+    kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
+    raise ConfigurationError(
+        f"{kept}, which submit(), workers, schedules and recover() need: give {agent} one that has, as in "
+        "store='sqlite:///agents.db'"
+    )
+
+
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends a message to all that listen; one that cannot be passed is lost."""
+
+_LARGEST = 4 << 20
+
+
+class LiveReader(Protocol):
+    """One that listens to the live messages of a log."""
+
+    def take(self) -> list[bytes]:
+        """Return the messages that have arrived since the last call, in order; of a slow reader the oldest are lost."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there may be messages, at most `seconds` seconds."""
+        ...
+
+
+class LiveMessages(Protocol):
+    """The live messages of a store's logs, between all processes that use it."""
+
+    def listen(self, log: str) -> AbstractAsyncContextManager[LiveReader]:
+        """Listen to the messages of a log; whoever drives it learns of it by `watched`, until the process ends."""
+        ...
+
+    async def watched(self, logs: Sequence[str]) -> Collection[str]:
+        """Return those of some logs to which anybody listens."""
+        ...
+
+    def sending(self, log: str) -> AbstractAsyncContextManager[Send]:
+        """Send messages, of JSON without line breaks, to those that listen to a log."""
+        ...
+
+
+@runtime_checkable
+class SupportsLiveMessages(Protocol):
+    """A store that passes live messages between processes, so that readers get pieces of replies from anywhere."""
+
+    @property
+    def live(self) -> LiveMessages:
+        """The live messages of its logs."""
+        ...
+
+
+class LiveBuffer:
+    """A reader's messages, put by any thread; of more than a few megabytes the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put(self, message: bytes) -> None:
+        """Add a message, and wake the reader."""
+        with self._lock:
+            self._messages.append(message)
+            self._size += len(message)
+            while self._size > _LARGEST:
+                self._size -= len(self._messages.popleft())
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            ring(waiting)
+
+    def take(self) -> list[bytes]:
+        """Return the messages; see `LiveReader`."""
+        with self._lock:
+            messages = list(self._messages)
+            self._messages.clear()
+            self._size = 0
+        return messages
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for messages; see `LiveReader`."""
+        with self._lock:
+            if self._messages:
+                return
+            waiting = self._waiting = asyncio.get_running_loop().create_future()
+        await asyncio.wait([waiting], timeout=seconds)

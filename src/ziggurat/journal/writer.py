@@ -10,11 +10,10 @@ import msgspec
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.path import is_question
 from ziggurat.core.protocols import implements
-from ziggurat.journal.chain import chain_of
 from ziggurat.journal.conversations import ConversationWriter
 from ziggurat.journal.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.rows import BLOB_BYTES, Blob
+from ziggurat.journal.rows import BLOB_BYTES, Blob, chain_of
 from ziggurat.journal.store import Row, Store, SupportsImmediateWrites
 
 _POINTS: dict[type[JournalEntry], str] = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult, mended
-from ziggurat.messages.violations import is_proven
+from ziggurat.messages.validation import is_proven
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text_delta", tag_field="type"):

@@ -1,9 +1,9 @@
-"""Drive a run from its root: the only place where errors and suspensions become values."""
+"""Drive a run from its root, if its gate admits it: the only place where errors and suspensions become values."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
     JournalMismatch,
+    LimitExceeded,
     RunExists,
     StoreError,
     Suspend,
@@ -25,13 +26,15 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
+from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRun, empty_run
+from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
 from ziggurat.runs.conditions import session_of
-from ziggurat.runs.opening import Opening
+from ziggurat.runs.opener import Opener, Opening
+from ziggurat.runs.options import RunOptions, root_context
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.threads import rules_hold, run_ended
@@ -251,3 +254,41 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     session = run.session or session_of(opening.journal.entries[0])
     cause = Cause.of(error) if isinstance(stop, stops.Failed) else None
     return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)
+
+
+async def drive_gated(
+    gate: Callable[[AgentService], AgentService],
+    driving: Coroutine[Any, Any, AgentRun],
+    opener: Opener,
+    request: AgentRequest | None,
+    options: RunOptions,
+    *,
+    raises: bool,
+) -> AgentRun:
+    """Drive a run inside its gate, or return it as refused; one that has ended is answered without asking.
+
+    The gate comes before the session and the store: a run that waited for either would not be refused at once.
+    """
+    if await opener.has_ended(options.run_id):
+        return await driving
+    began = False
+
+    async def inside(request: AgentRequest, ctx: Context) -> AgentRun:
+        nonlocal began
+        began = True
+        return await driving
+
+    request = request or AgentRequest(())
+    try:
+        ctx = root_context(opener.path, options.scope(), options, Stopwatch(options.clock))
+        return await gate(inside)(request, ctx)
+    except LimitExceeded as refusal:
+        if began or raises:
+            raise
+        control = options.control
+        run_id = options.run_id or (options.environment.ids() if control is None else control.run_id)
+        session = "" if options.session is None else options.session.id
+        run = empty_run(opener.name, request, stops.stop_of(refusal), run_id)
+        return replace(run, session=session, cause=Cause.of(refusal))
+    finally:
+        driving.close()  # Python would warn of a coroutine that was never awaited

@@ -14,8 +14,7 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.event import Event, Skipped
-from ziggurat.journal.live import LiveMessages, Send
-from ziggurat.journal.store import Store, run_log
+from ziggurat.journal.store import LiveMessages, Send, Store, run_log
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
 from ziggurat.runs.control import RunControl

@@ -9,9 +9,8 @@ from typing import Any, cast
 from ziggurat.core.protocols import implements
 from ziggurat.journal.conversations import ConversationReader
 from ziggurat.journal.lines import read_entry
-from ziggurat.journal.live import LiveMessages, LiveReader
 from ziggurat.journal.rows import known_run, lines_of, read_rows
-from ziggurat.journal.store import Store, SupportsChangeSignal, run_log
+from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.driven import LiveEvents
 from ziggurat.stores.records import reader_of

@@ -16,7 +16,7 @@ from ziggurat.journal.views import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer
-from ziggurat.runs.prompt import Prompt, request_of
+from ziggurat.runs.options import Prompt, request_of
 from ziggurat.tools.fork_effects import ForkEffects
 
 _STEP = re.compile(r"step-(\d+)(/|$)")

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import SESSION_ID
@@ -16,21 +17,20 @@ from ziggurat.calls.hooks import screened
 from ziggurat.calls.inbox import INBOX
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
-from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
+from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunExists, RunNotFound, attach
+from ziggurat.core.event import Emit
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.path import escaped
-from ziggurat.journal.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
+from ziggurat.journal.entries import Decided, Ended, Entered, JournalEntry, Opened, Origin, Result, Returned, Tried
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, LogInfo
+from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted
-from ziggurat.runs.opening import Opening, Recovering, State
-from ziggurat.runs.options import NO_OPTIONS, Live, RunOptions, root_context
-from ziggurat.runs.prompt import Prompt
+from ziggurat.runs.options import NO_OPTIONS, Live, Prompt, RunOptions, root_context
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
@@ -43,6 +43,63 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
 
 if TYPE_CHECKING:
     from ziggurat.runs.broadcast import SubscribedItem
+
+
+State = Literal["new", "continued", "ended"]
+
+
+class Opening(Struct, eq=False):
+    """A run that is open: what it takes to drive it."""
+
+    state: State
+    run_id: str
+    request: AgentRequest
+    path: str
+    emit: Emit
+    ctx: Context | None
+    journal: LocalJournal
+    runs: Runs | None = None
+    writer: SessionWriter | None = None
+    mistaken: bool = False
+    control: RunControl | None = None
+
+    def take_context(self) -> Context:
+        """Return the first context of the run, to be used once: it is not held here, so that it is freed."""
+        ctx, self.ctx = self.ctx, None
+        assert ctx is not None
+        return ctx
+
+    async def leave(self) -> None:
+        """Release the leases of the run and of its session."""
+        if self.control is not None:
+            self.control.end()
+        try:
+            if self.writer is not None:
+                await self.writer.leave()
+        finally:
+            if self.runs is not None:
+                await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
+            self.journal.close()
+
+
+class Recovering(Struct, frozen=True):
+    """How a worker continues a run."""
+
+    claim: Claim
+    attempts: int = 3
+
+    def losses(self, journal: LocalJournal) -> int:
+        """Return how often in a row the process of a run was lost before it could record another answer."""
+        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
+            raise LeaseHeld("another process has finished the run")
+        lost = 1 if self.claim.lost else 0
+        for entry in reversed(journal.entries):
+            if isinstance(entry, Opened):
+                return lost + entry.losses
+            if isinstance(entry, (Result, Returned, Decided, Ended)):
+                break
+        return lost
+
 
 _NOTHING: Mapping[str, Decision] = {}
 

@@ -1,4 +1,4 @@
-"""The options of a run, checked when they are passed, before anything is written."""
+"""The request and the options of a run, checked when they are passed, before anything is written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, cast
@@ -10,14 +10,16 @@ from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
 from ziggurat.core.ids import ID, check_new_name, is_id
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.messages.agent import Decisions
-from ziggurat.messages.message import Message
+from ziggurat.messages.agent import AgentRequest, Decisions
+from ziggurat.messages.message import Message, user
+from ziggurat.messages.parts import Part, Text, mended
+from ziggurat.messages.validation import ValidationPolicy, problem_in, validate
 from ziggurat.runs.control import RunControl
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
@@ -267,3 +269,92 @@ def joined_context(ctx: Context, options: RunOptions) -> Context:
     if values:
         ctx = ctx.scoped(ctx.scope.with_values(values))
     return ctx.heard_by(*options.listeners) if options.listeners else ctx
+
+
+Prompt = Annotated[
+    str | Message | Part | Sequence[str | Part | Message],
+    Meta(title="text, a message, or a list of parts and messages"),
+]
+"""A question: text, a message, or parts and messages in order."""
+
+_SENDABLE = ValidationPolicy.sendable()
+
+
+def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentRequest:
+    """Turn a prompt and earlier messages into a request; without a prompt, the earlier messages alone."""
+    earlier = () if history == () else _check_history(_check_messages(history, "history"))
+    if prompt is None:
+        return _to_continue(earlier)
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise _empty_prompt()
+        return AgentRequest((*earlier, Message("user", (Text(mended(prompt)),))))
+    if isinstance(prompt, (Message, Part)):
+        prompt = [prompt]
+    if not prompt:
+        raise _empty_prompt()
+    messages: list[Message] = []
+    loose: list[str | Part] = []
+    for each in prompt:
+        if isinstance(each, Message):
+            if loose:
+                messages.append(user(*loose))
+                loose.clear()
+            messages.append(each)
+        else:
+            loose.append(each)
+    if loose:
+        messages.append(user(*loose))
+    for message in _check_messages(messages, "prompt"):
+        if not any(not isinstance(part, Text) or part.text.strip() for part in message.parts):
+            raise _empty_prompt()
+    return AgentRequest(tuple(_check_history((*earlier, *messages))))
+
+
+def user_messages(prompt: Prompt, verb: str) -> tuple[Message, ...]:
+    """Return the messages of a prompt with which a run is steered."""
+    messages: tuple[Message, ...] = request_of(prompt).messages
+    if any(message.role != "user" for message in messages):
+        raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
+    return messages
+
+
+def _to_continue(history: Sequence[Message]) -> AgentRequest:
+    """Return the request to answer the end of a history, or raise if there is nothing to answer."""
+    if not history or history[-1].role == "assistant":
+        raise EmptyPrompt("there is nothing to answer: pass a prompt, or a history that ends with a question")
+    return AgentRequest(tuple(history))
+
+
+def _empty_prompt() -> EmptyPrompt:
+    return EmptyPrompt("the prompt is empty: pass a question or a task as text")
+
+
+def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
+    """Return the messages, or raise if one of them is not a valid message."""
+    for number, message in enumerate(messages):
+        wrong = problem_in(message)
+        if wrong is not None:
+            raise ConfigurationError(f"message {number} of the {what} cannot be sent: {wrong}")
+    return messages
+
+
+def _check_history(history: Sequence[Message]) -> Sequence[Message]:
+    """Return the history, or raise if it cannot be sent to a model: each tool call needs its result."""
+    waiting: list[str] = []
+    for message in history:
+        if message.role == "tool":
+            for result in message.tool_results:
+                if result.id not in waiting:
+                    raise ConfigurationError(f"the history has a result of {result.name!r} without a call before it")
+                waiting.remove(result.id)
+        elif waiting:
+            break
+        else:
+            waiting = [call.id for call in message.tool_calls]
+    if waiting:
+        raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
+    wrong = validate(history, _SENDABLE)
+    if wrong is not None:
+        raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
+    return history

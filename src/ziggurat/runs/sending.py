@@ -14,10 +14,8 @@ from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
-from ziggurat.runs.local import runs_of
-from ziggurat.runs.options import RunId
-from ziggurat.runs.prompt import Prompt, user_messages
-from ziggurat.runs.runs import Runs
+from ziggurat.runs.options import Prompt, RunId, user_messages
+from ziggurat.runs.runs import Runs, runs_of
 
 
 async def send(

@@ -12,9 +12,8 @@ from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import read_entries, write_entry
-from ziggurat.journal.queue import Claim, InboxItem
 from ziggurat.journal.rows import known_run
-from ziggurat.journal.store import LogInfo, Store, run_log
+from ziggurat.journal.store import Claim, InboxItem, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.broadcast import SubscribedItem

@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import implements
 from ziggurat.databases.address import without_secrets
 from ziggurat.databases.writer import closed_when_unused
-from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import Store
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.stores.pending import RunStore

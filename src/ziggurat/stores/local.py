@@ -12,10 +12,8 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.databases.owner import lease_held, new_owner
-from ziggurat.journal.chain import DigestChain
-from ziggurat.journal.live import LiveBuffer, Send
-from ziggurat.journal.queue import Claim, InboxItem
-from ziggurat.journal.store import UNFINISHED, LogInfo, Row
+from ziggurat.journal.rows import DigestChain
+from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LiveBuffer, LogInfo, Row, Send
 from ziggurat.stores.pending import ListsPending
 
 _POLL = 0.02

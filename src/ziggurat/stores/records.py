@@ -5,12 +5,11 @@ from msgspec import Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.journal.chain import chain_of
 from ziggurat.journal.conversations import BEGINNING, ConversationReader, earlier_in
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import read_entries, read_entry
-from ziggurat.journal.rows import known_run, lines_of, read_rows
+from ziggurat.journal.rows import chain_of, known_run, lines_of, read_rows
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.messages.conversation import Transcript
 from ziggurat.stores.session.log import SessionState, take_rows

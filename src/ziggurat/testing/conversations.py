@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt
 from ziggurat.messages.message import Message, assistant, system, tool_message, user
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.violations import ViolationCode
+from ziggurat.messages.validation import ViolationCode
 
 Damage = Literal[
     "AssistantBeforeUser",

@@ -17,10 +17,11 @@ from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
 from ziggurat.core.settings import checked
-from ziggurat.journal.queue import Claim, Queue
 from ziggurat.journal.store import (
+    Claim,
     LogInfo,
     LogMark,
+    Queue,
     Row,
     Store,
     SupportsLogMarks,

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.files import Disk, open_private, read_private
 from ziggurat.databases.owner import without_lost_lease
-from ziggurat.journal.queue import InboxItem
-from ziggurat.journal.store import LogInfo, Row
+from ziggurat.journal.store import InboxItem, LogInfo, Row
 
 _PLAIN = frozenset(ascii_lowercase + digits + "-_")
 _LONGEST = 180

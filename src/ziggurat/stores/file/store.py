@@ -21,9 +21,8 @@ from ziggurat.databases.companion import SUPPORTED, lock_now
 from ziggurat.databases.files import Disk, read_private
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
-from ziggurat.journal.chain import DigestChain, Key
-from ziggurat.journal.queue import InboxItem
-from ziggurat.journal.store import UNFINISHED, LogInfo, Row
+from ziggurat.journal.rows import DigestChain, Key
+from ziggurat.journal.store import UNFINISHED, InboxItem, LogInfo, Row
 from ziggurat.stores.file.log import (
     UNREADABLE,
     LogLine,

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ZigguratError
 from ziggurat.databases.postgres import Connection, PostgresConnection, passes
 from ziggurat.databases.writer import Writer, closed_when_unused, one_by_one
-from ziggurat.journal.live import LiveBuffer, Send
+from ziggurat.journal.store import LiveBuffer, Send
 from ziggurat.stores.postgres.statements import NOTIFY, UNWATCH_LIVE, WATCH_LIVE, WATCHED
 
 logger: logging.Logger = logging.getLogger("ziggurat")

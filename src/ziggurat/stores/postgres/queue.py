@@ -9,7 +9,7 @@ from ziggurat.core.errors import RunNotFound
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.postgres import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.store import Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener

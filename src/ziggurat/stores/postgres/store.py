@@ -16,7 +16,7 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
-from ziggurat.journal.chain import DigestChain, Key
+from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
-from ziggurat.journal.chain import DigestChain
+from ziggurat.journal.rows import DigestChain
 from ziggurat.journal.store import Row
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats, without_repeats

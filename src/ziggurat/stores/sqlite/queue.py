@@ -11,7 +11,7 @@ from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.journal.queue import Claim, InboxItem
+from ziggurat.journal.store import Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
