@@ -29,7 +29,7 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import Decision, PendingItem
-from ziggurat.calls.batch import call_tools
+from ziggurat.calls.tool_call import call_tools
 from ziggurat.core import Scope, Service
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.core.facts import Fact

@@ -11,7 +11,7 @@ from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
-from ziggurat.calls.batch import not_executed
+from ziggurat.calls.tool_call import not_executed
 from ziggurat.core.similar import similar
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.caller import answer_in_text

@@ -10,8 +10,7 @@ import pytest
 from tests.calls.given import given
 from tests.samples import pairs
 from ziggurat import Context, Middleware, Toolbox, ToolCall, ToolError, ToolResult, tool
-from ziggurat.calls.batch import call_tools
-from ziggurat.calls.tool_call import act
+from ziggurat.calls.tool_call import act, call_tools
 from ziggurat.core import Scope
 from ziggurat.core.context import AMBIENT, JOURNAL
 from ziggurat.errors import Suspend

@@ -11,8 +11,7 @@ import pytest
 from tests.turns import until
 from ziggurat import Agent, Context, Event, Timeout, Toolbox, ToolCall, tool
 from ziggurat.agents import Environment
-from ziggurat.calls.batch import call_tools
-from ziggurat.calls.tool_call import act
+from ziggurat.calls.tool_call import act, call_tools
 from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.events import ToolAbandoned

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, ToolResult, stack, tool
-from ziggurat.calls.batch import call_tools, not_executed
-from ziggurat.calls.tool_call import act
+from ziggurat.calls.tool_call import act, call_tools, not_executed
 from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.facts import COMPOSITE

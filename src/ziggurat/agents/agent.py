@@ -8,8 +8,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
-from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.loop_run import Instructions, LoopSettings
+from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
 from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable

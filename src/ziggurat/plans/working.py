@@ -5,8 +5,8 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.batch import call_tool
 from ziggurat.calls.step import Step, own_places, step
+from ziggurat.calls.tool_call import call_tool
 from ziggurat.core.codec import encode
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments

@@ -1,4 +1,4 @@
-"""Where runs are kept, and which of them are in progress in this process; without a store they are kept by reference."""
+"""Where runs are kept, and which of them are in progress in this process; without a store, by reference."""
 
 import asyncio
 from abc import ABC, abstractmethod

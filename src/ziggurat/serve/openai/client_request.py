@@ -4,8 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.loop_run import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop import EXTRA_TOOLS, AgentLoop, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
