@@ -102,7 +102,9 @@ class Story:
         journal = LocalJournal.load(await process.agent.record(run_id))
         lost = [as_usage(cost) or Usage() for e in journal.entries if isinstance(e, Unanswered) for cost in e.spent]
         life.lost = len(lost)
-        life.failed = sum(isinstance(each, Failure) and bool(each.spent) for each in journal.entries)
+        failed = [each for each in journal.entries if isinstance(each, Failure) and each.spent]
+        life.failed = len(failed)
+        lost += [as_usage(cost) or Usage() for each in failed for cost in each.spent]  # as much as was reserved
         if life.stop == "Cancelled":
             life.turns = None
             assert status_of(run.stop) in ("Cancelled", expected.stop)
