@@ -20,7 +20,7 @@ PRINTED = {
     "agent_runtime/streaming": "thought: I know this.\n42\ncompleted: True\nsteps: 1 tokens: 102\nanswer: 42",
     "agent_runtime/planner": "3 steps\n1. web_search {'query': '{company}'}\n1. read_filings {'ticker': '{ticker}'}\n",
     "agent_runtime/team": "answer: leader says: urgent\nmodel calls: 9\nanswers: {'analyst-1': 'analyst-1 says",
-    "agent_runtime/swarm": "failures: 0\nSynthesised answer from 3 agent result(s):\n1. [worker-1] worker-1 has done",
+    "agent_runtime/swarm": "failures: 0\nAnswers to 3 subtasks:\n1. [worker-1] worker-1 has done",
     "agent_runtime/bus": "content='Write the report', reply_to=None)\nplanner: BusMessage(id=2, sender='executor'",
     "agent_runtime/sandbox": "permissions: file_write\nread_file True ()\ndelete_file False ('file_write',)",
 }

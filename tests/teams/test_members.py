@@ -86,7 +86,7 @@ async def test_as_many_are_needed_as_the_threshold_says_rounded_up(threshold: fl
     ann = member("ann", lambda request: request.messages[-1].text)
     run = await swarm(ann, threshold=threshold, concurrency=1).run("one, two, three")
     assert len(wrong(ann.model).asked) == needed
-    assert run.text == "one" if needed == 1 else run.text.startswith(f"Synthesised answer from {needed} ")
+    assert run.text == "one" if needed == 1 else run.text.startswith(f"Answers to {needed} ")
 
 
 async def test_every_debater_scores_every_other_once_a_round() -> None:

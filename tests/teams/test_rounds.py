@@ -260,7 +260,7 @@ def test_a_task_is_split_by_breadth_and_depth(text: str, by: str, parts: Sequenc
 async def test_members_get_the_subtasks_in_turn_and_see_only_theirs() -> None:
     ann, ben = member("ann", lambda request: request.messages[-1].text.upper()), member("ben", "B")
     run = await swarm(ann, ben).run("one, two, three")
-    assert run.text == "Synthesised answer from 3 agent result(s):\n1. [ann] ONE\n2. [ben] B\n3. [ann] THREE"
+    assert run.text == "Answers to 3 subtasks:\n1. [ann] ONE\n2. [ben] B\n3. [ann] THREE"
     assert shown_all(ann) == [["one"], ["three"]]
     assert shown_all(ben) == [["two"]]
     assert (run.agent, run.model_calls) == ("swarm", 3)
@@ -292,7 +292,7 @@ async def test_failures_are_counted_and_only_if_all_fail_the_run_does() -> None:
     ann, bad = member("ann", "A"), member("bad", ValueError("x"))
     run = await swarm(ann, bad).run("one, two, three")
     assert TeamResult.of(run).failures == {"bad": "ValueError: x"}
-    assert run.text == "Synthesised answer from 2 agent result(s):\n1. [ann] A"
+    assert run.text == "Answers to 2 subtasks:\n1. [ann] A"
     assert (await swarm(bad).run("one, two")).stop == stops.Failed("x", "ValueError")
     assert (await swarm(ann).run(" , ")).text == NOTHING
     assert isinstance((await swarm(ann, max_subtasks=2).run("a, b, c")).stop, stops.BudgetExceeded)
@@ -322,7 +322,7 @@ async def test_what_a_model_writes_as_a_list_is_read(reply: str, subtasks: list[
 def test_results_that_begin_alike_are_listed_once() -> None:
     results = [("a", "X" * 60 + "1"), ("b", "x" * 60 + "2"), ("c", "y")]
     listed = f"1. [a] {'X' * 60}1\n2. [c] y"
-    assert converge(results) == f"Synthesised answer from 3 agent result(s):\n{listed}"
+    assert converge(results) == f"Answers to 3 subtasks:\n{listed}"
     assert converge(results[:1]) == "X" * 60 + "1"
     assert converge([]) == NOTHING
 
