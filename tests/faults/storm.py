@@ -287,6 +287,9 @@ def left_behind(opens: Opens) -> dict[str, list[str]]:
                 (said,) = connection.execute("PRAGMA integrity_check").fetchone()
             if said != "ok":
                 verdict.lost.append(f"integrity_check: {said}")
+        if isinstance(store, FileStore):  # an hour later; a younger log that is being created may be somebody's
+            for left in (store.path / "logs").glob(".new-*"):
+                os.utime(left, (time.time() - 3600, time.time() - 3600))
         await store.vacuum(time.time() + 1)
         verdict.leaked.extend(f"after vacuum there is {info.log}" for info in await store.logs())
         if isinstance(store, FileStore):
