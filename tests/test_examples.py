@@ -21,7 +21,7 @@ PRINTED = {
     "approval_rules.py": 'executed: {"amount":80,"to":"ben"}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "compaction.py": "of 4000: True",
     "memory.py": "known: ['Ann lives in Oslo.']\nwas: ['Ann lives in Rome.']\nforgotten: 1 left: 1\n",
-    "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 5 steps\n3 searches, then: I give up",
+    "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 4 steps\n3 searches, then: I give up",
     "durable.py": "paid Ada, as r-17:agent/step-1/tool-1:pay\nthe first process ended with 9\nnoted: Ada was paid\n",
     "first_agent.py": "The answer is 144.",
     "flow_crawl.py": "page 117 is damaged\n19900 words; fetched twice: 0",

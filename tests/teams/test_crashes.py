@@ -185,4 +185,4 @@ async def test_a_tool_that_acts_once_changes_no_stop(pattern: tuple[str, ...], e
     if pattern == ("handing",):
         assert type(stopped[0]["stop"]).__name__ == STOPS[end]
     assert stopped[0]["stop"] == stopped[1]["stop"] == stopped[2]["stop"]
-    assert stopped[0]["usage"] == stopped[1]["usage"]
+    assert stopped[0]["usage"].requests == stopped[1]["usage"].requests  # tokens are estimates, of tools that differ
