@@ -96,7 +96,7 @@ class Spending:
             usage = as_usage(cost)
             if usage is not None:
                 self.add(usage, tried.name)
-            if _is_step(tried.path):
+            if cost is not tried and _is_step(tried.path):
                 self.steps.add(tried.path)
 
     def recall_tool(self, path: str, record: Record) -> None:

@@ -118,10 +118,7 @@ async def _failed(
         for each in reserved:
             each.settle(spent)
     try:
-        if isinstance(error, Exception):
-            await journal.write_failure(ctx, name, request, error, spent)
-        else:
-            journal.keep_costs(ctx.path, name, error, spent)
+        await journal.write_failure(ctx, name, request, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller
         error = failed
     await _report_failure(error, ctx, chain)

@@ -100,15 +100,14 @@ class ModelTries:
         return max(estimates, key=lambda usage: usage.total)
 
     def _end(self, cost: Usage | None, error: BaseException | None = None) -> None:
-        if self._journal.charges is not None:
-            self._within += self._journal.take_charges(self._path)
+        self._within += self._journal.take_charges(self._path)
         self._tries.append(cost)
         self._unmatched.append(cost if error is None else usage_of(error) or error)
         self._admitted = self._admissions
 
     def _take_charges(self) -> None:
         """Take what hooks have charged; what they charge for a try is counted with it."""
-        for charged in () if self._journal.charges is None else self._journal.take_charges(self._path):
+        for charged in self._journal.take_charges(self._path):
             own = [at for at, cost in enumerate(self._unmatched) if cost is charged]
             if own:
                 del self._unmatched[own[0]]

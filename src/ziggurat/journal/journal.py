@@ -72,8 +72,8 @@ class LocalJournal(RunRecord):
     """
 
     __slots__ = (
-        "_closed", "_errors", "_given", "_losses", "_screens",
-        "cancelled", "charges", "inbox_read", "incomplete", "mistakes", "mode", "refusing", "replaying", "strict",
+        "_charges", "_closed", "_errors", "_given", "_losses", "_screens",
+        "cancelled", "inbox_read", "incomplete", "mistakes", "mode", "refusing", "replaying", "strict",
         "writer",
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ class LocalJournal(RunRecord):
         self.refusing: bool = self.replaying  # whether no live call is made any more; `missing` raises the reason
         self.strict: bool = strict or mode == "replay"
         self.writer = writer
-        self.charges: list[tuple[str, object]] | None = None  # usage not yet taken, by path
+        self._charges: list[tuple[str, object]] = []  # usage not yet taken, by path
         self.mistakes: dict[int, BaseException] | None = None  # of the programmer, raised in the run, by id
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
@@ -267,15 +267,12 @@ class LocalJournal(RunRecord):
         except BaseException as raised:  # noqa: BLE001 - raised again
             # Also of a cancelled call, which has no outcome: what it has cost must be in the sums of the run.
             error = contained_call(raised, name, ctx.path)
-            usage = None if self.is_from_below(ctx.path, error) else usage_of(error)
-            spent = known(self.take_charges(ctx.path, usage))
+            self.charge(ctx.path, error)
+            spent = known(self.take_charges(ctx.path))
             count(ctx, name, spent, True)
-            if isinstance(error, Exception):
-                await self.write_failure(ctx, name, request, error, spent)
-            else:
-                self.keep_costs(ctx.path, name, error, spent)
+            await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = () if self.charges is None else known(self.take_charges(ctx.path))
+        spent = known(self.take_charges(ctx.path)) if self._charges else ()
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         usage = getattr(value, "usage", None)
         # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
@@ -307,7 +304,7 @@ class LocalJournal(RunRecord):
         """Return the next outcome to answer with; if the call is made instead, count what it has cost before."""
         outcome = record.answer()
         if outcome is None:
-            self._count_withdrawn(ctx, record)
+            self._count_recorded(ctx, record)
         return outcome
 
     async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
@@ -325,7 +322,7 @@ class LocalJournal(RunRecord):
         if request is not None:
             await self.compare(ctx, outcome, name, request)
         if (record := self.find(ctx.path)) is not None:
-            self._count_once(ctx, record, outcome)
+            self._count_recorded(ctx, record, outcome)
         self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
             error = as_error(outcome.error)
@@ -431,16 +428,24 @@ class LocalJournal(RunRecord):
         ctx: Context,
         name: str,
         request: object,
-        error: Exception,
-        spent: Sequence[object] = (),
+        error: BaseException,
+        spent: tuple[object, ...] = (),
         run: object = None,
     ) -> None:
-        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
-        if isinstance(error, (ConfigurationError, JournalError)):
+        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome.
+
+        A call that was cancelled has no outcome either: only what it has cost is recorded, with the next entry.
+        """
+        if isinstance(error, (ConfigurationError, JournalError)) or not (spent or isinstance(error, Exception)):
             return
+        # Noted, or the calls around, which the error passes next, would count its usage once more.
         self._note_error(error, ctx.path)
+        if not isinstance(error, Exception):
+            if not self._closed and self.ended is None:
+                self.hold(Unanswered(ctx.path, name, spent, self.watch.elapsed))
+            return
         mistake = mistake_in(error, self.mistakes) is not None
-        await self.write(Failure(ctx.path, name, request, error, tuple(spent), self.watch.elapsed, mistake, run))
+        await self.write(Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
         self._errors = self._errors or {}
@@ -470,7 +475,7 @@ class LocalJournal(RunRecord):
 
     # -- costs ---------------------------------------------------------------------------------------------------
 
-    def charge(self, path: str, cost: object, name: str, /) -> None:
+    def charge(self, path: str, cost: object, name: str = "", /) -> None:
         """Keep what a try at `path` has cost that failed or was lost, for the record of the call it is a part of.
 
         Args:
@@ -483,30 +488,16 @@ class LocalJournal(RunRecord):
         if isinstance(cost, BaseException):
             cost = usage_of(cost) or cost
         if cost is not None:
-            self.charges = self.charges or []
-            self.charges.append((path, cost))
+            self._charges.append((path, cost))
 
-    def take_charges(self, path: str, usage: object | None = None) -> tuple[object, ...]:
-        """Remove and return the usage charged at and below a call, followed by the call's own.
-
-        A failed try whose usage is unknown is represented by its error.
-        """
-        own = () if usage is None else (usage,)
-        charges = self.charges
-        if charges is None:
-            return own
+    def take_charges(self, path: str) -> list[object]:
+        """Remove and return the usage charged at and below a call; if it is unknown, the error of the failed try."""
+        if not self._charges:
+            return []
         # Also those below: the tries of calls inside have charged their own paths.
-        costs = [cost for at, cost in charges if is_beneath(at, path)]
-        self.charges = [(at, cost) for at, cost in charges if not is_beneath(at, path)] or None
-        return (*costs, *own)
-
-    def keep_costs(self, path: str, name: str, error: BaseException, spent: tuple[object, ...], /) -> None:
-        """Record what a call has cost that was cancelled, so that it has no outcome; written with the next entry."""
-        if spent:
-            # Noted, or the calls around, which the error passes next, would count its usage once more.
-            self._note_error(error, path)
-            if not self._closed and self.ended is None:
-                self.hold(Unanswered(path, name, spent, self.watch.elapsed))
+        costs = [cost for at, cost in self._charges if is_beneath(at, path)]
+        self._charges = [(at, cost) for at, cost in self._charges if not is_beneath(at, path)]
+        return costs
 
     def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
@@ -516,24 +507,21 @@ class LocalJournal(RunRecord):
         for tried in self.composites.tries_below(ctx.path, until):
             record = self.find(tried.path)
             if record is not None:
-                self._count_once(ctx, record, tried)
+                self._count_recorded(ctx, record, tried)
                 if isinstance(tried, Failure) and not count_only:
                     record.cursor = max(record.cursor, record.number(tried))
 
-    def _count_once(self, ctx: Context, record: Record, outcome: Tried) -> None:
-        """Count the usage of an outcome, or the outcome itself if it has none, unless it was counted before."""
+    def _count_recorded(self, ctx: Context, record: Record, tried: Tried | None = None) -> None:
+        """Count what a call has cost before: its tries that were withdrawn, and one that is used; each once."""
         # What a try has cost was spent, although its call was made again.
-        self._count_withdrawn(ctx, record)
-        number = record.number(outcome)
-        if record.counted < number:  # not when it was withdrawn, with number 0
+        tries = record.withdrawn[record.recounted :]
+        record.recounted = len(record.withdrawn)
+        number = 0 if tried is None else record.number(tried)
+        if tried is not None and record.counted < number:  # not when it was withdrawn, with number 0
             record.counted = number
-            count(ctx, outcome.name, self.composites.own_cost(outcome) or [outcome])
-
-    def _count_withdrawn(self, ctx: Context, record: Record) -> None:
-        while record.recounted < len(record.withdrawn):
-            record.recounted += 1
-            tried = record.withdrawn[record.recounted - 1]
-            count(ctx, tried.name, self.composites.own_cost(tried) or [tried])
+            tries.append(tried)
+        for each in tries:
+            count(ctx, each.name, self.composites.costs(each))
 
     # -- continuing ----------------------------------------------------------------------------------------------
 

@@ -107,10 +107,10 @@ class RunRecord:
         return self._durations.of(path)
 
     def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
-        """Return every recorded try at or below `path` with its usage; a composite has none, its parts have it."""
+        """Return every recorded try at or below `path` with what it has cost, as in `Composites.costs`."""
         records = [self.find(each) for each in self._index if is_beneath(each, path)]
         tries = [tried for record in records if record is not None for tried in record.tries]
-        return [(tried, self.composites.own_cost(tried)) for tried in tries]
+        return [(tried, self.composites.costs(tried)) for tried in tries]
 
     def is_entered(self, path: str, /) -> bool:
         """Return whether a composite was entered at or below `path`."""

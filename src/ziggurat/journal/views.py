@@ -75,11 +75,14 @@ class Composites:
         self._look()
         return path in self._above
 
-    def own_cost(self, tried: Tried) -> list[object]:
-        """Return the usage in a try of a call, with that of lost ones; a composite has none, its parts have it."""
+    def costs(self, tried: Tried) -> list[object]:
+        """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none.
+
+        A composite has none, as its parts have it.
+        """
         path = tried.path
         composite = path in self and (path in self._entered or not is_model_call(path))
-        return [] if composite else _cost_of(tried)
+        return (not composite and _cost_of(tried)) or [tried]
 
     def tries_below(self, path: str, until: JournalEntry | None) -> Iterator[Tried]:
         """Yield the tries of the calls below a path that were recorded before an entry."""

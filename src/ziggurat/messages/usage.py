@@ -187,7 +187,7 @@ def tally_of(journal: RunRecord) -> Tally:
     """Return the usage and the calls on record, those of nested agents and failed tries included."""
     tally = Tally()
     for tried, costs in journal.spent(""):
-        for cost in costs or [tried]:
+        for cost in costs:
             tally.add(cost, tried.name)
     return tally
 
