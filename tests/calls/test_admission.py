@@ -29,6 +29,12 @@ def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
     return ModelRequest(Transcript.of(user(text)), settings=ModelSettings(**settings))  # type: ignore[arg-type]
 
 
+def end(reservation: Reservation, *used: Usage) -> None:
+    reservation.release(sent=bool(used))
+    for usage in used:
+        reservation.spending.add(usage)
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -60,7 +66,7 @@ def test_who_limits_cost_says_what_calls_cost() -> None:
 
 def test_a_longer_reply_than_was_assumed_is_assumed_from_then_on() -> None:
     spending = Spending(Budget(tokens=100_000))
-    spending.admit(request(), root()).settle([Usage(10, 5000, requests=1)])
+    end(spending.admit(request(), root()), Usage(10, 5000, requests=1))
     spending.admit(request(), root())
     assert 5000 <= spending.meters["tokens"].reserved < 5100
 
@@ -80,7 +86,7 @@ def test_calls_that_run_at_once_cannot_overspend_requests() -> None:
     with pytest.raises(LimitExceeded) as caught:
         spending.admit(request(), ctx)
     assert (caught.value.kind, caught.value.limit, caught.value.used) == ("requests", 2, 0)  # both only began
-    first.settle([])  # it cost nothing
+    end(first)  # it cost nothing
     spending.admit(request(), ctx)
 
 
@@ -91,7 +97,7 @@ def test_what_a_call_may_cost_is_reserved_and_then_replaced_by_what_it_cost() ->
     assert 600 < tokens.reserved < 700
     with pytest.raises(LimitExceeded, match="tokens"):
         spending.admit(request(max_tokens=600), root())
-    permit.settle([Usage(10, 20, requests=1)])
+    end(permit, Usage(10, 20, requests=1))
     assert (tokens.reserved, tokens.spent, spending.meters["requests"].spent) == (0, 30, 1)
     spending.admit(request(max_tokens=600), root())
 
@@ -124,6 +130,18 @@ def test_budgets_nest() -> None:
     inner = budgeted(budgeted(ctx, Budget(requests=9)), Budget(requests=1))
     assert len(inner.scope[ADMISSION]) == 2
     assert ctx.scope.get(ADMISSION) is None
+
+
+async def test_a_service_is_charged_to_all_budgets_in_effect_where_it_is_called() -> None:
+    class Found:
+        usage = Usage(input=7, requests=1)
+
+    async def embed(request: str, ctx: Context) -> Found:
+        return Found()
+
+    ctx = budgeted(budgeted(root().within(JOURNAL, LocalJournal()), Budget(requests=9)), Budget(tokens=99))
+    await ctx.once("embedder", "q", embed, returns=Found)
+    assert [meter.spent for spending in ctx.scope[ADMISSION] for meter in spending.meters.values()] == [1, 7]
 
 
 KINDS = ("tokens", "output")
@@ -173,7 +191,7 @@ class Schedule:
             return
         reservation, need, longest = self.running.pop(self.draw(len(self.running) - 1))
         usage = Usage(need["tokens"] - need["output"] + self.draw(self.beyond), self.draw(longest), requests=1)
-        reservation.settle([usage])
+        end(reservation, usage)
         for kind, used in (("tokens", usage.total), ("output", usage.output or 0)):
             self.spent[kind] += used
             self.excess[kind] += max(0, used - need[kind])
@@ -392,7 +410,7 @@ def test_a_price_that_is_none_is_refused(amount: Any) -> None:
 
 def test_an_error_says_what_was_used_and_not_what_was_reserved() -> None:
     spending = Spending(Budget(tokens=10_000))
-    spending.admit(request(max_tokens=4_000), root()).settle([Usage(10, 20, requests=1)])
+    end(spending.admit(request(max_tokens=4_000), root()), Usage(10, 20, requests=1))
     spending.admit(request(max_tokens=6_000), root())
     tried = spending.admit(request(max_tokens=3_000), root())
     tried.lose(ModelError("lost"))

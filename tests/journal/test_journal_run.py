@@ -76,7 +76,7 @@ class Meter:
     def __init__(self) -> None:
         self.seen: list[object] = []
 
-    def add(self, usage: object, name: str = "", charge: bool = False, /) -> None:
+    def add(self, usage: object, name: str = "", /) -> None:
         self.seen.append(usage)
 
 

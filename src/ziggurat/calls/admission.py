@@ -1,14 +1,14 @@
 """Admission: whether budgets allow a call, and what has been spent of them."""
 
-from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import inf
+from typing import cast
 
 from msgspec.structs import replace
 
 from ziggurat.calls.costs import cost_of
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import Context
+from ziggurat.core.context import BUDGETS, Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
@@ -90,12 +90,10 @@ class Spending:
         self.limited: bool = False  # whether a tool call was refused because of the limit on all of them
         self._longest = ASSUMED_OUTPUT
 
-    def recall(self, tried: Tried, costs: Iterable[object]) -> None:
+    def recall(self, tried: Tried, costs: list[object]) -> None:
         """Count what a recorded try has cost; a step counts if its model was called."""
         for cost in costs:
-            usage = as_usage(cost)
-            if usage is not None:
-                self.add(usage, tried.name)
+            self.add(cost, tried.name)
             if cost is not tried and _is_step(tried.path):
                 self.steps.add(tried.path)
 
@@ -110,9 +108,10 @@ class Spending:
         if self.budget.tool_calls is not None and not self.limited:
             self.limited = as_type(recorded, ToolResult).text == self._refusal()
 
-    def add(self, usage: Usage, name: str) -> None:
+    def add(self, cost: object, name: str = "", /) -> None:
         """Count what a model call, or another service, has used."""
-        if usage == _NOTHING:  # nothing was sent
+        usage = as_usage(cost)
+        if usage is None or usage == _NOTHING:  # nothing was sent
             return
         if usage.input is None or usage.output is None or not usage.requests:  # an embedder has no output
             usage = replace(usage, input=usage.input or 0, output=usage.output or 0, requests=usage.requests or 1)
@@ -175,7 +174,7 @@ class Reservation:
 
     __slots__ = ("_lost", "_needs", "_step", "_tries", "estimate", "name", "spending")
 
-    def __init__(self, spending: Spending, name: str, estimate: Usage, needs: Sequence[float], step: str = "") -> None:
+    def __init__(self, spending: Spending, name: str, estimate: Usage, needs: list[float], step: str = "") -> None:
         self.spending: Spending = spending
         self.name: str = name
         self.estimate: Usage = estimate
@@ -185,8 +184,8 @@ class Reservation:
         self._tries = 0
         self.hold(1)
 
-    def _each(self) -> Iterable[tuple[_Meter, float]]:
-        return zip(self.spending.meters.values(), self._needs, strict=True)
+    def _each(self) -> list[tuple[_Meter, float]]:
+        return [*zip(self.spending.meters.values(), self._needs, strict=True)]
 
     def hold(self, tries: int) -> None:
         """Reserve the maximum of more tries, or of fewer."""
@@ -209,16 +208,13 @@ class Reservation:
         for meter, need in self._each():
             meter.check(need, 0 if beside else need)
 
-    def settle(self, usage: Sequence[object]) -> None:
-        """Replace the reservation by the actual usage, which is empty if nothing was sent to the model."""
+    def release(self, *, sent: bool) -> None:
+        """End the reservation, before the actual usage is added, unless nothing was sent to the model."""
         self.hold(-self._tries)
         for lost, (meter, _) in zip(self._lost, self._each(), strict=True):
             meter.lost -= lost
-        if self._step and not usage:
+        if self._step and not sent:
             self.spending.steps.discard(self._step)
-        for each in usage:
-            if isinstance(each, Usage):
-                self.spending.add(each, self.name)
 
 
 def _is_step(path: str) -> bool:
@@ -234,8 +230,8 @@ def _name_of_made(record: Record) -> str:
     return result.name if result is not None and as_type(result.value, ToolResult).error is None else ""
 
 
-ADMISSION: Key[tuple[Spending, ...]] = Key("admission")
-"""What was spent of all budgets in effect, those of the outermost agent first."""
+ADMISSION: Key[tuple[Spending, ...]] = cast("Key[tuple[Spending, ...]]", BUDGETS)
+"""What was spent of all budgets in effect; `BUDGETS` is this key, with the type that lower rooms know."""
 
 
 def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...] = ()) -> list[Reservation]:
@@ -246,7 +242,7 @@ def admit(request: ModelRequest, name: str, ctx: Context, models: tuple[str, ...
             reserved.append(spending.admit(request, ctx, name, models))
     except BaseException:
         for each in reserved:
-            each.settle(())
+            each.release(sent=False)
         raise
     return reserved
 

@@ -19,7 +19,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded, stop_of
-from ziggurat.messages.usage import Tally, Usage
+from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox
@@ -94,11 +94,6 @@ class AgentCall(Tally):
                 seconds[path] = watch.elapsed - before
             call = call.outer
         return seconds
-
-    def charge(self, usage: Usage, name: str) -> None:
-        """Charge the usage of a service to the budgets in effect."""
-        for spending in self.budgets:
-            spending.add(usage, name)
 
     def recall(self, result: object) -> None:
         """Tell the budgets in effect of the recorded result of a tool call."""

@@ -19,13 +19,12 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tel
 from ziggurat.calls.model_tries import ModelTries
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import ADMIT_TRY, ASKED, Context
+from ziggurat.core.context import ADMIT_TRY, ASKED, Context, count
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.views import count
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of, fit, refolded, unrepeated
@@ -72,9 +71,9 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         spent = (*lost, response.usage) if lost else (response.usage,)
-        count(ctx, name, spent)
         for each in reserved:
-            each.settle(spent)
+            each.release(sent=True)
+        count(ctx, name, spent, live=True)
         await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
@@ -114,9 +113,9 @@ async def _failed(
     spent: tuple[object, ...] = ()
     if record is None or record.result is None:  # else it was answered, and does not become durable
         spent = () if tries is None else tries.failed(error)
-        count(ctx, name, spent)
         for each in reserved:
-            each.settle(spent)
+            each.release(sent=bool(spent))
+        count(ctx, name, spent, live=True)
     try:
         await journal.write_failure(ctx, name, request, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller

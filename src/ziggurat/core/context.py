@@ -299,10 +299,10 @@ class Journal(Protocol):
 
 
 class Meter(Protocol):
-    """A sum of the usage of calls, and the budgets that they are charged to."""
+    """A sum of the usage of calls, such as that of a run, or of what is spent of a budget."""
 
-    def add(self, usage: object, name: str = "", charge: bool = False, /) -> None:
-        """Add the usage of one call of the service of that name; perhaps charge it to the budgets in effect, too."""
+    def add(self, usage: object, name: str = "", /) -> None:
+        """Add the usage of one call of the service of that name."""
         ...
 
 
@@ -312,6 +312,8 @@ RUN_ID = Key[str]("run id")
 """The id of the run."""
 METER = Key[Meter]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
+BUDGETS = Key[tuple[Meter, ...]]("admission")
+"""What was spent of all budgets in effect, those of the outermost agent first."""
 
 ASKED = Key[str]("asked service")
 """The name of the one of several services that is asked inside a model call; empty if there is only one."""
@@ -321,6 +323,17 @@ ADMIT_TRY = Key[Callable[[object], None]]("admission of another try")
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""
+
+
+def count(ctx: Context, name: str, spent: tuple[object, ...] | list[object], *, live: bool) -> None:
+    """Add what a call has used to the sum of the run, and if it is not on record already, to the budgets in effect."""
+    meter = ctx.scope.get(METER)
+    if meter is not None:
+        for usage in spent:
+            meter.add(usage, name)
+    for budget in (ctx.scope.get(BUDGETS) or ()) if live else ():
+        for usage in spent:
+            budget.add(usage, name)
 
 
 def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:

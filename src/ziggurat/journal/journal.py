@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.containment import DONE, contained, contained_call
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import JOURNAL, Context, count
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -44,7 +44,7 @@ from ziggurat.journal.entries import (
 )
 from ziggurat.journal.lines import as_error, fingerprint, read_entries
 from ziggurat.journal.record import RunRecord
-from ziggurat.journal.views import count, known
+from ziggurat.journal.views import known
 
 if TYPE_CHECKING:
     from ziggurat.journal.lines import Compared
@@ -269,7 +269,7 @@ class LocalJournal(RunRecord):
             error = contained_call(raised, name, ctx.path)
             self.charge(ctx.path, error)
             spent = known(self.take_charges(ctx.path))
-            count(ctx, name, spent, True)
+            count(ctx, name, spent, live=True)
             await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = known(self.take_charges(ctx.path)) if self._charges else ()
@@ -277,7 +277,7 @@ class LocalJournal(RunRecord):
         usage = getattr(value, "usage", None)
         # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
         if spent or usage is not None:
-            count(ctx, name, (*spent, usage), True)
+            count(ctx, name, (*spent, usage), live=True)
         if waiting is not None:
             await waiting
         return value
@@ -521,7 +521,7 @@ class LocalJournal(RunRecord):
             record.counted = number
             tries.append(tried)
         for each in tries:
-            count(ctx, each.name, self.composites.costs(each))
+            count(ctx, each.name, self.composites.costs(each), live=False)
 
     # -- continuing ----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.context import METER, Context
 from ziggurat.core.path import by_paths_above, is_beneath, is_model_call, parent_of, upwards
 from ziggurat.journal.entries import (
     Decided,
@@ -30,14 +29,6 @@ R = TypeVar("R")
 def known(spent: Iterable[object]) -> tuple[object, ...]:
     """Return the usage of tries without those whose usage is unknown, which are represented by their errors."""
     return tuple(cost for cost in spent if not isinstance(cost, BaseException))
-
-
-def count(ctx: Context, name: str, spent: Iterable[object], charge: bool = False) -> None:
-    """Add what a call has used to the sum of the run; with `charge`, to the budgets too: nothing was reserved there."""
-    meter = ctx.scope.get(METER)
-    if meter is not None:
-        for usage in spent:
-            meter.add(usage, name, charge)
 
 
 class _WithUsage(Struct):

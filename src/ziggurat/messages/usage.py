@@ -137,7 +137,7 @@ class Tally:
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
 
-    def add(self, cost: object, name: str = "", charge: bool = False, /) -> None:
+    def add(self, cost: object, name: str = "", /) -> None:
         """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs."""
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is None:
@@ -145,8 +145,6 @@ class Tally:
                 self.recall(cost.value)
                 add_tool_call(self, cost.path)
             return
-        if charge:
-            self.charge(usage, name)
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
@@ -159,9 +157,6 @@ class Tally:
 
     def recall(self, result: object) -> None:
         """Tell the budgets in effect of the recorded result of a tool call; there are none here."""
-
-    def charge(self, usage: Usage, name: str) -> None:
-        """Charge the usage of a service to the budgets in effect; there are none here."""
 
     @property
     def usage(self) -> Usage:
