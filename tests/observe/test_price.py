@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolCall, Usage, tool
+from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolCall, Usage, stack, tool
 from ziggurat.errors import MissingExtra
+from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import assistant
 from ziggurat.observe import Costs, cost
 
@@ -106,6 +107,15 @@ async def test_a_run_with_an_unknown_call_has_no_total() -> None:
     assert costs.total is None
     assert costs.at_least == cost(Usage(input=1000, output=100), "gpt-4o-2024-08-06")
     assert costs.unknown == {"homemade": 1}
+
+
+async def test_an_answer_from_a_cache_costs_nothing_in_a_run_and_in_its_events() -> None:
+    reply = ModelResponse(assistant("Done."), "stop", Usage(input=1000, output=100, requests=1), "gpt-4o")
+    agent = Agent(stack(Model(reply), cache(store=CacheStore())))
+    first, second = Costs(), Costs()
+    runs = [await agent.run("Look.", listeners=[costs]) for costs in (first, second)]
+    assert (first.total, second.total) == (cost(reply.usage, "gpt-4o"), Decimal(0))
+    assert runs[1].cost == second.total
 
 
 def test_nothing_heard_is_not_free() -> None:

@@ -93,6 +93,6 @@ def _with_prices(budget: Budget | None) -> Budget | None:
 
 
 def _list_price(model: str, usage: Usage) -> "Decimal | None":
-    from ziggurat.messages.price import price_of_call
+    from ziggurat.messages.price import price_of_calls
 
-    return price_of_call(usage, model)
+    return price_of_calls(usage, model)

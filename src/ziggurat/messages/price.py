@@ -46,27 +46,22 @@ def cost(
     >>> cost(Usage(input=1_000_000, output=0), "openai:gpt-4o") == Decimal("2.5")
     True
     """
-    return price_of_call(usage, model, provider, at)
-
-
-def price_of_call(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Decimal | None:
-    """Return what `cost` does, of values that a model reported and that need no check."""
     if _is_local(provider or model):
         return Decimal(0)
     price = _calculated(usage, model, provider, at)
     return None if price is None else Decimal(price.total_price)
 
 
-def price_of_calls(usage: Usage, model: str) -> Decimal | None:
-    """Return what several calls of a model have cost together; None if that is unknown."""
-    if usage == _NONE or _is_local(model):  # an answer from a cache, or of a model in this process
+def price_of_calls(usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+    """Return what one or several calls of a model have cost together; None if that is unknown."""
+    if usage == _NONE or _is_local(provider or model):  # an answer from a cache, or of a model in this process
         return Decimal(0)
-    price, calls = _calculated(usage, model), usage.requests
+    price, calls = _calculated(usage, model, provider), usage.requests
     if price is None:
         return None
     if calls > 1 and any(isinstance(each, _library().types.TieredPrices) for each in vars(price.model_price).values()):
         mean = Usage(*[figure and figure // calls for figure in astuple(sum_of(usage))])
-        each = price_of_call(mean, model)
+        each = price_of_calls(mean, model, provider)
         return None if each is None else each * calls
     return Decimal(price.total_price)
 

@@ -5,14 +5,14 @@ from decimal import Decimal
 from ziggurat.core.event import Event
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.events import ModelEnded
-from ziggurat.messages.price import price_of_call
+from ziggurat.messages.price import price_of_calls
 
 
 class Costs:
     """Add up the costs of a run's model calls, including those of nested agents.
 
-    Each call is charged by the name that the answering model reports. Replayed answers cost nothing now and are not
-    counted; failed attempts report no usage and are not counted either.
+    Each call is charged by the name that the answering model reports; answers from a cache cost nothing. Replayed
+    answers cost nothing now and are not counted; failed attempts report no usage and are not counted either.
 
     Args:
         provider: The provider, if all models have the same; by default derived from the models' names.
@@ -42,7 +42,7 @@ class Costs:
             return
         response = event.response
         self._calls += 1
-        price = price_of_call(response.usage, response.model, self._provider)
+        price = price_of_calls(response.usage, response.model, self._provider)
         if price is None:
             self.unknown[response.model] = self.unknown.get(response.model, 0) + 1
         else:
