@@ -404,3 +404,17 @@ async def test_of_a_call_with_its_beginning_alone_on_record_no_cause_is_told(mak
     unknown = {*said} - {"paid"}
     assert len(unknown) == 1
     assert "unknown" in unknown.pop()
+
+
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("where", RUNS)
+def test_an_error_that_ended_a_run_is_no_mistake_where_another_run_raises_it(where: str, debug: bool) -> None:
+    shared = LookupError("shared")
+
+    def mistake(ctx: Context) -> None:
+        _raise(shared)
+
+    for _ in range(2):
+        with suppress(LookupError):  # raised with debug
+            assert isinstance(RUNS[where](mistake, debug=debug).run_sync("x").stop, stops.Failed)
+        assert _in_tool(mistake).run_sync("x").output == "done"

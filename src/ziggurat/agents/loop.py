@@ -406,7 +406,7 @@ class AgentLoop:
             try:
                 fault, answer = judge_reply(response, settings.output)
             except Exception as error:  # of the code of the output's type
-                note_mistake(error, ctx)
+                note_mistake(error)
                 raise
             if fault is None and settings.validator is not None:
                 final = final_answer_in(response, settings.output) if answer is None else answer
@@ -433,7 +433,7 @@ class AgentLoop:
             answer = instructions(ctx)
             text = await answer if isinstance(answer, Awaitable) else answer
         except Exception as error:
-            note_mistake(error, ctx)
+            note_mistake(error)
             raise
         finally:
             AMBIENT.reset(token)
@@ -455,7 +455,7 @@ class AgentLoop:
         try:
             return run.take_verdict(judge(progress))
         except Exception as error:
-            note_mistake(error, run.ctx)
+            note_mistake(error)
             raise
 
 

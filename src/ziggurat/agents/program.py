@@ -25,7 +25,7 @@ def noting_own_mistakes(ctx: Context) -> Iterator[None]:
         yield
     except Exception as error:
         if not journal_of(ctx).is_known(error):
-            note_mistake(error, ctx)
+            note_mistake(error)
         raise
 
 

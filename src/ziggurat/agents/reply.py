@@ -105,7 +105,7 @@ async def validate_answer(
         except ModelRetry as retry:
             return _Verdict(str(retry))
         except Exception as error:
-            note_mistake(error, ctx)
+            note_mistake(error)
             raise
         finally:
             AMBIENT.reset(token)

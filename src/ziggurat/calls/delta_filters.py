@@ -41,7 +41,7 @@ class _FilteredReply:
                 middleware = each.middleware
                 passing = [await hooked(middleware, "on_model_delta", piece, ctx) for piece in passing]
             else:
-                with noting_mistakes(ctx):
+                with noting_mistakes():
                     passing = [out for piece in passing for out in each.push(piece)]
         return list(passing)
 
@@ -50,7 +50,7 @@ class _FilteredReply:
         passing: list[PartDelta] = []
         for number, each in enumerate(self.filters):
             if not isinstance(each, _Hook):
-                with noting_mistakes(ctx):
+                with noting_mistakes():
                     flushed = list(each.flush())
                 for piece in flushed:
                     passing += await self.push(piece, ctx, number + 1)
@@ -115,7 +115,7 @@ class FilteredDeltas:
         for middleware in self._chain.middlewares:
             delta_filter = None
             if middleware in self._chain.hooks["deltas"]:
-                with noting_mistakes(self._ctx):
+                with noting_mistakes():
                     delta_filter = middleware.deltas(self._ctx)
             if delta_filter is not None:
                 if not implements(delta_filter, DeltaFilter):

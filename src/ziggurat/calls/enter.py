@@ -153,7 +153,7 @@ async def _failed(
 ) -> BaseException:
     """Return the error of an agent that failed, after recording and reporting it, or what broke that off."""
     journal = journal_of(ctx)
-    mistake = mistake_in(error, journal.mistakes)
+    mistake = mistake_in(error)
     try:
         if isinstance(error, Exception):
             if frame.outer is not None and not ends:

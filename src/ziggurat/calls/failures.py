@@ -20,7 +20,7 @@ def note_failure(
     error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
 ) -> None:
     """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
-    mistake = mistake_in(error, journal_of(ctx).mistakes)
+    mistake = mistake_in(error)
     if mistake is not None:
         raise mistake
     if not is_unexpected(error):

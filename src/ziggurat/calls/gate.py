@@ -205,7 +205,7 @@ async def _ask_approver(
     watch = ctx.watch or Stopwatch(ctx.clock)
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
     began = watch.clock.monotonic()
-    with noting_mistakes(ctx):
+    with noting_mistakes():
         token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
         try:
             call = item.call

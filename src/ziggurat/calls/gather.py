@@ -236,7 +236,7 @@ class _Group:
             return await self.parts[number]
         except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
             error = as_failure(raised)
-            if ends_run(error, ctx):
+            if ends_run(error):
                 raise error  # noqa: B904 - it has its cause already
             self.failures.append((number, error))
             return _Failed(error)

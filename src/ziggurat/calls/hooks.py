@@ -160,7 +160,7 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
         changed = await answer
     except Exception as error:
         if hook not in _OF_TOOLS:
-            note_mistake(error, ctx)
+            note_mistake(error)
         raise
     finally:
         AMBIENT.reset(token)
@@ -231,8 +231,7 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
     # An error raised by `on_error` is logged and never hides the first.
     if chain is None or not chain.hooks["on_error"]:
         return
-    journal = ctx.scope.get(JOURNAL)
-    error = (None if journal is None else mistake_in(error, journal.mistakes)) or error
+    error = mistake_in(error) or error
     call = ctx.scope.get(AGENT_CALL)
     if call is not None and not call.outermost.report(error):
         return
@@ -272,7 +271,7 @@ class _Wrapped(Generic[Q, R]):
             answer = await answer
         except Exception as error:
             if checked is not None and not checked.has_raised(error):
-                note_mistake(error, ctx)
+                note_mistake(error)
             raise
         finally:
             AMBIENT.reset(token)

@@ -199,7 +199,7 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
             not_async(middleware, "rewrite", ctx)
         rewriting = await answer
     except Exception as error:
-        note_mistake(error, ctx)
+        note_mistake(error)
         raise
     finally:
         AMBIENT.reset(token)

@@ -255,17 +255,7 @@ class _Branch:
 
 
 class Journal(Protocol):
-    """What a context and layers use of the record of their run; `journal.journal` has the whole.
-
-    Attributes:
-        mistakes: Those of the programmer that were raised in the run, by id; None if there were none.
-    """
-
-    mistakes: dict[int, BaseException] | None
-
-    def note_mistake(self, error: BaseException, /) -> None:
-        """Remember an error as a mistake of the programmer, which ends the run."""
-        ...
+    """What a context and layers use of the record of their run; `journal.journal` has the whole."""
 
     @property
     def replaying(self) -> bool:

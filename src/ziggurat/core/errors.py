@@ -347,9 +347,9 @@ def original_of(error: F) -> F | Exception:
 
 
 def attach(error: BaseException, name: str, value: object) -> None:
-    """Set an attribute of an error, unless its class does not allow it; never raise."""
+    """Set an attribute of an error, also if its class is frozen, but not if it is a property; never raise."""
     with suppress(BaseException):  # as above
-        setattr(error, name, value)
+        BaseException.__setattr__(error, name, value)
 
 
 def described(error: BaseException) -> str:

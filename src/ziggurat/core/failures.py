@@ -3,13 +3,12 @@
 import logging
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import iscoroutine
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import (
     AlreadyDecided,
     ConfigurationError,
@@ -38,7 +37,7 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
 _MOST_CAUSES = 10
-
+_MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
 
 _OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
 
@@ -55,23 +54,33 @@ def is_unexpected(error: BaseException) -> bool:
     return not ours or isinstance(error, (ModelError, ForeignError))
 
 
-def note_mistake(error: Exception, ctx: Context) -> None:
-    """Remember an error of the code that an agent is made of, such as a hook: a mistake that ends the outermost
-    run."""
-    journal = ctx.scope.get(JOURNAL)
+def note_mistake(error: Exception) -> None:
+    """Mark an error of the code that an agent is made of, such as a hook, as a mistake: it ends the outermost run."""
     on_purpose = isinstance(error, ServiceError) or not is_unexpected(error)
-    if journal is not None and not on_purpose and not is_transient(error):
-        journal.note_mistake(error)
+    if not on_purpose and not is_transient(error):
+        mark_mistake(error)
 
 
-@contextmanager
-def noting_mistakes(ctx: Context) -> Iterator[None]:
-    """Remember an error raised in the block as a mistake."""
-    try:
-        yield
-    except Exception as error:
-        note_mistake(error, ctx)
-        raise
+def mark_mistake(error: BaseException, mistaken: bool = True) -> None:
+    """Mark an error as a mistake, or as none."""
+    attach(error, _MARK, mistaken)
+
+
+def forget_mistake(error: BaseException) -> None:
+    """Unmark the mistake that ended a run: the same object, if another run raises it, need not be one there."""
+    # One that code of the run caught and kept stays marked, as no run can know of it.
+    if (mistake := mistake_in(error)) is not None:
+        mark_mistake(mistake, False)
+
+
+class noting_mistakes:  # noqa: N801 - used like a function
+    """Mark an error raised in the block as a mistake."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            note_mistake(error)
 
 
 def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
@@ -79,7 +88,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
     try:
         answer = function(*arguments)
     except Exception as error:
-        note_mistake(error, ctx)
+        note_mistake(error)
         raise
     if iscoroutine(answer):
         name = getattr(function, "__name__", "function")
@@ -90,23 +99,20 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
     return answer
 
 
-def mistake_in(error: BaseException, mistakes: Mapping[int, BaseException] | None) -> Exception | None:
+def mistake_in(error: BaseException) -> Exception | None:
     """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none."""
-    if isinstance(error, Exception) and (_is_mistake(error) or id(error) in (mistakes or ())):
+    if isinstance(error, Exception) and (_is_mistake(error) or fact_of(error, _MARK, bool)):
         return error
     if isinstance(error, BaseExceptionGroup):
-        each_in = (mistake_in(each, mistakes) for each in error.exceptions)
+        each_in = (mistake_in(each) for each in error.exceptions)
         return next((mistake for mistake in each_in if mistake is not None), None)
     cause = error.__cause__ if isinstance(error, NotRepeatable) else None
-    return None if cause is None or isinstance(cause, NotRepeatable) else mistake_in(cause, mistakes)
+    return None if cause is None or isinstance(cause, NotRepeatable) else mistake_in(cause)
 
 
-def ends_run(error: BaseException, ctx: Context) -> bool:
+def ends_run(error: BaseException) -> bool:
     """Return whether an error ends the outermost run, whatever the calls around it do about failures."""
-    if isinstance(error, (ConfigurationError, JournalError)):
-        return True
-    journal = ctx.scope.get(JOURNAL)
-    return journal is not None and mistake_in(error, journal.mistakes) is not None
+    return isinstance(error, (ConfigurationError, JournalError)) or mistake_in(error) is not None
 
 
 def place_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ the others; `replay` makes no calls and raises if the record has no answer. Entr
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 
+from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.containment import DONE, contained, contained_call
@@ -23,7 +24,6 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
-from ziggurat.core.failures import mistake_in
 from ziggurat.core.path import is_beneath, parent_of, step_of
 from ziggurat.core.protocols import spent_by, usage_of
 from ziggurat.core.stopwatch import Stopwatch
@@ -42,7 +42,7 @@ from ziggurat.journal.entries import (
     Tried,
     Unanswered,
 )
-from ziggurat.journal.lines import as_error, fingerprint, read_entries
+from ziggurat.journal.lines import error_of, fingerprint, read_entries
 from ziggurat.journal.record import RunRecord
 from ziggurat.journal.views import known
 
@@ -73,7 +73,7 @@ class LocalJournal(RunRecord):
 
     __slots__ = (
         "_charges", "_closed", "_errors", "_given", "_losses", "_screens",
-        "cancelled", "inbox_read", "incomplete", "mistakes", "mode", "refusing", "replaying", "strict",
+        "cancelled", "inbox_read", "incomplete", "mode", "refusing", "replaying", "strict",
         "writer",
     )  # fmt: skip
 
@@ -92,7 +92,6 @@ class LocalJournal(RunRecord):
         self.strict: bool = strict or mode == "replay"
         self.writer = writer
         self._charges: list[tuple[str, object]] = []  # usage not yet taken, by path
-        self.mistakes: dict[int, BaseException] | None = None  # of the programmer, raised in the run, by id
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
@@ -232,8 +231,9 @@ class LocalJournal(RunRecord):
             try:
                 entry = screen(entry)
             except BaseException as error:  # noqa: BLE001 - raised again
-                self.note_mistake(error)
-                raise contained(error)  # noqa: B904 - it has its cause already
+                failure = contained(error)
+                failures.mark_mistake(failure)
+                raise failure  # noqa: B904 - it has its cause already
         return entry
 
     # -- the call ------------------------------------------------------------------------------------------------
@@ -325,10 +325,8 @@ class LocalJournal(RunRecord):
             self._count_recorded(ctx, record, outcome)
         self.skip(ctx, outcome)
         if isinstance(outcome, Failure):
-            error = as_error(outcome.error)
+            error = error_of(outcome)
             self._note_error(error, ctx.path, outcome)
-            if outcome.mistake:
-                self.note_mistake(error)
             raise error
         try:
             return as_type(outcome.value, returns)
@@ -444,18 +442,13 @@ class LocalJournal(RunRecord):
             if not self._closed and self.ended is None:
                 self.hold(Unanswered(ctx.path, name, spent, self.watch.elapsed))
             return
-        mistake = mistake_in(error, self.mistakes) is not None
+        mistake = failures.mistake_in(error) is not None
         await self.write(Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
         self._errors = self._errors or {}
         # By identity, since equal errors may come from different calls; the error is kept, so its id is not used again.
         self._errors[id(error)] = (error, path, answer)
-
-    def note_mistake(self, error: BaseException, /) -> None:
-        """Remember an error as a mistake of the programmer, which ends the run."""
-        self.mistakes = self.mistakes or {}
-        self.mistakes[id(error)] = error
 
     def is_known(self, error: BaseException) -> bool:
         """Return whether an error was recorded by this journal, or came from it."""

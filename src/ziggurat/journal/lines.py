@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ziggurat.core import errors
 from ziggurat.core.codec import SHAPE_VERSION, Raw, decode, digest, encode
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
+from ziggurat.core.failures import mark_mistake
 from ziggurat.journal.entries import Failure, JournalEntry, Opened, Result
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ def as_error(recorded: object) -> Exception:
     if not isinstance(recorded, Raw):
         raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
     return _decoded_error(decode(recorded, dict[str, object]))
+
+
+def error_of(failure: Failure) -> Exception:
+    """Return the error of a recorded failure, marked as a mistake if it was one."""
+    error = as_error(failure.error)
+    mark_mistake(error, failure.mistake)
+    return error
 
 
 def _decoded_error(coded: dict[str, object]) -> Exception:

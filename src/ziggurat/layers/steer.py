@@ -35,7 +35,7 @@ class _Steer(Combinator[Q, R]):
         return await self.ask(self._routes[picked], request, ctx.under(picked))
 
     async def _call_pick(self, request: Q, ctx: Context) -> str:
-        with noting_mistakes(ctx):
+        with noting_mistakes():
             picked = self._pick(request, ctx)
             if isinstance(picked, Awaitable):
                 picked = await picked

@@ -16,7 +16,7 @@ from ziggurat.core.similar import similar
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.lines import as_error
+from ziggurat.journal.lines import error_of
 from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import NodeCause, Token, Update, joined
 from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute
@@ -115,7 +115,7 @@ class GraphRun:
             else:
                 token, chosen = await self._run_node(member.node, token, ctx)
         except Exception as error:  # noqa: BLE001 - raised, unless it is an outcome
-            if not member.tolerant or ends_run(error, ctx):
+            if not member.tolerant or ends_run(error):
                 raise self._first_failure(error)  # noqa: B904 - it has its cause already
         ready: list[Member] = []
         skipped = self._leave(this, member, token, chosen, ready)
@@ -155,10 +155,7 @@ class GraphRun:
                 parent, _, name = entry.path.rpartition("/")
                 ends = parent == self.path and name.partition("#")[0] not in tolerant
                 if ends and isinstance(entry, Failure) and self.journal.is_current(entry):
-                    error = as_error(entry.error)
-                    if entry.mistake:
-                        self.journal.note_mistake(error)
-                    return error
+                    return error_of(entry)
         return error
 
     # -- edges ---------------------------------------------------------------------------------------------------
@@ -347,7 +344,7 @@ class _Call:
         finally:
             AMBIENT.reset(ambient)
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
-        with noting_mistakes(ctx):
+        with noting_mistakes():
             values = state_type.apply_all(self.token.values, changes)
             update = Update(state_type.recorded(changes), self.run.choose(node, values, ctx))
         self.after = self.token.after(node.name, update, changes, values)

@@ -44,7 +44,7 @@ class Execution:
             else:
                 output = await _RUN[type(place.node)](self, place, values, results)
         except Exception as error:  # a task may raise anything; what follows is its policy
-            if ends_run(error, ctx):
+            if ends_run(error):
                 raise
             output = await self._handle(error, place, values, results, number)
         else:

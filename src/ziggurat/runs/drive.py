@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
 from ziggurat.calls.failures import mask_of
+from ziggurat.core import failures
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
@@ -25,7 +26,6 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.event import SILENCE
-from ziggurat.core.failures import Cause, is_unexpected, log_failure, mistake_in, without_own_frames
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
@@ -68,6 +68,7 @@ async def drive(
     if opening.state == "ended":
         return replace(await _answer(agent, name, opening), replayed=True)
     run: AgentRun | None = None
+    failure: BaseException | None = None
     task = asyncio.current_task()
     try:
         entering = enter(agent, opening.request, _begin(opening))
@@ -88,7 +89,7 @@ async def drive(
         failure = contained(raised, task)
         if not isinstance(failure, (Exception, Suspend)):
             raise
-        opening.mistaken = parts_of(agent).debug and is_unexpected(failure)
+        opening.mistaken = parts_of(agent).debug and failures.is_unexpected(failure)
         if opening.mistaken:
             raise failure  # noqa: B904 - it has its cause already
         stopped = _stopped_run(failure, name, opening)
@@ -98,6 +99,8 @@ async def drive(
             attach(failure, "partial", run)
             raise failure  # noqa: B904 - it has its cause already
     finally:
+        if failure is not None:
+            failures.forget_mistake(failure)
         run_ended(opening.run_id)
         await opening.leave()
     return run
@@ -123,6 +126,7 @@ async def _end_cancelled(
         run = answer or _stopped_run(failure or error, name, opening)
         if failure is not None:
             _log_end(failure, run, opening, raised=False)
+            failures.forget_mistake(failure)
         try:
             requested = opening.control is not None and opening.control.cancelled
             if answer is not None or opening.control is None or not opening.control.withdrawn:
@@ -216,7 +220,7 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
     if recorded is None:
         run = run if failure is None else replace(run, seconds=_worked(journal, path))
         return replace(run, stop=stops.Cancelled(), pending=()) if cut_off else run
-    compared = failure is not None and not cut_off and mistake_in(failure, journal.mistakes) is None
+    compared = failure is not None and not cut_off and failures.mistake_in(failure) is None
     if compared and recorded.stop != run.stop:
         journal.diverged(path, "stop", repr(recorded.stop), repr(run.stop))
     # more may be on record than the replay knows: of where it was cut off, or of an agent below that failed
@@ -238,10 +242,10 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
         return
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
-        log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.path))
+        failures.log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.path))
     elif isinstance(failure, Exception):
         logger.debug("the run %s stopped: %s", opening.run_id, stops.status_of(run.stop), exc_info=failure)
-    without_own_frames(failure)
+    failures.without_own_frames(failure)
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
@@ -252,7 +256,7 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = empty_run(name, opening.request, stop)
     session = run.session or session_of(opening.journal.entries[0])
-    cause = Cause.of(error) if isinstance(stop, stops.Failed) else None
+    cause = failures.Cause.of(error) if isinstance(stop, stops.Failed) else None
     return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)
 
 
@@ -289,6 +293,6 @@ async def drive_gated(
         run_id = options.run_id or (options.environment.ids() if control is None else control.run_id)
         session = "" if options.session is None else options.session.id
         run = empty_run(opener.name, request, stops.stop_of(refusal), run_id)
-        return replace(run, session=session, cause=Cause.of(refusal))
+        return replace(run, session=session, cause=failures.Cause.of(refusal))
     finally:
         driving.close()  # Python would warn of a coroutine that was never awaited

@@ -187,6 +187,6 @@ async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
             return suspend
         except BaseException as raised:  # noqa: BLE001 - raised again, or returned as an outcome
             error = as_failure(raised)
-            if ends_run(error, at):
+            if ends_run(error):
                 raise error  # noqa: B904 - it has its cause already
             return error

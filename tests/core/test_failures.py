@@ -1,0 +1,76 @@
+"""Whose fault an error is: mistakes are marked on the error itself, whatever its class."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ziggurat.core.context import root
+from ziggurat.core.failures import call_given, ends_run, forget_mistake, mistake_in, note_mistake, noting_mistakes
+from ziggurat.errors import ConfigurationError, Denied, NotRepeatable, ToolError
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    code: int = 3
+
+
+class Guarded(Exception):
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise SystemExit(f"no {name} here")
+
+    def __eq__(self, other: object) -> bool:
+        raise SystemExit("not to be compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _noted(error: Exception) -> None:
+    note_mistake(error)
+
+
+def _in_block(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, noting_mistakes():
+        raise error
+    assert caught.value is error
+
+
+def _called(error: Exception) -> None:
+    def given() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        call_given(given, root())
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("mark", [_noted, _in_block, _called])
+@pytest.mark.parametrize("kind", [ValueError, KeyError, Frozen, Guarded])
+def test_a_mistake_is_marked_on_every_error_and_can_be_forgotten(
+    kind: type[Exception], mark: Callable[[Exception], None]
+) -> None:
+    error = kind()
+    assert mistake_in(error) is None
+    mark(error)
+    added = NotRepeatable("done before")
+    added.__cause__ = error
+    for each in (error, ExceptionGroup("", [OSError(), error]), added):
+        assert mistake_in(each) is error
+        assert ends_run(each)
+    forget_mistake(added)
+    assert mistake_in(error) is None
+    assert not ends_run(error)
+
+
+@pytest.mark.parametrize("error", [Denied("no"), ToolError("broken"), ConnectionError(), TimeoutError()])
+def test_what_is_raised_on_purpose_or_passes_is_no_mistake(error: Exception) -> None:
+    _in_block(error)
+    assert mistake_in(error) is None
+
+
+def test_a_wrong_use_is_a_mistake_without_a_mark() -> None:
+    error = ConfigurationError("wrong")
+    forget_mistake(error)
+    assert mistake_in(error) is error
