@@ -26,11 +26,11 @@ from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.tool_call import REDIRECTED, call_tool, call_tools, not_executed
 from ziggurat.core.containment import contained, swallowed_cancellation
-from ziggurat.core.context import AMBIENT, RUN_ID, Context
+from ziggurat.core.context import RUN_ID, Context, running
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
 from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
-from ziggurat.core.failures import note_mistake
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.held import held
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
@@ -403,11 +403,8 @@ class AgentLoop:
                 pauses += 1
                 response = run.add_response(await run.ask_model(ctx, f"{step}/model#{tries + pauses}"))
                 continue
-            try:
+            with noting_mistakes():  # errors of the code of the output's type
                 fault, answer = judge_reply(response, settings.output)
-            except Exception as error:  # of the code of the output's type
-                note_mistake(error)
-                raise
             if fault is None and settings.validator is not None:
                 final = final_answer_in(response, settings.output) if answer is None else answer
                 if final is not None and isinstance(end_of(response, settings.output), stops.Completed):
@@ -428,15 +425,9 @@ class AgentLoop:
         """Call the user's function for the instructions, once per run."""
         instructions = self.settings.instructions
         assert callable(instructions)
-        token = AMBIENT.set(ctx.at("instructions"))  # an agent that it calls is a part of this run
-        try:
+        with noting_mistakes(), running(ctx.at("instructions")):  # an agent that it calls is a part of this run
             answer = instructions(ctx)
             text = await answer if isinstance(answer, Awaitable) else answer
-        except Exception as error:
-            note_mistake(error)
-            raise
-        finally:
-            AMBIENT.reset(token)
         if text is not None and not isinstance(text, str):
             raise ConfigurationError(f"the function instructions= of {ctx.path} returns text, got {text!r:.100}")
         return _add_output_rules(text, self.settings.output)
@@ -452,11 +443,8 @@ class AgentLoop:
         tally = run.tally
         calls, box = tally.tool_calls, run.loop.tools
         progress = Progress(run.steps, response, tally.usage, calls, run.ctx, run.results, box, end)
-        try:
+        with noting_mistakes():
             return run.take_verdict(judge(progress))
-        except Exception as error:
-            note_mistake(error)
-            raise
 
 
 async def _make_calls(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:

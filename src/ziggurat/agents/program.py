@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ziggurat.calls.step import own_places
+from ziggurat.calls.step import program_at
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, Suspend
 from ziggurat.core.event import Diverged
 from ziggurat.core.failures import note_mistake
@@ -57,16 +57,14 @@ async def run_program(
         JournalMismatch: the run is continued, and has begun calls of members or nodes that the code has no more.
     """
     _refuse_gone(ctx, members, has_node, setup)
-    token = AMBIENT.set(own_places(ctx))
     try:
-        result = await program()
+        with program_at(ctx):
+            result = await program()
     except BaseExceptionGroup as group:
         waiting = pending_in(group)
         if not waiting:
             raise
         raise Suspend(waiting) from group
-    finally:
-        AMBIENT.reset(token)
     journal = journal_of(ctx)
     if journal.reopened:
         await _report_unused(ctx, journal)

@@ -8,9 +8,9 @@ from msgspec import Struct
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.stop import natural_end
 from ziggurat.core.codec import plain
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
-from ziggurat.core.failures import note_mistake
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
@@ -97,18 +97,13 @@ async def validate_answer(
     """Return the fault that a validator finds in an answer, or the answer to use; recorded, so it is judged once."""
 
     async def judge(_: None, ctx: Context) -> _Verdict:
-        token = AMBIENT.set(ctx)  # an agent that it calls is a part of this run
         try:
-            value = validator(answer.value, ctx)
-            if isinstance(value, Awaitable):
-                value = await value
+            with noting_mistakes(), running(ctx):  # an agent that it calls is a part of this run
+                value = validator(answer.value, ctx)
+                if isinstance(value, Awaitable):
+                    value = await value
         except ModelRetry as retry:
             return _Verdict(str(retry))
-        except Exception as error:
-            note_mistake(error)
-            raise
-        finally:
-            AMBIENT.reset(token)
         unchanged = value is None or value is answer.value
         return _Verdict(None, answer.value if unchanged else _as_recorded(value, output, ctx))
 

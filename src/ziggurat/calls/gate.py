@@ -16,7 +16,7 @@ from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, kept_
 from ziggurat.calls.failures import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.core.containment import as_failure, in_task
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.scope import Key
@@ -180,17 +180,15 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
     """Return whether a rule applies, or a text that says why that cannot be determined."""
     if rule.when is None:
         return True
-    token = AMBIENT.set(_deciding(rule, ctx))
     try:
-        answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
-        if isinstance(answer, Awaitable):
-            answer = await answer
+        with running(_deciding(rule, ctx)):
+            answer = rule.when(json.loads(arguments))  # a copy, so the predicate cannot change the call
+            if isinstance(answer, Awaitable):
+                answer = await answer
     except BaseException as error:  # noqa: BLE001 - on any error a decision is asked for
         failure = as_failure(error)
         note_failure(failure, f"a rule on {rule.pattern!r}", ctx, "approval is requested")
         return described(failure)
-    finally:
-        AMBIENT.reset(token)
     return answer if isinstance(answer, bool) else f"it answered {answer!r:.80}, not True or False"
 
 
@@ -206,14 +204,13 @@ async def _ask_approver(
     apart = ctx.timed(Stopwatch(ctx.clock))  # what the approver does is measured apart: nobody below waits for it
     began = watch.clock.monotonic()
     with noting_mistakes():
-        token = AMBIENT.set(_deciding(desk, apart))  # an agent that the approver runs becomes part of this run
         try:
-            call = item.call
-            view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # the approver cannot change it
-            answer = desk.approver(view)
-            task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
+            with running(_deciding(desk, apart)):  # an agent that the approver runs becomes part of this run
+                call = item.call
+                view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # which it cannot change
+                answer = desk.approver(view)
+                task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
-            AMBIENT.reset(token)
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work
         if task is None:
             decision = cast("Decision", answer)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
-from ziggurat.calls.step import own_places, place_of
+from ziggurat.calls.step import place_of, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
@@ -231,9 +231,9 @@ class _Group:
         return outcomes
 
     async def _run_part(self, number: int, ctx: Context, watch: Stopwatch) -> _Outcome:
-        AMBIENT.set(own_places(ctx.timed(watch)))  # for this task alone, which ends with the part
         try:
-            return await self.parts[number]
+            with program_at(ctx.timed(watch)):
+                return await self.parts[number]
         except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
             error = as_failure(raised)
             if ends_run(error):

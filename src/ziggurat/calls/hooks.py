@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import as_failure
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.context import JOURNAL, Context, running
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import mistake_in, note_mistake
 from ziggurat.core.path import escaped
@@ -152,18 +152,16 @@ async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T
     """Call one hook with a value; return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
-    token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
     try:
-        answer = getattr(middleware, hook)(value, ctx)
-        if not isinstance(answer, Awaitable):
-            not_async(middleware, hook, ctx)
-        changed = await answer
+        with running(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}")))):
+            answer = getattr(middleware, hook)(value, ctx)
+            if not isinstance(answer, Awaitable):
+                not_async(middleware, hook, ctx)
+            changed = await answer
     except Exception as error:
         if hook not in _OF_TOOLS:
             note_mistake(error)
         raise
-    finally:
-        AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, hook))
     if changed is None or changed is value:
@@ -263,18 +261,16 @@ class _Wrapped(Generic[Q, R]):
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         middleware, hook = self._middleware, self._hook
         checked = _Checked(self.inner, request, middleware, hook) if hook in _TAKES else None
-        token = AMBIENT.set(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}"))))
         try:
-            answer = getattr(middleware, hook)(request, ctx, checked or self.inner)
-            if not isinstance(answer, Awaitable):
-                not_async(middleware, hook, ctx)
-            answer = await answer
+            with running(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}")))):
+                answer = getattr(middleware, hook)(request, ctx, checked or self.inner)
+                if not isinstance(answer, Awaitable):
+                    not_async(middleware, hook, ctx)
+                answer = await answer
         except Exception as error:
             if checked is not None and not checked.has_raised(error):
                 note_mistake(error)
             raise
-        finally:
-            AMBIENT.reset(token)
         if not isinstance(answer, PASSES[hook]):
             misused(middleware, hook, answer, ctx)
         if checked is not None and hook in _CONVERSATIONS and answer is not checked.answer:

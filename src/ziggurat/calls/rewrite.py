@@ -12,10 +12,10 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, text_of
 from ziggurat.core.facts import fact
-from ziggurat.core.failures import note_mistake
+from ziggurat.core.failures import noting_mistakes
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.budget import request_tokens
@@ -192,17 +192,11 @@ async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Co
     """Call the middleware, check its rewriting and record it as a composite."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
-    token = AMBIENT.set(without(middleware, ctx))
-    try:
+    with noting_mistakes(), running(without(middleware, ctx)):
         answer = middleware.rewrite(request, ctx)
         if not isinstance(answer, Awaitable):
             not_async(middleware, "rewrite", ctx)
         rewriting = await answer
-    except Exception as error:
-        note_mistake(error)
-        raise
-    finally:
-        AMBIENT.reset(token)
     if ctx.listens(MiddlewareCompleted):
         await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, "rewrite"))
     if rewriting is None:

@@ -1,7 +1,7 @@
 """Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
 
+import asyncio
 import inspect
-from asyncio import CancelledError, current_task
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import cached_property, update_wrapper
@@ -25,7 +25,7 @@ from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.once import note_never_began
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
-from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
+from ziggurat.core.context import AMBIENT, JOURNAL, Context, root, running
 from ziggurat.core.errors import ConfigurationError, NotRepeatable
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.core.held import held
@@ -200,7 +200,7 @@ class Step(Generic[P, R]):
             await journal.write(Intent(ctx.path, self.name, fingerprint, fingerprint, "report"))
             return await self.service(request, ctx.freezing(frozen))
         except BaseException as raised:
-            if isinstance(raised, CancelledError) and not frozen.runs:
+            if isinstance(raised, asyncio.CancelledError) and not frozen.runs:
                 note_never_began(ctx, journal)
             error = as_failure(raised)
             if frozen.unknown is None and not (frozen.runs and is_lost(error)):
@@ -234,7 +234,9 @@ class _Function:
         if held():
             await take_back(ctx.watch)
         args = (ctx, *request.args) if step.takes_context else request.args
-        token = _set_ambient(ctx if ctx.leaf else own_places(ctx))  # a composite is no leaf
+        if not ctx.leaf:  # a composite
+            ctx.state(_Places, _Places)
+        token = _set_ambient(ctx)
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
                 frozen.use(frozen.call, ctx)
@@ -257,14 +259,14 @@ class _Places:
     __slots__ = ("steps", "task")
 
     def __init__(self) -> None:
-        self.task = current_task()
+        self.task = asyncio.current_task()
         self.steps = 0
 
 
-def own_places(ctx: Context) -> Context:
-    """Return the context, below which only the current task may call steps from now on."""
+def program_at(ctx: Context) -> running:
+    """Return a block for code whose calls take their places below a context; only the current task may call steps."""
     ctx.state(_Places, _Places)
-    return ctx
+    return running(ctx)
 
 
 def counted_steps(ctx: Context) -> int:
@@ -275,7 +277,7 @@ def counted_steps(ctx: Context) -> int:
 def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
     """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
     places = ctx.state(_Places, _Places)
-    if places.task is not current_task():
+    if places.task is not asyncio.current_task():
         raise ConfigurationError(
             f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"

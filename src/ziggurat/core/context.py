@@ -335,6 +335,22 @@ def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) ->
     return Context(escaped(name), emit, None, scope or Scope())
 
 
+class running:  # noqa: N801 - used like a function
+    """A block that runs the user's code at a context: an agent that the code calls becomes a part of that run."""
+
+    __slots__ = ("_ctx", "_token")
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    def __enter__(self) -> Context:
+        self._token = AMBIENT.set(self._ctx)
+        return self._ctx
+
+    def __exit__(self, *error: object) -> None:
+        AMBIENT.reset(self._token)
+
+
 class Limit:
     """The context manager of `Context.limit`; it uses one timer and no task."""
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import own_places
+from ziggurat.calls.step import program_at
 from ziggurat.core.codec import canonical, plain
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
@@ -359,13 +359,10 @@ class _Attempts:
         """Make plans until one reaches the goal, or there were enough."""
         verdict: Verification | None = None
         for number in count(1):
-            token = AMBIENT.set(own_places(ctx.at(f"plan-{number}")))
-            try:
+            with program_at(ctx.at(f"plan-{number}")):
                 planned = await self._plan(verdict)
                 steps = await self._execute(planned, ctx)
                 verdict = await self._verify(steps)
-            finally:
-                AMBIENT.reset(token)
             if verdict.achieved or number >= self.limits.max_plans:
                 return ExecutedPlan(self.goal, steps, verdict, tuple(self.earlier))
             self.earlier.append(steps)

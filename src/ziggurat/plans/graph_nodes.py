@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.gather import gather
-from ziggurat.calls.step import own_places, place_of
+from ziggurat.calls.step import place_of, program_at
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
@@ -81,11 +81,8 @@ def call_of_items(
     """Return the call of a map: of each item at a place of its own, below that of the node."""
 
     async def call_item(item: object, ctx: Context, /) -> Update:
-        token = AMBIENT.set(own_places(ctx))
-        try:
+        with program_at(ctx):
             return Update(state_type.recorded(tuple([checked(each) for each in await call(item, ctx)])))
-        finally:
-            AMBIENT.reset(token)
 
     async def answer_item(item: object) -> Sequence[Changes]:
         ambient = AMBIENT.get()

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from ziggurat.calls.call_decision import refuse
-from ziggurat.calls.step import own_places, place_at
+from ziggurat.calls.step import place_at, program_at
 from ziggurat.core.codec import as_type, plain
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
 from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
@@ -338,11 +338,8 @@ class _Call:
         """Call the node with a state of its own, and return its update."""
         node, state_type = self.node, self.run.state_type
         state = state_type.state_of(self.token.values)
-        ambient = AMBIENT.set(own_places(ctx))
-        try:
+        with program_at(ctx):
             returned = await node.call(state, ctx)
-        finally:
-            AMBIENT.reset(ambient)
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
         with noting_mistakes():
             values = state_type.apply_all(self.token.values, changes)

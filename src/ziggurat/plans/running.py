@@ -1,14 +1,13 @@
 """How a plan runs: node after node, each with its result, in the run of the flow that the plan is."""
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from ziggurat.calls.gather import settled
-from ziggurat.calls.step import own_places
+from ziggurat.calls.step import program_at
 from ziggurat.core.codec import plain
 from ziggurat.core.combinator import annotate
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import AMBIENT, Context, running
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described, text_of
 from ziggurat.core.failures import ends_run
 from ziggurat.messages.events import NodeChanged, NodeStatus
@@ -140,13 +139,10 @@ class Execution:
         output, until = None, node.until
         with _below(place.name) as ctx:
             for number in range(1, node.max_rounds + 1):
-                token = AMBIENT.set(own_places(ctx.at(f"round-{number}")))
-                try:
+                with program_at(ctx.at(f"round-{number}")):
                     output = await self.run(part, values, results)
                     if until is not None and await holds(until, values, place.position, ctx):
                         return output
-                finally:
-                    AMBIENT.reset(token)
         if node.until is None:
             return output
         message = f"the condition of {place.position} did not hold after {node.max_rounds} rounds"
@@ -177,17 +173,11 @@ _RUN: dict[type[Node], Callable[[Execution, Place, _Values, _Results], Coroutine
 }
 
 
-@contextmanager
-def _below(name: str) -> Iterator[Context]:
+def _below(name: str) -> running:
     """Have what is called within the block take its places below this name."""
     ctx = AMBIENT.get()
     assert ctx is not None
-    below = own_places(ctx.at(name))
-    token = AMBIENT.set(below)
-    try:
-        yield below
-    finally:
-        AMBIENT.reset(token)
+    return program_at(ctx.at(name))
 
 
 _ABSENT = object()

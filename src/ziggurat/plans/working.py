@@ -5,10 +5,10 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import Step, own_places, step
+from ziggurat.calls.step import Step, program_at, step
 from ziggurat.calls.tool_call import call_tool
 from ziggurat.core.codec import encode
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.layer import stack
 from ziggurat.messages import stops
@@ -104,11 +104,8 @@ def _call_of_tool(task: Task, tool: Any, name: str) -> Work:
 def _call_of_agent(task: Task, agent: Runnable[Any], name: str) -> Work:
     async def work(variables: Variables, ctx: Context) -> Any:
         question = fill(task.prompt if task.prompt is not None else "", variables, task.name)
-        token = AMBIENT.set(own_places(ctx.at(name)))
-        try:
+        with program_at(ctx.at(name)):
             run = await agent.run(question)
-        finally:
-            AMBIENT.reset(token)
         return output_of(run)
 
     return work

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import enter
-from ziggurat.calls.step import own_places
+from ziggurat.calls.step import program_at
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.containment import as_failure, in_task
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.path import escaped, parent_of
@@ -179,8 +179,7 @@ async def _unchanged(assignment: Assignment, ctx: Context) -> Assignment:
 
 
 async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
-    with at.branch() as branch:
-        AMBIENT.set(own_places(branch))  # for this task alone
+    with at.branch() as branch, program_at(branch):
         try:
             return await enter(member, AgentRequest((user(task),)), branch)
         except Suspend as suspend:

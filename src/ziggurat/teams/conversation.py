@@ -10,7 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import enter
 from ziggurat.calls.gather import settled_until
-from ziggurat.calls.step import own_places
+from ziggurat.calls.step import program_at
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of
@@ -117,11 +117,8 @@ class TeamConversation:
             return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))
 
         self._note_begin(at)
-        token = AMBIENT.set(own_places(at))
-        try:
+        with program_at(at):
             return await settled_until(until, *map(call, turns), limit=limit)
-        finally:
-            AMBIENT.reset(token)
 
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
         """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ziggurat.core.containment import ring
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import Context, running
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
 from ziggurat.core.stopwatch import Stopwatch
@@ -127,9 +127,9 @@ async def run_guarded(
     function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Await a user's function in the current task; SystemExit and similar become a ToolError."""
-    token = AMBIENT.set(ctx)
     try:
-        value = await function(**arguments)
+        with running(ctx):
+            value = await function(**arguments)
     except BaseException as error:
         if (readable := presentable(error)) is not error:
             raise readable from None
@@ -138,8 +138,6 @@ async def run_guarded(
         if isinstance(error, BaseExceptionGroup) and (waiting := pending_in(error)):
             raise Suspend(waiting) from error
         raise ended_by(error) from error
-    finally:
-        AMBIENT.reset(token)
     return result_of(value, call)
 
 
@@ -169,12 +167,9 @@ async def run_in_thread(
     function: Callable[..., object], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Run a user's sync function in a thread; if it returns an awaitable, await that here."""
-    token = AMBIENT.set(ctx)
     thread = ThreadCall()
-    try:
+    with running(ctx):
         future = POOL.submit(lambda: function(**arguments), thread)
-    finally:
-        AMBIENT.reset(token)
     try:
         value = await asyncio.shield(future)
     except asyncio.CancelledError:
