@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.hooks import HookChain, hooked, misused
 from ziggurat.core.context import Context
-from ziggurat.core.event import Dropped, Event
+from ziggurat.core.event import Dropped, Event, Passing
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.path import is_beneath
 from ziggurat.core.protocols import implements
@@ -73,18 +73,14 @@ def _spoken(message: Message) -> list[Part]:
     return [part for part in message.parts if not isinstance(part, Thinking)]
 
 
-class FilteredDeltas:
+class FilteredDeltas(Passing):
     """The `Emit` of one model call: filters its deltas."""
 
     def __init__(self, ctx: Context, chain: HookChain) -> None:
+        super().__init__(ctx.emit)
         self._ctx = ctx
         self._chain = chain
         self._voices: dict[str, _FilteredReply] = {}
-
-    @property
-    def blocked(self) -> float:
-        """The seconds that the wrapped emit has blocked."""
-        return self._ctx.emit.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
         """Return whether an event is wanted: deltas always, other events if the context listens to them."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ziggurat.core.containment import as_failure
 from ziggurat.core.errors import JournalMismatch
@@ -187,16 +188,49 @@ class PerRun:
         raise NotImplementedError
 
 
-class _Listeners:
-    """An `Emit` that calls its listeners in the order given, then an outer `Emit`."""
+class Passing:
+    """The base of an `Emit` that passes events on to an outer one; it listens for what the outer one listens for."""
 
-    def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
+    __slots__ = ("outer",)
+
+    def __init__(self, outer: Emit) -> None:
         self.outer = outer
-        self.listeners = tuple([each.for_run() if isinstance(each, PerRun) else each for each in listeners])
 
     @property
     def blocked(self) -> float:
+        """Seconds that the outer `Emit` has waited for slow readers."""
         return self.outer.blocked
+
+    def __call__(self, event: Event, /) -> Awaitable[None]:
+        """Pass an event on."""
+        return self.outer(event)
+
+    def listens(self, kind: type[Event], /) -> bool:
+        """Return whether the outer `Emit` listens for this kind of event."""
+        return self.outer.listens(kind)
+
+
+class NestedEvents(Passing):
+    """Passes the events of a run on, with paths beneath that of the call which opened the run."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str, outer: Emit) -> None:
+        super().__init__(outer)
+        self._path = path
+
+    async def __call__(self, event: Event, /) -> None:
+        """Pass an event on, if it is wanted."""
+        if self.outer.listens(type(event)):
+            await self.outer(replace(event, path=f"{self._path}/{event.path}"))
+
+
+class _Listeners(Passing):
+    """An `Emit` that calls its listeners in the order given, then an outer `Emit`."""
+
+    def __init__(self, outer: Emit, listeners: Sequence[Listener]) -> None:
+        super().__init__(outer)
+        self.listeners = tuple([each.for_run() if isinstance(each, PerRun) else each for each in listeners])
 
     async def __call__(self, event: Event, /) -> None:
         for listener in self.listeners:

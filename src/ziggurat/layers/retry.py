@@ -1,7 +1,7 @@
 """Retry: makes a call again after a transient failure."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import RLock
 from typing import Annotated, Literal, TypeVar
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import described, fact_of, is_transient
-from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Retrying
+from ziggurat.core.event import SILENCE, Dropped, Event, Passing, Retrying
 from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
@@ -91,26 +91,14 @@ class RetryBudget:
         )
 
 
-class _Watch:
+class _Watch(Passing):
     """An `Emit` that notices whether a delta was emitted."""
 
-    __slots__ = ("emitted", "outer")
+    emitted: bool = False
 
-    def __init__(self, outer: Emit) -> None:
-        self.outer = outer
-        self.emitted = False
-
-    @property
-    def blocked(self) -> float:
-        return self.outer.blocked
-
-    async def __call__(self, event: Event, /) -> None:
-        if hasattr(event, "delta"):
-            self.emitted = True
-        await self.outer(event)
-
-    def listens(self, kind: type[Event], /) -> bool:
-        return self.outer.listens(kind)
+    def __call__(self, event: Event, /) -> Awaitable[None]:
+        self.emitted = self.emitted or hasattr(event, "delta")
+        return self.outer(event)
 
 
 @layer

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import Suspend
-from ziggurat.core.event import SILENCE, Dropped, Emit, Event
+from ziggurat.core.event import SILENCE, Dropped, Event, Passing
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -108,7 +108,7 @@ class Redaction(Middleware):
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Mask all events below, pending calls, and errors."""
         if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _MaskingEmit) and ctx.emit.redaction is self):
-            ctx = ctx.emitting(_MaskingEmit(ctx.emit, self))
+            ctx = ctx.emitting(_MaskingEmit(ctx, self))
         try:
             return await agent(request, ctx)
         except Suspend as suspend:
@@ -207,17 +207,13 @@ class _Filter:
         self._id = None
 
 
-class _MaskingEmit:
+class _MaskingEmit(Passing):
     """An `Emit` that masks each event below an agent, and secrets that span pieces of a tool's output."""
 
-    def __init__(self, outer: Emit, redaction: Redaction) -> None:
-        self.outer = outer
+    def __init__(self, ctx: Context, redaction: Redaction) -> None:
+        super().__init__(ctx.emit)
         self.redaction = redaction
         self._tools: dict[str, StreamMask] = {}
-
-    @property
-    def blocked(self) -> float:
-        return self.outer.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
         return self.outer.listens(kind) or (kind in (ToolEnded, Dropped) and self.outer.listens(ToolDelta))

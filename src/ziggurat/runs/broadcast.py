@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 from msgspec import Struct, field
 
-from ziggurat.core.event import Emit, Event, Skipped
+from ziggurat.core.event import Emit, Event, Passing, Skipped
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 
@@ -44,8 +44,8 @@ class Unread(Struct, eq=False):
         return SubscribedItem(number, index + 1, Skipped("", count))
 
 
-class EventBroadcast:
-    """An `Emit` that also delivers the events of a run to its subscribers, before it passes them to `outer`."""
+class EventBroadcast(Passing):
+    """An `Emit` that also delivers the events of a run to its subscribers, who never make it wait."""
 
     def __init__(
         self,
@@ -55,19 +55,14 @@ class EventBroadcast:
         pieces: bool = False,
         recorded: tuple[type[Event], ...] = (),
     ) -> None:
+        super().__init__(outer)
         self.journal = journal
-        self.outer = outer
         self.pieces = pieces
         self.recorded = recorded
         self.readers: list[Unread] = []
         self._latest = Unread()  # the events since the last entry, for who subscribes now
         self._number = 0
         self._index = 0
-
-    @property
-    def blocked(self) -> float:
-        """The blocked seconds of `outer`; subscribers never make a run wait."""
-        return self.outer.blocked
 
     def listens(self, kind: type[Event], /) -> bool:
         """Return whether there is a subscriber, or `outer` listens to this kind of event."""

@@ -11,7 +11,7 @@ from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
-from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
+from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening_to
 from ziggurat.core.ids import ID, check_new_name, is_id
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.settings import CheckedStruct, PositiveInt
@@ -161,7 +161,7 @@ class RunOptions(Struct, frozen=True, eq=False):
                 scope.get(PERMISSION_LOG),
             )
         if ctx.emit is not SILENCE:
-            emit = listening_to(_NestedEvents(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
+            emit = listening_to(NestedEvents(ctx.path, ctx.emit), () if emit is SILENCE else (emit,))
         values = {**scope, **(self.values or {})}
         return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
 
@@ -189,26 +189,6 @@ class RunOptions(Struct, frozen=True, eq=False):
 
 
 NO_OPTIONS = RunOptions()
-
-
-class _NestedEvents:
-    """Passes the events of a run on, with paths beneath that of the call which opened the run."""
-
-    __slots__ = ("_outer", "_path")
-
-    def __init__(self, path: str, outer: Emit) -> None:
-        self._path, self._outer = path, outer
-
-    @property
-    def blocked(self) -> float:
-        return self._outer.blocked
-
-    def listens(self, kind: type[Event], /) -> bool:
-        return self._outer.listens(kind)
-
-    async def __call__(self, event: Event, /) -> None:
-        if self._outer.listens(type(event)):
-            await self._outer(replace(event, path=f"{self._path}/{event.path}"))
 
 
 class RunArguments(TypedDict, total=False):

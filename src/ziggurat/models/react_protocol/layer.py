@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Dropped, Emit, Event
+from ziggurat.core.event import Dropped, Emit, Event, Passing
 from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_beneath
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
@@ -45,21 +45,14 @@ class _Reading:
         return deltas
 
 
-class _ReactEmit:
+class _ReactEmit(Passing):
     """An `Emit` that turns the text deltas of a model into thinking, tool calls and answers."""
 
     def __init__(self, outer: Emit, path: str, call_id: str) -> None:
-        self._outer = outer
+        super().__init__(outer)
         self._path = path
         self._call_id = call_id
         self.readings: dict[str, _Reading] = {}
-
-    @property
-    def blocked(self) -> float:
-        return self._outer.blocked
-
-    def listens(self, kind: type[Event], /) -> bool:
-        return self._outer.listens(kind)
 
     async def __call__(self, event: Event, /) -> None:
         if isinstance(event, Delta) and is_beneath(event.path, self._path):
@@ -71,11 +64,11 @@ class _ReactEmit:
         if isinstance(event, Dropped):
             for path in [path for path in self.readings if is_beneath(path, event.path)]:
                 del self.readings[path]
-        await self._outer(event)
+        await self.outer(event)
 
     async def tell(self, path: str, deltas: Iterable[PartDelta]) -> None:
         for delta in deltas:
-            await self._outer(Delta(path, delta))
+            await self.outer(Delta(path, delta))
 
     async def settle(self, message: Message) -> None:
         """Emit what is still missing of the final message."""
@@ -86,7 +79,7 @@ class _ReactEmit:
                 await self.tell(path, rest)
                 emitted = True
             else:
-                await self._outer(Dropped(path, "another answer was taken"))
+                await self.outer(Dropped(path, "another answer was taken"))
         if not emitted:
             await self.tell(self._path, deltas_of(message))
 
