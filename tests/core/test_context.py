@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, Key, Timeout
 from ziggurat.core import CLOCK, root
-from ziggurat.core.context import JOURNAL, RUN_ID
+from ziggurat.core.context import ADMIT_TRY, JOURNAL, RUN_ID
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 
@@ -55,6 +55,22 @@ def test_another_try_has_the_same_path_and_counts_anew() -> None:
     again = ctx.again()
     assert again.path == ctx.path
     assert again.under("x").path == "run/call/x"
+
+
+async def test_a_dropped_try_is_charged_asked_for_and_told_before_the_next() -> None:
+    done: list[object] = []
+
+    class Charges(LocalJournal):
+        def charge(self, path: str, cost: object, name: str, /) -> None:
+            done.append((path, cost))
+
+    error = ValueError("no")
+    call = root().within(JOURNAL, Charges()).within(ADMIT_TRY, done.append).heard_by(done.append).under("call")
+    for ctx, expected in ((call, []), (call.as_leaf(), [(call.path, error), error])):
+        done.clear()
+        after = await ctx.drop(error)
+        assert done == [*expected, Dropped(call.path, "ValueError: no")]
+        assert (after.path, after.tries, after.leaf) == (ctx.path, 1, ctx.leaf)
 
 
 async def test_numbers_follow_the_order_of_asking_not_of_running() -> None:

@@ -5,17 +5,32 @@ from collections.abc import Callable
 
 import pytest
 
-from ziggurat import Agent, AgentRequest, AgentRun, Context, Runnable, Service, Timeout, Usage, stack
+from ziggurat import (
+    Agent,
+    AgentRequest,
+    AgentRun,
+    Budget,
+    Context,
+    Event,
+    Runnable,
+    Service,
+    Timeout,
+    Usage,
+    layer,
+    stack,
+)
 from ziggurat.agents import Environment
 from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL, RUN_ID
 from ziggurat.errors import ModelError
+from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
+from ziggurat.messages import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Tally
 from ziggurat.models import Model, Pause, ScriptedModel, ScriptedReply
 from ziggurat.runs.options import request_of
@@ -49,6 +64,26 @@ async def test_what_a_lost_model_said_is_dropped(wrap: Callable[[Model, Model], 
     run = await main()
     assert run.text == "all is well"
     assert len(run.messages) == 2
+
+
+@layer
+async def once_more(request: ModelRequest, ctx: Context, inner: Model) -> ModelResponse:
+    try:
+        return await inner(request, ctx)
+    except ModelError as error:
+        failure = error
+    return await inner(request, await ctx.drop(failure))
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3])
+async def test_a_layer_that_drops_a_try_counts_as_retry_does(requests: int) -> None:
+    ends: list[object] = []
+    for each in (once_more(), retry(attempts=2, base=0)):
+        seen: list[Event] = []
+        agent = Agent(stack(half_said(), each), budget=Budget(requests=requests))
+        run = await agent.run("?", listeners=[seen.append])
+        ends.append((run.stop, run.usage, run.text, [event for event in seen if isinstance(event, Dropped)]))
+    assert ends[0] == ends[1]
 
 
 async def test_a_slow_model_is_hedged_and_its_tokens_are_dropped() -> None:

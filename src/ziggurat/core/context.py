@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
-from ziggurat.core.errors import Timeout
-from ziggurat.core.event import SILENCE, Emit, Event, Listener, listening_to
+from ziggurat.core.errors import Timeout, described
+from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.stopwatch import Alarm, Stopwatch
+from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -72,6 +71,23 @@ class Context(Struct, frozen=True, eq=False):
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
         return replace(self, _used={}, tries=self.tries + 1)
+
+    async def drop(self, error: BaseException) -> "Context":
+        """Give up a failed try of this call, and return the context for another one, as `again` does.
+
+        What the try has cost is charged, the budgets are asked for one more, and listeners get `Dropped`.
+
+        Args:
+            error: The error of the try.
+
+        Raises:
+            LimitExceeded: no budget is left for another try, here or elsewhere.
+        """
+        self.charge(error)
+        self.admit_try(error)
+        if self.listens(Dropped):
+            await self.emit(Dropped(self.path, described(error)))
+        return self.again()
 
     def within(self, key: Key[T], value: T) -> "Context":
         """Return a context whose scope has `value` under `key`, for this call and all calls below it."""
@@ -366,16 +382,14 @@ class Limit:
         self._task, self._before, self._expired = task, task.cancelling(), False
         ctx = self._ctx.timed()
         assert ctx.watch is not None
-        self._alarm: Alarm = ctx.watch.limit(self.seconds, self._expire)
+        self._alarm = ctx.watch.limit(self.seconds, self._expire)
         return ctx
 
     def _expire(self) -> None:
         self._expired = True
         self._task.cancel()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._alarm.cancel()
         if self._expired and self._task.uncancel() <= self._before and kind is asyncio.CancelledError:
             raise Timeout(f"{self._ctx.path} timed out after {self.seconds:g} s", seconds=self.seconds) from error

@@ -135,8 +135,8 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
 
         stack(model, polite(word="kindly"))
 
-    Await the wrapped service in one place. Pass ``ctx.again()`` to make the same call again (a retry), and a child from
-    ``ctx.under("alt-1")`` to ask for another answer.
+    Await the wrapped service in one place. Pass ``ctx.again()`` to make the same call again, ``await ctx.drop(error)``
+    after it failed, and a child from ``ctx.under("alt-1")`` to ask for another answer.
 
     Args:
         body: The function.

@@ -53,9 +53,7 @@ class _Fallback(Combinator[Q, R]):
                     raise
                 why, failure = described(error), error
             notes.append(f"{self.names[index]} had failed before: {why}")
-            ctx.charge(failure)
-            ctx.admit_try(failure)
-            await self.abandon(where, why)
+            await where.drop(failure)
         try:
             return await self.ask(last, request, ctx.under(f"alt-{last + 1}"))
         except Exception as error:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import described, fact_of, is_transient
-from ziggurat.core.event import SILENCE, Dropped, Event, Passing, Retrying
+from ziggurat.core.event import SILENCE, Event, Passing, Retrying
 from ziggurat.core.failures import call_given
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
@@ -137,8 +137,9 @@ async def retry(
     """
     if budget is not None:
         budget.deposit(ctx.clock.monotonic())
-    attempt, current = 1, ctx
+    current = ctx
     while True:
+        attempt = 1 + current.tries - ctx.tries
         watch = _Watch(ctx.emit) if not after_delta and ctx.emit is not SILENCE else None
         try:
             return await inner(request, current if watch is None else current.emitting(watch))
@@ -147,35 +148,24 @@ async def retry(
                 raise
             longest = min(cap, base * 2.0 ** min(attempt - 1, 100))
             drawn = longest * ctx.random() if jitter == "full" else longest
-            delay = 0.0 if ctx.is_answer(error) else _delay(error, drawn, max_retry_after)
-            if delay is None or not _may_wait(error, delay, ctx, budget):
+            delay = _delay(error, drawn, max_retry_after, ctx, budget)
+            if delay is None:
                 raise
-            why, failure = described(error), error
-        ctx.charge(failure)
-        ctx.admit_try(failure)
-        await _wait(attempt, why, delay, ctx)
-        attempt, current = attempt + 1, current.again()
+            failure = error
+        current = await current.drop(failure)
+        if ctx.listens(Retrying):
+            await ctx.emit(Retrying(ctx.path, attempt, described(failure), delay))
+        if delay > 0:
+            await ctx.clock.sleep(delay)
 
 
-def _delay(error: Exception, drawn: float, max_retry_after: float) -> float | None:
-    """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None if that is too long."""
-    retry_after = fact_of(error, "retry_after", float)
-    if retry_after is None or not retry_after > drawn:
-        return drawn
-    return retry_after if retry_after <= max_retry_after else None
-
-
-def _may_wait(error: Exception, delay: float, ctx: Context, budget: RetryBudget | None) -> bool:
-    left = ctx.remaining()
-    if left is not None and delay >= left:
-        return False
-    return budget is None or ctx.is_answer(error) or budget.withdraw(ctx.clock.monotonic())
-
-
-async def _wait(attempt: int, why: str, delay: float, ctx: Context) -> None:
-    if ctx.listens(Dropped):
-        await ctx.emit(Dropped(ctx.path, why))
-    if ctx.listens(Retrying):
-        await ctx.emit(Retrying(ctx.path, attempt, why, delay))
-    if delay > 0:
-        await ctx.clock.sleep(delay)
+def _delay(
+    error: Exception, drawn: float, max_retry_after: float, ctx: Context, budget: RetryBudget | None
+) -> float | None:
+    """Return the seconds to wait: the drawn delay or the error's `retry_after` if longer; None for no other try."""
+    recorded = ctx.is_answer(error)  # the pause and the budget of the retry after it were spent then
+    asked = 0.0 if recorded else fact_of(error, "retry_after", float) or 0.0
+    delay, left = 0.0 if recorded else max(drawn, asked), ctx.remaining()
+    if asked > max(drawn, max_retry_after) or (left is not None and delay >= left):
+        return None
+    return delay if budget is None or recorded or budget.withdraw(ctx.clock.monotonic()) else None
