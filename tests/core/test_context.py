@@ -61,7 +61,7 @@ async def test_a_dropped_try_is_charged_asked_for_and_told_before_the_next() -> 
     done: list[object] = []
 
     class Charges(LocalJournal):
-        def charge(self, path: str, cost: object, name: str, /) -> None:
+        def charge(self, path: str, cost: object, name: str = "", /) -> None:
             done.append((path, cost))
 
     error = ValueError("no")
