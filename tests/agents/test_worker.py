@@ -13,13 +13,13 @@ from tests.stores.places import Place
 from tests.stores.server import schema
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, tool
 from ziggurat.agents import Answer, Environment, Worker
-from ziggurat.errors import RunExists
+from ziggurat.errors import RunExists, StoreError, StoreUnavailable
 from ziggurat.flows import ask, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing import HandClock
+from ziggurat.testing import HandClock, run_until_idle
 from ziggurat.tools import tool_call
 
 STORES = ["by reference", "sqlite", "postgres"]
@@ -199,6 +199,44 @@ async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pyt
     assert [run.text for run in await _all_end(agent, worker, "whole")] == ["done"]
     assert caplog.text.count("the run lacks could not go on") == 1
     await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
+
+
+@pytest.mark.parametrize("error", [StoreError, StoreUnavailable])
+@pytest.mark.parametrize("new_store", STORES, indirect=True)
+async def test_a_worker_outlives_the_failures_of_its_store(
+    new_store: Place, error: type[StoreError], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store()
+    agent, failures = _agent(store), {"claim": 6, "release": 3}
+
+    def fail_at_first(name: str) -> None:
+        method = getattr(store, name)
+
+        async def failing(*arguments: Any) -> Any:
+            failures[name] -= 1
+            if failures[name] >= 0:
+                raise error("the database is locked")
+            return await method(*arguments)
+
+        monkeypatch.setattr(store, name, failing)
+
+    await agent.submit("go database", run_id="lacks", priority=9)  # its lease is released, though it could not go on
+    await agent.submit("go here", run_id="r")
+    for name in failures:
+        fail_at_first(name)
+    (run,) = await _all_end(agent, agent.worker(environment=Environment(clock=HandClock(auto=True))), "r")
+    assert run.text == "done"
+    assert caplog.text.count("it is tried again in") == 6
+
+
+async def test_a_worker_of_a_closed_store_ends_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    agent = _agent(InMemoryStore())
+    worker = agent.worker()
+    await agent.store.close()
+    with pytest.raises(StoreError, match="closed"):
+        async with worker:
+            await run_until_idle()
+    assert "has ended" in caplog.text
 
 
 @pytest.mark.parametrize(("kind", "kills", "pauses", "drains"), sample([("sqlite", 1, 1, 1), ("postgres", 1, 1, 0)], 1))

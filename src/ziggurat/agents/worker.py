@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.containment import finished
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreUnavailable
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreError
 from ziggurat.journal.store import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
@@ -24,6 +24,9 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 _WAIT = 1.0
 """The longest time between looks at what is due, in seconds: leases of lost processes lapse without a signal."""
+
+_LONGEST = 10.0
+"""The longest time between two claims while the store fails, in seconds; the first is tried again after one second."""
 
 _PAUSE = 30.0
 """Seconds after which a run that could not go on, such as for missing dependencies, is tried again."""
@@ -104,14 +107,30 @@ class Worker(Generic[Out]):
     async def run(self) -> None:
         """Work until `drain` is called. Cancelled, it gives back all runs at once.
 
+        While the store fails, as when its server is away or its file is locked, each error is logged, and it is tried
+        again after a pause that grows from one second to ten; runs in progress go on.
+
         Raises:
-            StoreError: the store cannot be used. While a server cannot be reached, it is tried again.
+            StoreError: the store was closed.
         """
         submitting = [asyncio.create_task(each.run(environment=self._options.environment)) for each in self._schedules]
+        for task in submitting:
+            task.add_done_callback(self._note_end)
+        failures = 0
         try:
             while not self._draining.is_set():
-                await self._try_again()
-                claimed = await self._claim_due(_PAUSE)
+                try:
+                    await self._try_again()
+                    claimed = await self._claim_due(_PAUSE)
+                    failures = 0
+                except StoreError as error:
+                    if getattr(self._store, "closed", False):
+                        raise
+                    pause = min(2.0**failures, _LONGEST)
+                    failures += 1
+                    logger.error("%r: %s; it is tried again in %g s", self, error, pause)
+                    await self._wait(self._after(pause))
+                    continue
                 if self.running >= self._concurrency:
                     await self._wait(None)
                 elif not claimed:
@@ -119,6 +138,9 @@ class Worker(Generic[Out]):
             await _cancelled(submitting)
             if self._driven:
                 await asyncio.wait(self._driven, timeout=self._grace)
+        except Exception as error:
+            logger.error("%r has ended: %s", self, error)  # as a context manager, it raises only when the block ends
+            raise
         finally:
             await finished(_cancelled(submitting))
             await finished(self._give_back())
@@ -137,7 +159,7 @@ class Worker(Generic[Out]):
                 await self._wait(None)
         finally:
             for claim in left:
-                await self._store.release(claim.log, claim.epoch)
+                await self._release(claim)
             await finished(self._give_back())
 
     async def __aenter__(self) -> "Worker[Out]":
@@ -158,14 +180,9 @@ class Worker(Generic[Out]):
         claiming = asyncio.ensure_future(self._queue.claim(self._starter.name, self._concurrency - self.running))
         try:
             await finished(claiming)
-        except StoreUnavailable as error:
-            if pause == math.inf:
-                raise
-            logger.warning("%r: %s; it is tried again", self, error)
-            return 0
         except asyncio.CancelledError:
             for claim in () if claiming.exception() else claiming.result():
-                await self._store.release(claim.log, claim.epoch)
+                await self._release(claim)
             raise
         for claim in claiming.result():
             waiting = self._waiting.get(claim.log)
@@ -199,7 +216,14 @@ class Worker(Generic[Out]):
             if pause < math.inf:
                 return
         self._waiting[claim.log] = _Waiting(self._options.clock.now() + pause)
-        await self._store.release(claim.log, claim.epoch)  # no effect if the run has given it back
+        await self._release(claim)  # no effect if the run has given it back
+
+    async def _release(self, claim: Claim) -> None:
+        """Release the lease of a run; if the store fails, it expires."""
+        try:
+            await self._store.release(claim.log, claim.epoch)
+        except StoreError as error:
+            logger.warning("%r: the lease of %s is not released: %s", self, claim.log, error)
 
     async def _try_again(self) -> None:
         """Give back the runs that were kept for long enough."""
@@ -207,7 +231,18 @@ class Worker(Generic[Out]):
         for log in [log for log, waiting in self._waiting.items() if waiting.until <= now]:
             claim = self._waiting.pop(log).claim
             if claim is not None:
-                await self._store.release(log, claim.epoch)
+                await self._release(claim)
+
+    async def _after(self, seconds: float) -> int:
+        """Wait for some seconds, as for a signal."""
+        await self._options.clock.sleep(seconds)
+        return self._signals
+
+    def _note_end(self, submitting: "asyncio.Task[None]") -> None:
+        """Log why a schedule has ended, which nobody awaits."""
+        error = None if submitting.cancelled() else submitting.exception()
+        if error is not None:
+            logger.error("%r: a schedule has ended: %s", self, error)
 
     async def _wait(self, signal: Awaitable[int] | None) -> None:
         """Wait until a run ends, the worker is drained, or there is a signal."""
@@ -234,7 +269,7 @@ class Worker(Generic[Out]):
         claims += [waiting.claim for waiting in self._waiting.values() if waiting.claim is not None]
         self._waiting.clear()
         for claim in claims:
-            await self._store.release(claim.log, claim.epoch)
+            await self._release(claim)
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

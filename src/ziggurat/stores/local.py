@@ -92,9 +92,17 @@ class InMemoryStore(ListsPending):
         self._held: dict[str, int] = {}
         self._closed = False
 
-    def _require(self, log: str) -> _Log:
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed."""
+        return self._closed
+
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the store is closed; connect to it again")
+
+    def _require(self, log: str) -> _Log:
+        self._check_open()
         known = self._logs.get(log)
         if known is None:
             raise RunNotFound(f"there is no {log} in memory")
@@ -269,6 +277,7 @@ class InMemoryStore(ListsPending):
         return {log: len(each.inbox) for log, each in known.items() if each.inbox and each.info.owner == self.owner}
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        self._check_open()
         now, due = self.clock.now(), list[tuple[tuple[float, ...], str]]()
         for log, known in self._logs.items():
             info = known.info

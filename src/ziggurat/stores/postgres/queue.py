@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import RunNotFound
+from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.postgres import Connection, PostgresConnection
 from ziggurat.databases.writer import Writer
@@ -44,7 +44,11 @@ class PostgresQueue(ListsPending):
             return self._claim_due(sql.CLAIM_ANY, agent, limit, *self._lost_to(agent))
         claims = self._claim_due(sql.CLAIM, agent, limit)
         if len(claims) < limit:  # there is time to look for others
-            claims += self._claim_due(sql.CLAIM_ANY, agent, limit - len(claims), *self._lost_to(agent))
+            try:
+                claims += self._claim_due(sql.CLAIM_ANY, agent, limit - len(claims), *self._lost_to(agent))
+            except StoreError:
+                if not claims:  # those must be driven, for their leases are renewed; the next claim fails, too
+                    raise
         return claims
 
     def _lost_to(self, agent: str) -> tuple[list[str], list[int]]:
