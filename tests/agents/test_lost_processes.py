@@ -10,12 +10,14 @@ import pytest
 
 from tests.samples import sample
 from tests.stores.places import QUEUES, stores
-from ziggurat import Agent, ConfigurationError, Key, tool
+from tests.stores.server import schema
+from ziggurat import Agent, ConfigurationError, Context, Key, ModelRequest, ModelResponse, tool
+from ziggurat.agents import Environment
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
-from ziggurat.messages import stops
+from ziggurat.messages import assistant, stops
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import InMemoryStore, connect
+from ziggurat.stores import InMemoryStore, PostgresStore, SqliteStore, connect
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -154,6 +156,60 @@ async def test_after_the_limit_nothing_is_called() -> None:
     for task in lost.tasks:
         task.cancel()
     await asyncio.gather(*lost.tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("poisons", "attempts"), sample([(1, 3), (2, 3), (3, 2), (1, 1)], 2))
+@pytest.mark.parametrize("kind", QUEUES)
+async def test_runs_beside_one_that_kills_its_process_are_not_given_up(
+    kind: str, poisons: int, attempts: int, tmp_path: Path
+) -> None:
+    clock, url = HandClock(), schema() if kind == "postgres" else ""
+    first = InMemoryStore(clock=clock)
+
+    def opened() -> Store:
+        if kind == "memory":
+            return InMemoryStore(shared=first, clock=clock)
+        path = tmp_path / "runs.db"
+        return PostgresStore(url, clock=clock) if url else SqliteStore(path, synchronous="NORMAL", clock=clock)
+
+    def agent(store: Store, killed: asyncio.Event) -> Agent[Any]:
+        async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
+            await asyncio.sleep(0)
+            if request.messages[0].text == "poison":
+                killed.set()
+            if killed.is_set():
+                await asyncio.Event().wait()
+            return ModelResponse(assistant("ok"))
+
+        return Agent(model, name="clerk", store=store)
+
+    tasks, opens = list[asyncio.Task[Any]](), [opened()]
+    for number in range(5):
+        await agent(opens[0], asyncio.Event()).submit("good", run_id=f"good-{number}")
+    for number in range(poisons):
+        await agent(opens[0], asyncio.Event()).submit("poison", run_id=f"poison-{number}")
+    kills = -1
+    while not tasks or not tasks[-1].done():
+        kills += 1
+        killed = asyncio.Event()
+        opens.append(opened())
+        recovering = agent(opens[-1], killed).recover(
+            attempts=attempts, concurrency=4, environment=Environment(clock=clock)
+        )
+        tasks.append(asyncio.create_task(recovering))
+        dead = asyncio.ensure_future(killed.wait())
+        await asyncio.wait([tasks[-1], dead], return_when=asyncio.FIRST_COMPLETED)
+        dead.cancel()
+        await clock.advance(31)  # the leases lapse
+    stops_of = {info.id: info.status for info in await opens[0].logs("run:")}
+    assert stops_of == {run: "Failed" if run.startswith("poison") else "Completed" for run in stops_of}
+    assert len(stops_of) == 5 + poisons
+    assert kills <= poisons * max(attempts, 2)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for store in opens:
+        await store.close()
 
 
 @pytest.mark.parametrize("kind", sample(QUEUES, 2))

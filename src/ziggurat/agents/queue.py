@@ -98,7 +98,8 @@ class RunQueue(RunRecords[Out]):
 
         Args:
             concurrency: How many runs it drives at the same time.
-            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
+            attempts: How often in a row a run may lose its process before another answer, the last time while the
+                worker drives no other run, which could be the cause. Then it ends as `Failed`.
             grace: Seconds that runs have to end once it is drained; those that have not are given back, and any worker
                 may go on with them at once.
             schedules: Made by `schedule` for this agent; it submits their runs, and drives them as others.
@@ -139,7 +140,8 @@ class RunQueue(RunRecords[Out]):
 
         Args:
             concurrency: How many runs go on at the same time.
-            attempts: How often in a row a run may lose its process before another answer. Then it ends as `Failed`.
+            attempts: How often in a row a run may lose its process before another answer, the last time while the
+                worker drives no other run, which could be the cause. Then it ends as `Failed`.
             cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
             listeners: As for `run`, which has the others too; they are not recorded.
 

@@ -12,13 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.starter import Starter
+from ziggurat.core.clock import Clock
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreError
 from ziggurat.journal.store import Claim, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
-from ziggurat.runs.opener import Recovering
 from ziggurat.runs.options import Environment, RunOptions
+from ziggurat.runs.recovering import Recovering
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -30,6 +31,12 @@ _LONGEST = 10.0
 
 _PAUSE = 30.0
 """Seconds after which a run that could not go on, such as for missing dependencies, is tried again."""
+
+_ALONE = 300.0
+"""The longest time that a run without an answer is driven alone, in seconds."""
+
+_PATIENCE = 30.0
+"""Seconds in each `_ALONE` in which nothing is claimed, so that a run can be driven alone."""
 
 Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 """Called with the id of a run and how it went: the run at its end, or why it could not go on."""
@@ -60,7 +67,7 @@ class Worker(Generic[Out]):
         starter: Starts the runs of the agent.
         options: How they are driven.
         concurrency: How many are driven at the same time.
-        attempts: How often in a row a run may lose its process.
+        attempts: How often in a row a run may lose its process; in the last attempt no other is driven beside it.
         grace: Seconds that runs have to end once the worker is drained.
         schedules: Submit runs while it works.
         report: Called when a run has ended here, or could not go on.
@@ -89,6 +96,8 @@ class Worker(Generic[Out]):
         self._draining = asyncio.Event()
         self._driven: dict[asyncio.Task[None], _Driven] = {}
         self._waiting: dict[str, _Waiting] = {}
+        self._company = _Company(options.clock)
+        self._isolated = 0  # the runs that wait until they can be driven alone
         self._signals = 0
         self._background: asyncio.Task[None] | None = None
 
@@ -131,8 +140,8 @@ class Worker(Generic[Out]):
                     logger.error("%r: %s; it is tried again in %g s", self, error, pause)
                     await self._wait(self._after(pause))
                     continue
-                if self.running >= self._concurrency:
-                    await self._wait(None)
+                if self.running - self._isolated >= self._concurrency:
+                    await self._wait(self._after(_WAIT))
                 elif not claimed:
                     await self._wait(self._queue.woken(self._signals, _WAIT))
             await _cancelled(submitting)
@@ -152,7 +161,7 @@ class Worker(Generic[Out]):
             while True:
                 while left and self.running < self._concurrency:
                     self._start(left.pop(0), math.inf)
-                while not left and self.running < self._concurrency and await self._claim_due(math.inf):
+                while not left and await self._claim_due(math.inf):
                     pass
                 if not self._driven:
                     return
@@ -177,7 +186,10 @@ class Worker(Generic[Out]):
         """Claim as many runs as can be driven now, and drive them; return how many were due."""
         # A run that could not go on, or was driven in this round, is kept for `pause` seconds, so that it is not
         # claimed again at once.
-        claiming = asyncio.ensure_future(self._queue.claim(self._starter.name, self._concurrency - self.running))
+        room = self._concurrency - self.running + self._isolated
+        if room <= 0 or not self._company.admits():
+            return 0
+        claiming = asyncio.ensure_future(self._queue.claim(self._starter.name, room))
         try:
             await finished(claiming)
         except asyncio.CancelledError:
@@ -202,8 +214,10 @@ class Worker(Generic[Out]):
         """Drive one run to its end, or until it waits."""
         claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
         options = replace(self._options, control=driven.control)
-        reopen = partial(opener.reopen, run_id, options, recovering=Recovering(claim, self._attempts))
+        recovering = Recovering(claim, self._attempts, partial(self._isolate, driven.control))
+        reopen = partial(opener.reopen, run_id, options, recovering=recovering)
         try:
+            await self._company.join(driven.control)
             run = await self._starter.drive_apart(reopen, "driven by a worker", options)
         except (LeaseHeld, LeaseLost, RunNotFound) as error:  # another process has it or its session; or it was deleted
             logger.info("the run %s is left to others: %s", run_id, error)
@@ -215,8 +229,18 @@ class Worker(Generic[Out]):
             self._report(run_id, run)
             if pause < math.inf:
                 return
+        finally:
+            self._company.leave(driven.control)
         self._waiting[claim.log] = _Waiting(self._options.clock.now() + pause)
         await self._release(claim)  # no effect if the run has given it back
+
+    async def _isolate(self, run: RunControl, answered: Callable[[], bool]) -> None:
+        """Wait until a run can be driven alone, for it may be the one that has killed its process."""
+        self._isolated += 1
+        try:
+            await self._company.isolate(run, answered)
+        finally:
+            self._isolated -= 1
 
     async def _release(self, claim: Claim) -> None:
         """Release the lease of a run; if the store fails, it expires."""
@@ -270,6 +294,72 @@ class Worker(Generic[Out]):
         self._waiting.clear()
         for claim in claims:
             await self._release(claim)
+
+
+class _Company:
+    """The runs that one process drives beside each other, or the one that it drives alone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._beside: set[RunControl] = set()
+        self._alone: RunControl | None = None
+        self._isolating: dict[RunControl, float] = {}  # those that wait to be alone, with the time since when
+        self._changed = asyncio.Event()
+
+    def admits(self) -> bool:
+        """Return whether others may be claimed.
+
+        For a part of the time also while a run waits to be alone: some runs take days.
+        """
+        if self._alone is not None or not self._isolating:
+            return self._alone is None
+        return (self._clock.monotonic() - min(self._isolating.values())) % _ALONE >= _PATIENCE
+
+    async def join(self, run: RunControl) -> None:
+        """Wait until no run is driven alone, and be one of several."""
+        while self._alone is not None:
+            await self._changed.wait()
+        self._beside.add(run)
+
+    async def isolate(self, run: RunControl, answered: Callable[[], bool]) -> None:
+        """Wait until no other run is driven, and be alone until there is an answer, or for a few minutes."""
+        self.leave(run)
+        self._isolating[run] = self._clock.monotonic()
+        try:
+            while self._alone is not None or self._beside:
+                await self._changed.wait()
+        finally:
+            del self._isolating[run]
+        self._alone = run
+        self._look(run, answered, self._clock.monotonic() + _ALONE)
+
+    def _look(self, run: RunControl, answered: Callable[[], bool], until: float) -> None:
+        if self._alone is not run:
+            return
+        now = self._clock.monotonic()
+        if now >= until or answered():
+            self._beside.add(run)
+            self._alone = None
+            self._change()
+        else:
+            self._clock.call_at(min(until, now + _WAIT), lambda: self._look(run, answered, until))
+
+    def leave(self, run: RunControl) -> None:
+        """Be driven no longer."""
+        self._beside.discard(run)
+        if self._alone is run:
+            self._alone = None
+        self._change()
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def in_one_process(workers: Sequence[Worker[Any]]) -> None:
+    """Make several workers of a process regard the runs of the others when one must be driven alone."""
+    for worker in workers:
+        worker._company = workers[0]._company
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.schedule import Schedule
-from ziggurat.agents.worker import Recovery, Worker
+from ziggurat.agents.worker import Recovery, Worker, in_one_process
 from ziggurat.cli import options
 from ziggurat.cli.agents import AgentOptions, agent_of, in_store
 from ziggurat.cli.load import load_agent_or_schedule
@@ -114,6 +114,7 @@ def worker(
 
 
 async def _work(agents: Sequence[Runnable], workers: Sequence[Worker[Any]], grace: float) -> int:
+    in_one_process(workers)
     working = asyncio.gather(*(worker.run() for worker in workers))
     signalled = False
 

@@ -45,6 +45,8 @@ class Opened(JournalEntry, frozen=True, gc=False):
     """How often in a row the run's process was lost before, without another answer on record."""
     agent: str = ""
     """The name of the agent that the run belongs to; not repeated when the run is continued."""
+    alone: bool = False
+    """Whether it was continued while its process drove no other run, so that a loss can only be its own doing."""
 
 
 class Entered(JournalEntry, frozen=True, gc=False):

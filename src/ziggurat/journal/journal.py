@@ -526,7 +526,13 @@ class LocalJournal(RunRecord):
         return journal
 
     def reopen(
-        self, run_id: str, at: float, clock: Clock | None = None, decided: Sequence[Decided] = (), losses: int = 0
+        self,
+        run_id: str,
+        at: float,
+        clock: Clock | None = None,
+        decided: Sequence[Decided] = (),
+        losses: int = 0,
+        alone: bool = False,
     ) -> None:
         """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.
 
@@ -538,6 +544,7 @@ class LocalJournal(RunRecord):
             clock: Measures the run's time from now on.
             decided: Decisions on calls that wait.
             losses: How often in a row the run's process was lost before.
+            alone: Whether the process drives no other run.
         """
         self.reopened: bool = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
@@ -551,7 +558,7 @@ class LocalJournal(RunRecord):
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
         self._given = {entry.id for entry in decided}
-        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses)):
+        for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone)):
             self.hold(entry)
         self._begun = len(self.entries)
 

@@ -18,19 +18,20 @@ from ziggurat.calls.inbox import INBOX
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunExists, RunNotFound, attach
+from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.path import escaped
-from ziggurat.journal.entries import Decided, Ended, Entered, JournalEntry, Opened, Origin, Result, Returned, Tried
+from ziggurat.journal.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
+from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted
 from ziggurat.runs.options import NO_OPTIONS, Live, Prompt, RunOptions, root_context
+from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
@@ -80,25 +81,6 @@ class Opening(Struct, eq=False):
             if self.runs is not None:
                 await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
             self.journal.close()
-
-
-class Recovering(Struct, frozen=True):
-    """How a worker continues a run."""
-
-    claim: Claim
-    attempts: int = 3
-
-    def losses(self, journal: LocalJournal) -> int:
-        """Return how often in a row the process of a run was lost before it could record another answer."""
-        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
-            raise LeaseHeld("another process has finished the run")
-        lost = 1 if self.claim.lost else 0
-        for entry in reversed(journal.entries):
-            if isinstance(entry, Opened):
-                return lost + entry.losses
-            if isinstance(entry, (Result, Returned, Decided, Ended)):
-                break
-        return lost
 
 
 _NOTHING: Mapping[str, Decision] = {}
@@ -199,7 +181,7 @@ class Opener:
         self, run_id: str, options: RunOptions, *, recovering: Recovering | None = None, forked: bool = False
     ) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record."""
-        # A worker has claimed the run: it holds the lease, under which `losses` looks at how the run stands.
+        # A worker has claimed the run: it holds the lease, under which `attempt` looks at how the run stands.
         info = None if recovering else await self.runs.find(run_id)
         if info is not None and info.status not in UNFINISHED and info.status != "Quarantined":
             return await self._open_ended(run_id, options)
@@ -212,7 +194,7 @@ class Opener:
         journal = await self.runs.take(run_id, options.environment, None if recovering is None else recovering.claim)
         writer: SessionWriter | None = None
         try:
-            losses = 0 if recovering is None else recovering.losses(journal)
+            losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)
             journal.strict, journal.is_new = options.strict, forked
             request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
             # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
@@ -226,9 +208,9 @@ class Opener:
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
-            journal.reopen(run_id, clock.now(), clock, decided, losses)
+            journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
             if recovering is not None:
-                if losses >= recovering.attempts:
+                if given_up:
                     # A call that kills its process would kill each worker in turn: the run fails there instead.
                     journal.refuse_calls(losses)
                 recorded = journal.settled(flush=True)  # so that this attempt counts, whatever becomes of it
