@@ -1,6 +1,7 @@
 """Schedules: a run for each tick, once, whichever workers are there; what was missed for long is skipped."""
 
 import asyncio
+import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from tests.samples import amount
 from tests.stores.places import new_store, reopened, used
 from ziggurat import ConfigurationError
 from ziggurat.agents import Environment, Worker
-from ziggurat.errors import StoreUnavailable
-from ziggurat.flows import every, flow, schedule, step
+from ziggurat.errors import StoreError, StoreUnavailable
+from ziggurat.flows import due_ticks, every, flow, schedule, step
 from ziggurat.journal import LogInfo, Row
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
@@ -89,34 +91,92 @@ async def test_a_run_that_cannot_be_started_does_not_stop_the_others(caplog: pyt
         schedule(reports(new_store(), made), every(hours=1), name="two words")
 
 
-async def test_what_a_store_cannot_take_for_a_while_is_submitted_when_it_can(caplog: pytest.LogCaptureFixture) -> None:
-    class Server(InMemoryStore):
-        away = False
+class Server(InMemoryStore):
+    """A store that fails at times."""
 
-        async def create(
-            self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None
-        ) -> int:
-            if self.away:
-                raise StoreUnavailable("the server cannot be reached")
-            return await super().create(info, rows, blobs)
+    error: StoreError | None = None
 
-    made: list[str] = []
-    clock, server = HandClock(START), Server()
+    async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        if self.error is not None:
+            raise self.error
+        return await super().create(info, rows, blobs)
 
-    report = reports(server, made)
-    hourly = schedule(report, every(hours=1), input=hour_of)
+
+class WallClock(HandClock):
+    """A clock that can be set, which the time it measures does not follow."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+@pytest.mark.parametrize("catch_up", [0, 30, 150])
+@pytest.mark.parametrize("seed", range(amount(3, 100)))
+async def test_no_tick_is_lost_that_is_late_by_no_more_than_catch_up(seed: int, catch_up: int) -> None:
+    chance = random.Random(seed)
+    clock, server = WallClock(START), Server()
+    minutely = schedule(reports(server, []), every(minutes=1), input=hour_of, catch_up=catch_up)
+    task = asyncio.create_task(minutely.run(environment=Environment(clock=clock)))
+    await clock.advance(1)
+    started, skipped, missed = set[str](), set[str](), list[datetime]()
+    for _ in range(12):
+        before, error = clock.now(), chance.choice([None, None, StoreError("locked"), StoreUnavailable("gone")])
+        jumped = chance.random() < 0.3
+        if jumped:  # as while the machine is suspended
+            clock.ahead += chance.randrange(1, 300)
+        elif error is None:
+            server.error = None
+            started |= {minutely.run_id(tick) for tick in missed if before - tick.timestamp() <= catch_up}
+            skipped |= {minutely.run_id(tick) for tick in missed if before - tick.timestamp() > catch_up + 11}
+            missed.clear()
+            await clock.advance(chance.randrange(15, 200))
+        else:
+            server.error = error
+            await clock.advance(chance.randrange(1, 200))
+        passed = due_ticks(every(minutes=1), _time(before), _time(clock.now()))
+        if jumped or error is not None:
+            missed += passed
+        else:
+            started |= {minutely.run_id(tick) for tick in passed}
+    assert not task.done()
+    ids = {info.id for info in await server.logs("run:", limit=1000)}
+    assert started <= ids
+    assert not skipped & ids
+    await cancelled(task)
+
+
+async def test_ticks_are_met_again_once_a_clock_that_was_ahead_is_corrected() -> None:
+    clock, store = WallClock(START), InMemoryStore()
+    minutely = schedule(reports(store, []), every(minutes=1), input=hour_of)
+    task = asyncio.create_task(minutely.run(environment=Environment(clock=clock)))
+    await clock.advance(30)
+    clock.ahead = 3600
+    await clock.advance(130)
+    clock.ahead = 0.0
+    await clock.advance(200)
+    ids = {info.id for info in await store.logs("run:", limit=1000)}
+    assert ids >= {minutely.run_id(_time(START + 60 * minute)) for minute in (0, 3, 4, 5)}
+    await cancelled(task)
+
+
+async def test_the_schedule_of_a_closed_store_ends() -> None:
+    clock, store = HandClock(START), InMemoryStore()
+    hourly = schedule(reports(store, []), every(hours=1), input=hour_of)
     task = asyncio.create_task(hourly.run(environment=Environment(clock=clock)))
-    await clock.advance(1800)
-    for away_for in (30, 90):  # the second is longer than a run may be late
-        server.away = True
-        await clock.advance(1800 + away_for)
-        server.away = False
-        await clock.advance(1800 - away_for)
+    await store.close()
+    await clock.advance(1)
+    with pytest.raises(StoreError, match="closed"):
+        await task
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+async def cancelled(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    await report.recover()
-    assert made == ["0", "1"]
-    assert "is tried again" in caplog.text
 
 
 def test_a_worker_takes_the_schedules_of_its_own_agent_only() -> None:

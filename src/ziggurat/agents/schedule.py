@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import Cron, Every, due_ticks
-from ziggurat.core.errors import StoreUnavailable
+from ziggurat.core.clock import Clock, Cron, Every, due_ticks
+from ziggurat.core.errors import StoreError
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.journal.store import Store
@@ -15,7 +15,14 @@ from ziggurat.runs.options import Environment
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 _PAUSE = 1.0
-"""Seconds after which a store that could not be reached is tried again."""
+"""Seconds after which a store that has failed is tried again."""
+
+_LOOK = 10.0
+"""The longest time between looks at the clock, in seconds: it may be set, and pauses do not count while a machine is
+suspended."""
+
+_SLACK = 0.1
+"""Seconds by which two clocks may disagree about the time between two looks."""
 
 
 class Schedule:
@@ -51,41 +58,54 @@ class Schedule:
     async def run(self, *, environment: Environment | None = None) -> None:
         """Submit a run at each tick, until this is cancelled; a `worker` drives them.
 
-        Several processes may do so at the same time: each run is submitted once. While the store cannot be reached, it
-        is tried again every second; a run that cannot be submitted for another reason is logged and left out.
+        Several processes may do so at the same time: each run is submitted once. While the store fails, it is tried
+        again every second; a run that cannot be submitted for another reason is logged and left out.
 
         Args:
             environment: Its clock.
 
         Raises:
             ConfigurationError: the flow or agent has no store, or one that keeps no queue (`file:///`).
+            StoreError: the store was closed.
         """
         self._runnable.worker()  # raises if no worker could ever drive the runs
         surroundings = Environment() if environment is None else environment
         clock = surroundings.clock
-        now = datetime.fromtimestamp(clock.now(), UTC)
+        now, looked = _time(clock), clock.monotonic()
         last = now - self._catch_up
         while True:
+            # A tick is not late by the time since the last look, in which this was there; it is by a jump of the clock.
+            before, looked = looked, clock.monotonic()
+            oldest = now - self._catch_up - timedelta(seconds=looked - before + _SLACK)
+            if last > now:  # the clock was ahead, and is corrected; those that were submitted already are so once
+                last = oldest
             try:
-                for tick in due_ticks(self._recurrence, max(last, now - self._catch_up), now):
-                    await self._submit(tick, surroundings)
-                    last = tick
+                while ticks := due_ticks(self._recurrence, max(last, oldest), now):
+                    for tick in ticks:
+                        await self._submit(tick, surroundings)
+                        last = tick
                 pause = (next(self._recurrence.after(now)) - now).total_seconds()
-            except StoreUnavailable as error:
+            except StoreError as error:
+                if getattr(self._runnable.store, "closed", False):
+                    raise
                 logger.warning("the schedule %s: %s; it is tried again", self.name, error)
                 pause = _PAUSE
-            await clock.sleep(pause)
-            now = datetime.fromtimestamp(clock.now(), UTC)
+            await clock.sleep(min(pause, _LOOK))
+            now = _time(clock)
 
     async def _submit(self, tick: datetime, surroundings: Environment) -> None:
         run_id = self.run_id(tick)
         try:
             value = self._input(tick) if callable(self._input) else self._input
             await self._runnable.submit(value, run_id=run_id, labels={"schedule": self.name}, environment=surroundings)
-        except StoreUnavailable:
+        except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the next one is started
             logger.error("the run %s of a schedule could not be submitted: %s", run_id, error)
+
+
+def _time(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.now(), UTC)
 
 
 @checked
@@ -112,8 +132,8 @@ def schedule(
         recurrence: The times, made by `every` or `cron`.
         input: The input of each run, or a function that returns it for the time of the tick, in UTC.
         name: With which ids begin; that of the flow by default.
-        catch_up: How late a run may be started that was missed, as while no process was there, in seconds; later ones
-            are skipped.
+        catch_up: How late a run may be started that was missed, as while no process was there, the store failed or the
+            machine was suspended, in seconds; later ones are skipped.
 
     Raises:
         ConfigurationError: the name cannot be a part of an id.

@@ -109,6 +109,7 @@ class InMemoryStore(ListsPending):
         return known
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
+        self._check_open()
         now = self.clock.now()
         if info.log in self._logs:
             raise RunExists(f"{info.log} exists already; choose another id")
