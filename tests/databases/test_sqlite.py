@@ -14,7 +14,8 @@ from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
 from ziggurat.databases.writer import Job
 from ziggurat.errors import StoreError
-from ziggurat.journal import LogInfo
+from ziggurat.journal import LogInfo, Row
+from ziggurat.journal.store import LogMark
 from ziggurat.stores import SqliteStore
 
 INSERT = "INSERT INTO rows (id, number, digest, data, status) VALUES (1, ?, '', ?, '')"
@@ -157,6 +158,46 @@ def test_a_transaction_that_was_interrupted_as_it_began_is_not_left_open(tmp_pat
     database.transaction(_row(database, 2))
     assert _numbers(database) == [-1, 1, 2]
     database.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("change", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_gone_is_noticed_at_the_next_write(tmp_path: Path, change: str, at_once: bool) -> None:
+    database, others = _opened(tmp_path), tmp_path / "backup"
+    _opened(others).close()
+    while _at_once(database, lambda: None) != at_once:  # whether the next may be done at once, too
+        database.transaction(lambda: None)
+    for path in list(tmp_path.glob("runs.db*")):
+        if change == "moved":
+            path.rename(others / f"away-{path.name}")
+        else:
+            path.unlink()
+    if change == "replaced":
+        (others / "runs.db").rename(tmp_path / "runs.db")
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        database.transaction(_row(database, 1), at_once=at_once)
+    database.transaction(_row(database, 2))
+    assert _numbers(database) == ([-1, 2] if change == "replaced" else [2]), "it writes to the file that is there"
+    database.close()
+
+
+async def test_a_run_in_a_file_that_is_gone_cannot_go_on_and_others_can(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "runs.db")
+    epoch = await store.create(LogInfo("run:a"), [_first()])
+    for path in tmp_path.glob("runs.db*"):
+        if path.is_file():
+            path.unlink()
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        await store.append("run:a", epoch, [_first()])
+    assert await store.find("run:a") is None
+    await store.create(LogInfo("run:b"), [_first()])
+    assert await store.acknowledged("run:b") == LogMark.of(_first())
+    await store.close()
+    assert sorted(path.name for path in tmp_path.glob("runs.db*") if path.is_file()) == ["runs.db", "runs.db-ziggurat"]
+
+
+def _first() -> Row:
+    return Row(1, "digest", b"{}")
 
 
 def test_damage_to_the_definitions_of_tables_is_an_error_of_the_store(tmp_path: Path) -> None:

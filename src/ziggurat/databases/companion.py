@@ -208,6 +208,7 @@ class Marks:
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""
+        self._places.clear()
         if self._file >= 0:
             self._disk.close(self._file)
             self._file = -1

@@ -169,6 +169,7 @@ class SqliteConnection:
         self._created = created  # called before a database that does not exist is created
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
+        self._file: tuple[int, int] | None = None  # the file that is open; None in a file system of one's own
         self._lock: LockFile | None = None
         self._settings: dict[str, int] = {}
         self._may_checkpoint = True  # whether the last transaction that may wait could checkpoint
@@ -196,6 +197,7 @@ class SqliteConnection:
                     self._begin(connection, at_once)
                     result = work()
                     connection.execute("COMMIT")
+                    self._check_file()
                 except BaseException:
                     with contextlib.suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
@@ -256,11 +258,31 @@ class SqliteConnection:
         except BaseException:
             connection.close()
             raise
-        self._connection = connection
+        self._connection, self._file = connection, self._file_now()
         self._settings = {"busy_timeout": self._patience}
         self._may_checkpoint = True
         self._lazy = wal and self._synchronous == "NORMAL"
         return connection
+
+    def _file_now(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _check_file(self) -> None:
+        """Raise if the file was deleted or replaced: SQLite goes on writing to the one that nobody finds any more."""
+        if self._file is None or self._file_now() == self._file:
+            return
+        self._give_up()
+        if self._lock is not None:  # that of the file that is there now is another one
+            self._lock.close()
+            self._lock = None
+        raise StoreError(
+            f"{self.path} was deleted or replaced while it was open, so nothing was written; the next write opens the "
+            "file that is there then. End all processes that use a database before you replace it"
+        )
 
     def _begin(self, connection: sqlite3.Connection, at_once: bool) -> None:
         if at_once:

@@ -132,6 +132,7 @@ class SqliteStore(SqliteQueue):
                 self._forget(job.log)
             raise
         if isinstance(failed, StoreError):
+            self._marks.close()  # perhaps they were deleted or replaced with the database
             for job in jobs:
                 self._forget(job.log)  # the run cannot continue here: let the lease expire
         elif failed is not None:
