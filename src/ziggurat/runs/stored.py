@@ -179,6 +179,7 @@ class StoredRuns(Runs):
                     async for item in items:
                         yield item
                 return
+            begun = False  # otherwise a run that began and has ended by now would be followed for ever
             async with aclosing(followed(self._store, run_id, watch, live=live)) as items:
                 async for item in items:
                     if item.number > after or item.index:
