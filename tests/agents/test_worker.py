@@ -14,8 +14,9 @@ from tests.stores.server import schema
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, tool
 from ziggurat.agents import Answer, Environment, Worker
 from ziggurat.errors import RunExists, StoreError, StoreUnavailable
-from ziggurat.flows import ask, flow, gather, sleep
-from ziggurat.journal import Store
+from ziggurat.flows import ask, event, flow, gather, sleep
+from ziggurat.journal import LocalJournal, Store
+from ziggurat.journal.entries import Opened
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
@@ -108,6 +109,29 @@ async def test_a_flow_is_submitted_with_its_input() -> None:
         assert (await submitted.result()).output == 42
 
 
+@pytest.mark.parametrize("new_store", STORES, indirect=True)
+async def test_the_result_of_a_submitted_run_waits_for_its_end_or_for_decisions(new_store: Place) -> None:
+    @flow(store=new_store())
+    async def order() -> str:
+        paid = await event("paid", int)
+        return f"{paid} {await ask('Agreed?', bool)}"
+
+    submitted = await order.submit(None, run_id="r")
+    async with order.worker():
+        waiting = asyncio.create_task(submitted.result())
+        while (await submitted.status()).status != "Suspended":
+            await run_until_idle()
+        assert not waiting.done()
+        await order.send("r", "paid", 30)
+        run = await waiting
+        assert run.stop == stops.Suspended()
+        (question,) = run.pending
+        await submitted.decide({question.id: Answer(True)})
+        while (run := await submitted.result()).pending:  # until the worker has taken it
+            await run_until_idle()
+        assert run.output == "30 True"
+
+
 @pytest.mark.parametrize("decided_first", [True, False])
 async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first(decided_first: bool) -> None:
     clock = HandClock()
@@ -169,6 +193,9 @@ async def test_a_drained_worker_lets_runs_end_and_gives_back_the_others(new_stor
     goes_on.set()
     recovery = await waiting_agent(new_store()).recover(attempts=1)
     assert {run_id: run.text for run_id, run in recovery.runs.items()} == {f"r-{at}": "done" for at in range(3)}
+    for number in range(3):
+        entries = LocalJournal.load(await agent.record(f"r-{number}")).entries
+        assert {entry.losses for entry in entries if isinstance(entry, Opened)} == {0}, "to be drained is no loss"
 
 
 async def test_a_drained_worker_waits_for_its_runs() -> None:

@@ -186,7 +186,8 @@ class AttachedRun(Generic[Out]):
     async def result(self) -> AgentRun[Out]:
         """Wait until the run has ended or waits for decisions, and return it, as ``run.replayed``.
 
-        If its process is lost, this waits until the run is resumed; limit it with `asyncio.timeout`.
+        While it waits for a timer or an event, or its process is lost, this waits until a worker, or whoever resumes
+        the run, goes on with it; limit that with `asyncio.timeout`.
 
         Raises:
             RunNotFound: there is no such run; without a store, one that has ended is not kept.
@@ -198,4 +199,7 @@ class AttachedRun(Generic[Out]):
                 pass
             info = await opener.runs.find(self.id)
             if info is None or info.status != "running":
-                return await self._starter.drive_apart(partial(opener.answer, self.id), "read")
+                run = await self._starter.drive_apart(partial(opener.answer, self.id), "read")
+                if info is None or not run.pending or any(item.needs_decision for item in run.pending):
+                    return run
+                await self.continued(after=info.count)
