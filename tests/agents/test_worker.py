@@ -145,15 +145,15 @@ async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first
     await order.submit(None, run_id="r", environment=environment)
     (run,) = (await order.recover(environment=environment)).runs.values()
     due = clock.now() + 2 * 86_400
-    for _ in range(2):
+    for decided in (False, True)[: 1 + decided_first]:
+        if decided:
+            (question,) = [item for item in run.pending if item.until is None]
+            await order.decide("r", {question.id: Answer(True)}, environment=environment)
+            assert set((await order.recover(environment=environment)).runs) == {"r"}, "a decision makes a run due"
         info = await store.find("run:r")
         assert info is not None
         assert (info.status, info.due) == ("Suspended", due)
         assert (await order.recover(environment=environment)).runs == {}, "it is not due"
-        if not decided_first:
-            break
-        (question,) = [item for item in run.pending if item.until is None]
-        await order.decide("r", {question.id: Answer(True)}, environment=environment)
     await clock.advance(2 * 86_400)
     (run,) = (await order.recover(environment=environment)).runs.values()
     if not decided_first:

@@ -1,7 +1,7 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -81,7 +81,7 @@ class Inbox:
         self._receive = receive
         self._last = 0  # the number of the last item that was read
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
-        self._decisions: dict[int, Mapping[str, Decision]] = {}  # by the numbers of the items
+        self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
         self._taken: set[int] = set()
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
@@ -99,7 +99,7 @@ class Inbox:
         if isinstance(content, PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value))
         elif isinstance(content, PostedDecisions):
-            self._decisions[item.number] = content.decisions
+            self._decisions[item.number] = content
         else:
             self._receive(item.number, content, self._journal)
 
@@ -120,7 +120,7 @@ class Inbox:
         self._looked.pop(path, None)
         self._note()
 
-    def take_decisions(self) -> dict[int, Mapping[str, Decision]]:
+    def take_decisions(self) -> dict[int, PostedDecisions]:
         """Return the decisions that were posted, by the numbers of their items; those that come later make it due."""
         decisions, self._decisions = self._decisions, {}
         self._note()
@@ -129,11 +129,11 @@ class Inbox:
     async def take_decision(self, item_id: str) -> tuple[Decision, int] | None:
         """Return the first decision that was posted on an item that waits, and the number with which it was."""
         await self.read()
-        for number, decisions in self._decisions.items():
-            if item_id in decisions:
+        for number, posted in self._decisions.items():
+            if item_id in posted.decisions:
                 del self._decisions[number]
                 self._note()
-                return decisions[item_id], number
+                return posted.decisions[item_id], number
         return None
 
     async def post_decision(self, item_id: str, decision: Decision) -> tuple[Decision, int]:

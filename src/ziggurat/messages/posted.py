@@ -34,6 +34,8 @@ class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
     """Decisions on calls that wait while others of the run go on; they are used when the run is continued."""
 
     decisions: dict[str, Decision]
+    at: float = 0.0
+    """When it was posted, in POSIX seconds; 0 if that is unknown."""
 
 
 def decision_key(wait: int, item_id: str) -> str:
