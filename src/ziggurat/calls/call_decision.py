@@ -124,11 +124,13 @@ class Question(Struct, frozen=True, omit_defaults=True):
         question: The text.
         answer: The JSON Schema of an answer.
         default: The answer if nobody has answered in time, as plain data; empty if there is none.
+        key: Identifies it if its text varies; empty for none.
     """
 
     question: str
     answer: dict[str, Any]
     default: tuple[Any, ...] = ()
+    key: str = ""
 
 
 def question_of(call: ToolCall) -> Question:

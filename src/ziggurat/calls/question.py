@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
     @overload
     def ask(
-        question: str, *, choices: Sequence[str] | None = None, default: str = ..., expires: float | None = None
+        question: str,
+        *,
+        choices: Sequence[str] | None = None,
+        default: str = ...,
+        expires: float | None = None,
+        key: str | None = None,
     ) -> Coroutine[Any, Any, str]: ...
     @overload
     def ask(
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
         choices: Sequence[T] | None = None,
         default: T = ...,
         expires: float | None = None,
+        key: str | None = None,
     ) -> Coroutine[Any, Any, T]: ...
 
 
@@ -45,6 +51,7 @@ async def ask(
     choices: Sequence[Any] | None = None,
     default: Any = _NO_DEFAULT,
     expires: Seconds | None = None,
+    key: NonEmptyText | None = None,
 ) -> Any:
     """Ask a person, or a program, and wait for the answer, for days if need be; the run is suspended meanwhile.
 
@@ -55,7 +62,8 @@ async def ask(
 
     The question is in ``run.pending``; it is answered with ``resume(run_id, {item.id: Answer(True)})``, or with
     ``decide(...)``, which only records the answer. An answer that does not fit is refused there. It is recorded, and
-    used again whenever the run is continued.
+    used again whenever the run is continued, for the same question only: with another text, type or choices it is asked
+    anew if nobody has answered, and refused otherwise.
 
     Args:
         question: The text.
@@ -63,12 +71,14 @@ async def ask(
         choices: The possible answers, if they are few.
         default: The answer if nobody has answered in time. Without one, the run gets `Denied` then.
         expires: Seconds after which an answer comes too late; None for never.
+        key: Identifies the question instead of its text, which may then vary, such as one that states the time.
 
     Raises:
         Suspend: there is no answer yet. It passes through ``except Exception``.
         Denied: the question was refused, with ``Deny(reason)``, or has expired and has no default.
         ConfigurationError: it is asked outside of a run, in a step, or in a tool that acts once only; or a choice, the
             default, or the answer, as far as its JSON did not show it, is not of the type.
+        JournalMismatch: another question was answered here.
     """
     ctx = waiting_place("ask")
     parameter = Parameter.of("answer", answer, required=True)
@@ -78,7 +88,7 @@ async def ask(
             raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
         schema = {"enum": [_plain(parameter, choice, f"the choice {choice!r} of", question) for choice in choices]}
     plain = () if default is _NO_DEFAULT else (_plain(parameter, default, "the default of", question),)
-    record = Question(question, schema, plain)
+    record = Question(question, schema, plain, key or "")
     wrong = misfit_of_schema(record.answer, record.default[0]) if record.default else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")

@@ -1,17 +1,19 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec.structs import replace
 
 from ziggurat.calls.call_decision import CallDecision, Settle, item_of, refuse
 from ziggurat.calls.step import place_of
-from ziggurat.core.codec import as_type, canonical
+from ziggurat.core.codec import as_type, canonical, decode
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch, take_back
-from ziggurat.journal.journal import journal_of
+from ziggurat.journal.entries import Pending
+from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Answer, Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in
@@ -40,13 +42,40 @@ async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = N
     """Return the recorded decision on what waits here, or the one that `settle` finds now; else have the run wait."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
+    waits = None if record is None or record.pending is None else as_type(record.pending.request, ToolCall)
+    if waits is not None and not _is_same(waits, item, journal):
+        if journal.refusing or (record is not None and record.decided is not None):
+            raise JournalMismatch(
+                f"{ctx.path}: on record is {_shown(waits)}, and this code has {_shown(item.call)}: resume the run with "
+                "the code as it was; a question whose text varies takes a key="
+            )
+        record = waits = None  # nobody has decided: it is asked anew
     if record is not None and record.decided is not None:
         return decision_of(record.decided.decision)
-    if record is not None and record.pending is not None:
-        item = replace(item, call=as_type(record.pending.request, ToolCall))
+    if waits is not None:
+        item = replace(item, call=waits)
     elif journal.refusing:
         refuse(item.call.name, ctx, journal)
     return await CallDecision(item, record, ctx).reach(settle)
+
+
+def _is_same(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
+    """Return whether what is asked, or the event that is awaited, is the recorded one, as a middleware masks it."""
+    if recorded.arguments == item.call.arguments:
+        return True
+    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
+    return isinstance(kept, Pending) and _compared(recorded) == _compared(as_type(kept.request, ToolCall))
+
+
+def _compared(call: ToolCall) -> dict[str, Any]:
+    """Return what a wait is compared by: neither when it ends, nor what follows then, nor a text that has a key."""
+    fields = decode(call.arguments, dict[str, Any])
+    left_out = {"default", "seconds", "until", *(("question",) if "key" in fields else ())}
+    return {name: value for name, value in fields.items() if name not in left_out}
+
+
+def _shown(call: ToolCall) -> str:
+    return f"{call.name} {canonical(_compared(call)).decode():.300}"
 
 
 _SHORT = 1.0
