@@ -9,10 +9,14 @@ import pytest
 
 from tests.samples import amount, sample
 from tests.stores.places import PLACES, QUEUES, Place, stores
-from ziggurat.agents import Answer
+from ziggurat.agents import Answer, Environment, runs_of
 from ziggurat.errors import AlreadyDecided
 from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
 from ziggurat.journal import Store
+from ziggurat.messages.stops import Suspended
+from ziggurat.runs.sending import send_to
+from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock
 
 
 def _asking(store: Store) -> Flow[None, str]:
@@ -86,3 +90,34 @@ async def test_a_decision_makes_a_run_due_whatever_else_waits(new_store: Place, 
     assert asked.id not in {item.id for item in recovered.pending}
     assert "order/" in recovered.pending[0].path if body.startswith("gather") else recovered.output == "a"
     assert not (await order().recover()).runs, "it is due once"
+
+
+@pytest.mark.parametrize("seconds", [59, 60, 61])
+@pytest.mark.parametrize("kind", ["question", "event"])
+async def test_nothing_late_is_taken_whenever_the_run_is_looked_at(kind: str, seconds: int) -> None:
+    clock, store, in_time = HandClock(), InMemoryStore(), seconds < 60
+    environment = Environment(clock=clock)
+
+    @flow(store=store)
+    async def waiting() -> list[int]:
+        if kind == "question":
+            return [await ask("How many?", int, expires=60, default=-1)]
+        return [await event("paid", int, timeout=60, default=-1), await event("paid", int, timeout=1, default=-2)]
+
+    run = await waiting.run(run_id="r", environment=environment)
+    await clock.advance(seconds)
+    if kind == "event":
+        await send_to(runs_of(store), "r", "paid", 7, None, clock.now())
+    elif in_time:
+        await waiting.decide("r", {run.pending[0].id: Answer(7)}, environment=environment)
+    else:
+        with pytest.raises(AlreadyDecided):
+            await waiting.decide("r", {run.pending[0].id: Answer(7)}, environment=environment)
+    await clock.advance(1000)
+    run = await waiting.resume("r", environment=environment)
+    if kind == "event" and in_time:
+        assert isinstance(run.stop, Suspended)
+        await clock.advance(1000)
+        run = await waiting.resume("r", environment=environment)
+    taken = [7] if in_time else [-1]
+    assert run.output == taken + ([] if kind == "question" else [-2 if in_time else 7]), "a later wait gets it"

@@ -94,9 +94,12 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
 
 
 def decision_entries(
-    journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object
+    journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
 ) -> list[Decided]:
-    """Return the entries that record decisions. An item that has expired is denied, whatever the decision says."""
+    """Return the entries that record decisions.
+
+    An item that has expired is denied, whatever the decision says; with `in_time`, such a decision is refused.
+    """
     pending = {item.id: item for item in recorded_items(journal)}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():
@@ -111,6 +114,8 @@ def decision_entries(
                 f"{item.path} waits by itself ({item.reason}): there is nothing to decide; an event is sent with send()"
             )
         late = expired(item, now)
+        if in_time and late is not None:
+            raise AlreadyDecided(f"the decision on {item.path} comes too late to count: {late!r} stands")
         wrong = None if late is not None else misfit_of(agent, item, decision)
         if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
             what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"

@@ -64,8 +64,9 @@ async def event(
         # elsewhere: await send("order-17", "paid", payment, store=...)
 
     Each event is taken once, those of one name in the order in which they were sent. One that was sent before the flow
-    came here is waiting. One whose value does not fit the type is refused by `send` where that is known, that is while
-    the run waits for it; one that was sent earlier is left, with a warning, to a later wait that it fits.
+    came here is waiting; one that was sent after the wait was over is left to a later wait. One whose value does not
+    fit the type is refused by `send` where that is known, that is while the run waits for it; one that was sent earlier
+    is left, with a warning, to a later wait that it fits.
 
     Args:
         name: The name of the event.
@@ -103,14 +104,16 @@ async def _arrived(
     item: PendingItem, name: str, parameter: Parameter, ctx: Context
 ) -> Decision | tuple[Decision, int] | None:
     """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
-    inbox = inbox_of(ctx)
+    inbox, now = inbox_of(ctx), ctx.clock.now()
     for sent in await inbox.events(name, ctx.path):
+        if item.until is not None and item.until <= sent.at <= now:  # not if it was sent by another clock
+            continue
         wrong = _misfit(parameter, sent.value)
         if wrong is None:
             inbox.take(sent, ctx.path)
             return Answer(sent.value), sent.number
         await _warn(sent, name, wrong, ctx)
-    if item.until is None or ctx.clock.now() < item.until:
+    if item.until is None or now < item.until:
         return None
     default = awaited_in(item.call).default
     late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,12 +1,13 @@
 """Gather: run parts of a flow or a tool at the same time, each at a place of its own in the record."""
 
+import inspect
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
+from ziggurat.calls.inbox import Winners, give_back_events
 from ziggurat.calls.step import place_of, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
@@ -67,7 +68,8 @@ async def gather(*parts: Any, limit: PositiveInt | None = None) -> Any:
 async def first(*parts: Part[T], limit: PositiveInt | None = None) -> T:
     """Run parts at the same time, and return the result of the first that succeeds; the others are cancelled.
 
-    Which one that was is recorded, and not decided again on resume.
+    Which one that was is recorded, and not decided again on resume. Events that the others have taken are left to later
+    waits.
 
     Raises:
         ConfigurationError: there are no parts.
@@ -110,12 +112,6 @@ async def settled_until(
 
 _NOTHING = object()
 """The outcome of a part that was not needed."""
-
-
-class _Winners(Struct, frozen=True):
-    """The recorded decision of a group: the positions of the parts whose results were used."""
-
-    parts: tuple[int, ...]
 
 
 class _Size(Struct, frozen=True):
@@ -161,7 +157,7 @@ class _Group:
                 self.until = None  # those whose outcomes were used are known
                 chosen = await self._chosen(decision, size, ctx, journal)
             elif decision is not None:
-                await journal.answer(ctx, decision, self.name, size, _Winners)  # raises the error that ended it
+                await journal.answer(ctx, decision, self.name, size, Winners)  # raises the error that ended it
         except BaseException:
             _close(self.parts)
             raise
@@ -180,7 +176,7 @@ class _Group:
 
     async def _chosen(self, decision: Result, size: _Size, ctx: Context, journal: LocalJournal) -> Sequence[int]:
         """Return the parts that were used, which answer from their own records; those of the others are passed over."""
-        chosen, count = as_type(decision.value, _Winners).parts, len(self.parts)
+        chosen, count = as_type(decision.value, Winners).parts, len(self.parts)
         if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
             used = ", ".join(str(number + 1) for number in chosen)
             raise ConfigurationError(
@@ -194,8 +190,9 @@ class _Group:
 
     async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context, journal: LocalJournal) -> None:
         """Record which parts were used, because that depended on timing."""
-        used = _Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
+        used = Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
         await journal.write(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
+        give_back_events(ctx)
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:
         slots = None
@@ -274,5 +271,5 @@ class _Failed:
 def _close(parts: Sequence[object]) -> None:
     """Close the coroutines that were not started, which Python would warn of."""
     for each in parts:
-        if iscoroutine(each) and getcoroutinestate(each) == CORO_CREATED:
+        if inspect.iscoroutine(each) and inspect.getcoroutinestate(each) == inspect.CORO_CREATED:
             each.close()

@@ -1,5 +1,6 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
@@ -8,10 +9,11 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.codec import encode
+from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
+from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
-from ziggurat.journal.entries import Decided, Pending
+from ziggurat.journal.entries import Decided, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision
@@ -41,11 +43,22 @@ Receive = Callable[[int, PostedCancel | PostedMessages, LocalJournal], None]
 """Cancels or steers the run as an item with this number asks for, unless that was done before."""
 
 
+GROUPS = frozenset({"first", "quorum", "settled"})
+"""The names of groups that may not need all of their parts."""
+
+
+class Winners(Struct, frozen=True):
+    """The recorded decision of a group: the positions of the parts whose results were used."""
+
+    parts: tuple[int, ...]
+
+
 class Sent(Struct, frozen=True):
     """An event that was sent to the run and that nothing has taken yet."""
 
     number: int
     value: Any
+    at: float
 
 
 class _Events:
@@ -71,7 +84,7 @@ class Inbox:
 
     __slots__ = (
         "_decisions", "_entries", "_events", "_inboxes", "_journal", "_last", "_looked", "_receive", "_run_id",
-        "_taken",
+        "_taken", "_takers",
     )  # fmt: skip
 
     def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
@@ -83,6 +96,7 @@ class Inbox:
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
         self._taken: set[int] = set()
+        self._takers: dict[str, list[Decided]] = {}  # of what has taken an event, by each path above
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
@@ -97,7 +111,7 @@ class Inbox:
     def _sort(self, item: InboxItem) -> None:
         content = read_posted(item.data)
         if isinstance(content, PostedEvent):
-            self._events[content.name].sent.append(Sent(item.number, content.value))
+            self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
         elif isinstance(content, PostedDecisions):
             self._decisions[item.number] = content
         else:
@@ -108,11 +122,32 @@ class Inbox:
         await self.read()
         self._looked[path] = self._last
         self._note()
+        self.find_taken()
+        return self._events[name].untaken(self._taken)
+
+    def find_taken(self) -> None:
+        """Search the entries of the record since the last search for the events that were taken, or given back."""
         for entry in islice(self._journal.entries, self._entries, None):
             if isinstance(entry, Decided) and entry.posted:
                 self._taken.add(entry.posted)
+                for path in upwards(parent_of(entry.path)):
+                    self._takers.setdefault(path, []).append(entry)
+            elif isinstance(entry, Result) and entry.name in GROUPS and entry.path in self._takers:
+                for taker in self._takers.pop(entry.path):
+                    part = taker.path.removeprefix(f"{entry.path}/").partition("/")[0]
+                    # Below a flow that has the name of a group there are no numbers.
+                    if part.isdigit() and int(part) - 1 not in as_type(entry.value, Winners).parts:
+                        self._give_back(taker.posted)
         self._entries = len(self._journal.entries)
-        return self._events[name].untaken(self._taken)
+
+    def _give_back(self, number: int) -> None:
+        """Leave an event to later waits: the part of a group that has taken it was not the one that counts."""
+        self._taken.discard(number)
+        for events in self._events.values():
+            events.first = min(events.first, bisect_left(events.sent, number, key=lambda sent: sent.number))
+        # Those that wait already look again, in a run that is due at once.
+        self._looked = {path: min(last, number - 1) for path, last in self._looked.items()}
+        self._note()
 
     def take(self, sent: Sent, path: str) -> None:
         """Take an event for the wait at a path, which is over; the record follows."""
@@ -163,3 +198,10 @@ def inbox_of(ctx: Context) -> Inbox:
     if run.inbox is None:
         run.inbox = ctx.scope[INBOX](ctx.run_id, journal_of(ctx))
     return run.inbox
+
+
+def give_back_events(ctx: Context) -> None:
+    """Leave the events to later waits that the other parts of a group have taken, once it is on record which won."""
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None and call.outermost.inbox is not None:
+        call.outermost.inbox.find_taken()

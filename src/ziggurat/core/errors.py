@@ -91,7 +91,7 @@ class MissingExtra(ConfigurationError):
 
 
 class AlreadyDecided(ConfigurationError):
-    """Raised when a call was decided already, in another way; the first decision stands."""
+    """Raised when a call was decided already, in another way, or has expired; the first decision stands."""
 
 
 class EmptyPrompt(ConfigurationError):

@@ -14,6 +14,8 @@ class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
 
     name: str
     value: Any = None
+    at: float = 0.0
+    """When it was sent, in POSIX seconds; 0 if that is unknown."""
 
 
 class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):

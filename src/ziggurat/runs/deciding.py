@@ -104,7 +104,7 @@ async def hold_posted(journal: LocalJournal, inbox: "Inbox", now: float, agent: 
         if number in used:  # a call that waits once more needs another decision
             continue
         try:
-            for entry in decision_entries(journal, posted.decisions, posted.at or now, agent):
+            for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
                 journal.hold(replace(entry, posted=number))
         except (ConfigurationError, AlreadyDecided) as error:  # it fitted when it was sent
             logger.warning("the decisions that were posted as number %d are not used: %s", number, error)

@@ -252,7 +252,7 @@ class Opener:
         def check(journal: LocalJournal) -> list[Decided]:
             self._recorded_request(journal, run_id)
             self._screen(journal)
-            return decision_entries(journal, decisions, clock.now(), self._agent)
+            return decision_entries(journal, decisions, clock.now(), self._agent, in_time=True)
 
         await decide(self.runs, run_id, decisions, check, clock)
 

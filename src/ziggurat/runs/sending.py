@@ -1,11 +1,10 @@
 """Sending: events, messages and requests go to a run from outside, whoever drives it, checked where they are sent."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from ziggurat.calls.call_decision import misfit_of_schema
 from ziggurat.calls.event import awaited_in
-from ziggurat.core.clock import new_id
+from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
 from ziggurat.core.settings import NonEmptyText
@@ -45,10 +44,10 @@ async def send(
     return await send_to(runs_of(store), run_id, name, value, key)
 
 
-async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None) -> bool:
+async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None, now: float | None = None) -> bool:
     """Send an event to one of these runs; see `send`."""
     try:
-        data = encode(PostedEvent(name, value))
+        data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now))
     except TypeError as error:
         raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = f"event {name} {new_id() if key is None else key}"
@@ -75,7 +74,7 @@ async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
     return [entry for entry in entries if isinstance(entry, Pending)]
 
 
-def _misfit(waits: Sequence[Pending], name: str, value: object) -> str | None:
+def _misfit(waits: list[Pending], name: str, value: object) -> str | None:
     """Return why a value fits none of the waits for an event, None if it does, nothing waits, or it cannot be said."""
     wrong: str | None = None
     for item in (recorded_item(pending, None) for pending in waits):
