@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ziggurat.calls.step import program_at
+from ziggurat.calls.step import check_left, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, Suspend
@@ -60,6 +60,7 @@ async def run_program(
     try:
         with program_at(ctx):
             result = await program()
+            check_left(ctx)
     except BaseExceptionGroup as group:
         waiting = pending_in(group)
         if not waiting:

@@ -154,6 +154,26 @@ def item_of(
     return PendingItem(item_id, ctx.path, _copy_of(call), reason, stage, until, interrupted)
 
 
+def is_same_wait(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
+    """Return whether what is asked, or the event that is awaited, is the recorded one, as a middleware masks it."""
+    if recorded.arguments == item.call.arguments:
+        return True
+    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
+    return isinstance(kept, Pending) and _compared(recorded) == _compared(as_type(kept.request, ToolCall))
+
+
+def _compared(call: ToolCall) -> dict[str, Any]:
+    """Return what a wait is compared by: neither when it ends, nor what follows then, nor a text that has a key."""
+    fields = decode(call.arguments, dict[str, Any])
+    left_out = {"default", "seconds", "until", *(("question",) if "key" in fields else ())}
+    return {name: value for name, value in fields.items() if name not in left_out}
+
+
+def shown_wait(call: ToolCall) -> str:
+    """Return what a wait is compared by, as text."""
+    return f"{call.name} {canonical(_compared(call)).decode():.300}"
+
+
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
     """Return whether a call is identical to the one that waits here."""
     return record.pending is not None and record.pending.id == item_of(call, ctx).id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from msgspec import Struct
 
 from ziggurat.calls.inbox import Winners, give_back_events
-from ziggurat.calls.step import place_of, program_at
+from ziggurat.calls.step import note_left, place_of, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
@@ -19,7 +19,7 @@ from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Result
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.tools.guarded_call import end_tasks
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class _Group:
             if record is not None and isinstance(decision, Result):
                 record.counted = record.number(decision)
                 self.until = None  # those whose outcomes were used are known
-                chosen = await self._chosen(decision, size, ctx, journal)
+                chosen = await self._chosen(decision, size, ctx)
             elif decision is not None:
                 await journal.answer(ctx, decision, self.name, size, Winners)  # raises the error that ended it
         except BaseException:
@@ -163,20 +163,21 @@ class _Group:
             raise
         try:
             outcomes = await self._run_parts(chosen, ctx)
-        except Exception as error:
-            if decision is None and self.failures:
+        except BaseException as error:
+            note_left(ambient, error)
+            if decision is None and self.failures and isinstance(error, Exception):
                 await journal.write_failure(ctx, self.name, size, error)
             raise
         partly = self.needed is not None and self.needed < len(self.parts)
         if self.until is not None:
             partly = any(each is _NOTHING for each in outcomes)
         if decision is None and partly:
-            await self._decide(outcomes, size, ctx, journal)
+            await self._decide(outcomes, size, ctx)
         return outcomes
 
-    async def _chosen(self, decision: Result, size: _Size, ctx: Context, journal: LocalJournal) -> Sequence[int]:
+    async def _chosen(self, decision: Result, size: _Size, ctx: Context) -> Sequence[int]:
         """Return the parts that were used, which answer from their own records; those of the others are passed over."""
-        chosen, count = as_type(decision.value, Winners).parts, len(self.parts)
+        chosen, count, journal = as_type(decision.value, Winners).parts, len(self.parts), journal_of(ctx)
         if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
             used = ", ".join(str(number + 1) for number in chosen)
             raise ConfigurationError(
@@ -188,8 +189,9 @@ class _Group:
             journal.skip(ctx.at(str(number + 1)), decision)
         return chosen
 
-    async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context, journal: LocalJournal) -> None:
+    async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context) -> None:
         """Record which parts were used, because that depended on timing."""
+        journal = journal_of(ctx)
         used = Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
         await journal.write(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
         give_back_events(ctx)

@@ -26,7 +26,7 @@ from ziggurat.calls.once import note_never_began
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root, running
-from ziggurat.core.errors import ConfigurationError, NotRepeatable
+from ziggurat.core.errors import ConfigurationError, NotRepeatable, Suspend
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.core.held import held
 from ziggurat.core.layer import stack
@@ -163,13 +163,17 @@ class Step(Generic[P, R]):
         ctx = place_of(ambient, self.name, not self.composite)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
-        if journal.replaying:
-            record = journal.find(ctx.path)
-            if record is None or not record.outcomes:
-                refuse(self.name, ctx, journal)
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
         call = self._call if plain else self._run
-        return await journal.once(ctx, self.name, request, call, self.returns, self.composite)
+        try:
+            if journal.replaying:
+                record = journal.find(ctx.path)
+                if record is None or not record.outcomes:
+                    refuse(self.name, ctx, journal)
+            return await journal.once(ctx, self.name, request, call, self.returns, self.composite)
+        except BaseException as error:
+            note_left(ambient, error)
+            raise
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
@@ -256,11 +260,12 @@ class _Function:
 class _Places:
     """The task whose calls get numbered places below one context, and how many steps it has called there."""
 
-    __slots__ = ("steps", "task")
+    __slots__ = ("left", "steps", "task")
 
     def __init__(self) -> None:
         self.task = asyncio.current_task()
         self.steps = 0
+        self.left: BaseException | None = None
 
 
 def program_at(ctx: Context) -> running:
@@ -282,8 +287,36 @@ def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
             f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
             "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
         )
+    if places.left is not None:
+        _refuse_after(places.left, name, ctx)
     places.steps += 1
     return ctx.under(name, leaf)
+
+
+def note_left(ctx: Context | None, error: BaseException) -> None:
+    """Note that a call below a context waits or was cancelled: its function must not make another one."""
+    if ctx is not None and isinstance(error, (Suspend, asyncio.CancelledError)):
+        ctx.state(_Places, _Places).left = error
+
+
+def check_left(ctx: Context) -> None:
+    """Raise the Suspend that the function at a context has caught."""
+    left = ctx.state(_Places, _Places).left
+    if isinstance(left, Suspend):
+        raise left
+
+
+def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
+    """Raise if a function goes on that waits, or with what is not on record: that one of its calls was cancelled."""
+    if isinstance(left, Suspend):
+        raise left
+    task = asyncio.current_task()
+    if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
+        raise ConfigurationError(
+            f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
+            "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
+            "wait_for"
+        )
 
 
 def place_at(ctx: Context, name: str) -> Context:

@@ -1,19 +1,17 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.call_decision import CallDecision, Settle, item_of, refuse
-from ziggurat.calls.step import place_of
-from ziggurat.core.codec import as_type, canonical, decode
+from ziggurat.calls.call_decision import CallDecision, Settle, is_same_wait, item_of, refuse, shown_wait
+from ziggurat.calls.step import note_left, place_of
+from ziggurat.core.codec import as_type, canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch, take_back
-from ziggurat.journal.entries import Pending
-from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, PendingItem, decision_of
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in
@@ -43,11 +41,11 @@ async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = N
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     waits = None if record is None or record.pending is None else as_type(record.pending.request, ToolCall)
-    if waits is not None and not _is_same(waits, item, journal):
+    if waits is not None and not is_same_wait(waits, item, journal):
         if journal.refusing or (record is not None and record.decided is not None):
             raise JournalMismatch(
-                f"{ctx.path}: on record is {_shown(waits)}, and this code has {_shown(item.call)}: resume the run with "
-                "the code as it was; a question whose text varies takes a key="
+                f"{ctx.path}: on record is {shown_wait(waits)}, and this code has {shown_wait(item.call)}: resume the "
+                "run with the code as it was; a question whose text varies takes a key="
             )
         record = waits = None  # nobody has decided: it is asked anew
     if record is not None and record.decided is not None:
@@ -56,26 +54,11 @@ async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = N
         item = replace(item, call=waits)
     elif journal.refusing:
         refuse(item.call.name, ctx, journal)
-    return await CallDecision(item, record, ctx).reach(settle)
-
-
-def _is_same(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
-    """Return whether what is asked, or the event that is awaited, is the recorded one, as a middleware masks it."""
-    if recorded.arguments == item.call.arguments:
-        return True
-    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
-    return isinstance(kept, Pending) and _compared(recorded) == _compared(as_type(kept.request, ToolCall))
-
-
-def _compared(call: ToolCall) -> dict[str, Any]:
-    """Return what a wait is compared by: neither when it ends, nor what follows then, nor a text that has a key."""
-    fields = decode(call.arguments, dict[str, Any])
-    left_out = {"default", "seconds", "until", *(("question",) if "key" in fields else ())}
-    return {name: value for name, value in fields.items() if name not in left_out}
-
-
-def _shown(call: ToolCall) -> str:
-    return f"{call.name} {canonical(_compared(call)).decode():.300}"
+    try:
+        return await CallDecision(item, record, ctx).reach(settle)
+    except BaseException as error:
+        note_left(AMBIENT.get(), error)
+        raise
 
 
 _SHORT = 1.0
