@@ -71,11 +71,12 @@ async def test_another_wait_is_refused_once_it_is_settled(waits: tuple[Wait, Wai
     await _settle(_waiting(before), value)
     (last,) = (await _waiting(before).resume("r")).pending
     record = await _waiting(before).record("r")
-    for verb in (
+    verbs: list[Wait] = [
         lambda: _waiting(after).resume("r"),
         lambda: _waiting(after).resume("r", {last.id: Answer("yes")}),
         lambda: _waiting(after).replay("r"),
-    ):
+    ]
+    for verb in verbs:
         with pytest.raises(JournalMismatch, match="waiting/"):
             await verb()
     assert await _waiting(before).record("r") == record
