@@ -1,10 +1,10 @@
 """Step: a function whose calls are recorded at their place in the run, and answered from the record afterwards."""
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
-from functools import cached_property, update_wrapper
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -107,7 +107,7 @@ class Step(Generic[P, R]):
         layers: Sequence[StepLayer],
         takes_context: bool,
     ) -> None:
-        update_wrapper(self, function)
+        functools.update_wrapper(self, function)
         self.function = function
         self.name: str = name
         self.signature: inspect.Signature = inspect.signature(function)
@@ -134,7 +134,7 @@ class Step(Generic[P, R]):
         composite.composite = True
         return composite
 
-    @cached_property
+    @functools.cached_property
     def returns(self) -> type[R]:
         """The type of its result, used to decode recorded ones.
 
