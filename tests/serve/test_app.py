@@ -2,9 +2,10 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from msgspec import Struct
 
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
@@ -14,8 +15,10 @@ from ziggurat.flows import ask, flow
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import Metrics
+from ziggurat.plans import Graph
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
+from ziggurat.teams import handoffs
 from ziggurat.tools import tool_call
 
 
@@ -104,6 +107,72 @@ async def test_a_question_is_answered() -> None:
         )
         await server.until("r-1", "end")
         assert (await server.post("/runs/r-1/replay"))["answer"] == "Oslo: 12a"
+
+
+class Seen(Struct):
+    number: int
+
+
+class Ticket(Struct):
+    kind: Literal["refund", "question"]
+    order: int
+
+
+PROMPTS = {"graph": '{"number": 21}'}
+
+
+async def test_the_output_of_every_kind_of_agent_and_why_each_stopped_is_given() -> None:
+    @flow
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @flow
+    async def broken(number: int) -> int:
+        raise ValueError("no such number")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    graph = Graph(Seen)
+
+    @graph.node(writes="number")
+    async def count(state: Seen) -> int:
+        return state.number + 1
+
+    graph.edge("start", count, "end")
+
+    looking = [tool_call("look"), tool_call("look")]
+    finish = tool_call("final_answer", kind="refund", order=7)
+    passing = Agent(ScriptedModel(tool_call("handoff_to_b")), name="a")
+    agents = [
+        double,
+        broken,
+        Agent(ScriptedModel("Yes."), name="plain"),
+        Agent(ScriptedModel(finish), output=Ticket, name="typed"),
+        Agent(ScriptedModel(*looking), tools=[look], max_steps=1, name="steps"),
+        handoffs(passing, Agent(ScriptedModel("Refunded."), name="b"), name="team"),
+        graph.build("graph"),
+    ]
+    given = {
+        "double": ("Completed", 42, None),
+        "plain": ("Completed", "Yes.", None),
+        "typed": ("Completed", {"kind": "refund", "order": 7}, None),
+        "team": ("Completed", "Refunded.", None),
+        "graph": ("Completed", {"number": 22}, None),
+    }
+    async with serving(served(*agents)) as server:
+        for name in [*given, "broken", "steps"]:
+            await server.post("/runs", {"agent": name, "prompt": PROMPTS.get(name, "21"), "run_id": name}, 201)
+            run = await server.ended(name)
+            if name in given:
+                assert (run["status"], run["output"], run["error"]) == given[name]
+                assert (await server.post(f"/runs/{name}/replay"))["answer"] == given[name][1]
+            else:
+                status, reason = {"broken": ("Failed", "no such number"), "steps": ("MaxSteps", "1")}[name]
+                assert run["status"] == status
+                assert reason in run["error"]
 
 
 class Gate:

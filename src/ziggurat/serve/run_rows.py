@@ -93,6 +93,11 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
     )
 
 
+async def ended_run(store: Store, info: LogInfo) -> AgentRun | None:
+    """Return a run as it ended or waits, with its output as plain data; None if it has done neither."""
+    return (await _ends(store, info))[1]
+
+
 async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:
     """Return the first entry of a record, and the run as it ended; None for what is damaged or not there."""
     try:

@@ -19,7 +19,7 @@ from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
+from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, ended_run, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
@@ -170,12 +170,6 @@ class ServedAgents:
         agent, _ = await self.agent_of(run_id)
         return LocalJournal.load(await agent.record(run_id)).entries
 
-    @staticmethod
-    async def _error(agent: Runnable[Any], run_id: str, status: str) -> str | None:
-        if status not in ("Failed", "Denied", "BudgetExceeded", "Timeout"):
-            return None
-        return str((await agent.attach(run_id).result()).error or status)
-
     async def fork(self, run_id: str, number: int, prompt: str | None, new_id: str | None) -> str:
         """Start a fork of a run at the step of an entry, and return its id when it has begun."""
         agent, _ = await self.agent_of(run_id)
@@ -197,16 +191,16 @@ class ServedAgents:
         raise RunNotFound(f"there is no session {session_id!r:.150}")
 
     async def detail(self, run_id: str) -> dict[str, Any]:
-        """Return what is on record of a run: its row, its answer or error, what waits, and its figures."""
+        """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
         status = await agent.attach(run_id).status()
-        last = status.messages[-1] if status.messages else None
+        run = await ended_run(agent.store, info)
         return {
             **plain(await self._rows.row(agent.store, info)),
             "status": status.status,
             "driven": status.driven,
-            "output": last.text if last is not None and last.role == "assistant" else None,
-            "error": await self._error(agent, run_id, status.status),
+            "output": None if run is None else plain(run.output),
+            "error": None if run is None else run.error,
             "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
             "usage": status.usage,
             "model_calls": status.model_calls,

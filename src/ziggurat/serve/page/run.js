@@ -1,5 +1,5 @@
 // One run: what it does, what it waits for, its calls.
-import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, useTitle, visible } from "./html.js";
+import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, json, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, useTitle, visible } from "./html.js";
 import { follow, get, post, query, runPath } from "./server.js";
 import { Tree, numberOf } from "./tree.js";
 import { Node } from "./node.js";
@@ -143,9 +143,12 @@ function Actions({ id, status, onAct, onOpen }) {
 
 function Outcome({ run, live }) {
   const going = Object.values(live).at(-1);
-  if (run.error) return html`<section class="outcome failed-box"><h2>Error</h2><${Block} value=${run.error} label="Error" /></section>`;
-  if (run.output != null && run.output !== "")
-    return html`<section class="outcome"><h2>Output</h2><${Block} value=${run.output} label="Output" /></section>`;
+  const failed = statusOf(run.status) === "failed";
+  const given = run.output != null && run.output !== "";
+  const box = (name, value, kind = "") => html`<section class=${"outcome" + kind}><h2>${name}</h2><${Block} value=${value} label=${name} /></section>`;
+  if (run.error || given)
+    return html`${run.error && box(failed ? "Error" : "Stopped", run.error, failed ? " failed-box" : "")}
+      ${given && box("Output", typeof run.output === "string" ? run.output : json(run.output))}`;
   if (going && statusOf(run.status) === "running")
     return html`<section class="outcome"><h2>Now</h2><pre class="now">${visible(going.slice(-2000))}</pre></section>`;
   return null;
