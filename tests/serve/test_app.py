@@ -101,7 +101,7 @@ async def test_a_question_is_answered() -> None:
     async with serving(served(book)) as server:
         await server.post("/runs", {"agent": "book", "prompt": "Oslo", "run_id": "r-1"}, 201)
         [item] = (await server.ended("r-1"))["pending"]
-        assert (item["kind"], item["text"]) == ("question", "Which seat?")
+        assert (item["kind"], item["text"], item["answer"]) == ("question", "Which seat?", {"type": "string"})
         await server.post(
             "/runs/r-1/decisions", {"decisions": [{"id": item["id"], "action": "answer", "answer": "12a"}]}
         )
@@ -145,14 +145,14 @@ async def test_the_output_of_every_kind_of_agent_and_why_each_stopped_is_given()
 
     looking = [tool_call("look"), tool_call("look")]
     finish = tool_call("final_answer", kind="refund", order=7)
-    passing = Agent(ScriptedModel(tool_call("handoff_to_b")), name="a")
+    passing = Agent(ScriptedModel(tool_call("handoff_to_b"), per_run=True), name="a")
     agents = [
         double,
         broken,
-        Agent(ScriptedModel("Yes."), name="plain"),
-        Agent(ScriptedModel(finish), output=Ticket, name="typed"),
-        Agent(ScriptedModel(*looking), tools=[look], max_steps=1, name="steps"),
-        handoffs(passing, Agent(ScriptedModel("Refunded."), name="b"), name="team"),
+        Agent(ScriptedModel("Yes.", per_run=True), name="plain"),
+        Agent(ScriptedModel(finish, per_run=True), output=Ticket, name="typed"),
+        Agent(ScriptedModel(*looking, per_run=True), tools=[look], max_steps=1, name="steps"),
+        handoffs(passing, Agent(ScriptedModel("Refunded.", per_run=True), name="b"), name="team"),
         graph.build("graph"),
     ]
     given = {
@@ -166,6 +166,8 @@ async def test_the_output_of_every_kind_of_agent_and_why_each_stopped_is_given()
         for name in [*given, "broken", "steps"]:
             await server.post("/runs", {"agent": name, "prompt": PROMPTS.get(name, "21"), "run_id": name}, 201)
             run = await server.ended(name)
+            forked = await server.post(f"/runs/{name}/fork", {"run_id": f"{name}-2"}, 201)
+            assert (await server.ended(forked["run_id"]))["run_id"] == f"{name}-2"
             if name in given:
                 assert (run["status"], run["output"], run["error"]) == given[name]
                 assert (await server.post(f"/runs/{name}/replay"))["answer"] == given[name][1]

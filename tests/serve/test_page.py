@@ -18,12 +18,16 @@ USAGE = {"input": 1_840, "output": 212}
 
 def _approval(**more: Any) -> dict[str, Any]:
     plain = {"id": "p-1", "kind": "approval", "tool": "refund", "arguments": {"order": 17, "amount": 42.5}}
-    return {**plain, "text": None, "choices": None, "path": "run/refund", "expires": None, **more}
+    return {**plain, "text": None, "answer": None, "path": "run/refund", "expires": None, **more}
 
 
 def _question(**more: Any) -> dict[str, Any]:
     return _approval(
-        id="p-2", kind="question", tool="ask", text="Which language?", choices=["English", "German"], **more
+        id="p-2",
+        kind="question",
+        tool="ask",
+        text="Which language?",
+        **{"answer": {"enum": ["English", "German"]}, **more},
     )
 
 
@@ -118,7 +122,9 @@ DECISIONS = {
 
 @pytest.mark.parametrize("way", DECISIONS)
 def test_a_decision_is_sent_with_the_id_of_what_waits(page: Page, server: PageServer, way: str) -> None:
-    _waiting(server)
+    run = _waiting(server)
+    if way == "answer":
+        run.detail["pending"][1] = _question(answer={"type": "string"})
     _open(page, server, "/runs/r-1")
     items = page.get_by_role("article")
     expect(items).to_have_count(2)

@@ -41,8 +41,8 @@ def _fill(server: PageServer, texts: dict[str, Any]) -> None:
         "r-1", agent=texts["agent"], prompt=texts["prompt"], status=texts["status"], session=texts["session"],
         labels={str(texts["label name"]): texts["label value"]}, output=texts["output"], cost=texts["run cost"],
         pending=[
-            {**pending, "text": texts["prompt"], "choices": None, "path": texts["pending path"]},
-            {**question, "choices": [texts["choice"]], "path": texts["pending path"]},
+            {**pending, "text": texts["prompt"], "answer": None, "path": texts["pending path"]},
+            {**question, "answer": {"enum": [texts["choice"]]}, "path": texts["pending path"]},
         ],
     )  # fmt: skip
     run.nodes = [

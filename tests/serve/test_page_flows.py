@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from msgspec import Struct
 from playwright.sync_api import Browser, Page, expect
 
 from tests.samples import LONG, sample
@@ -19,6 +22,30 @@ from ziggurat.serve.application import ServedApp
 from ziggurat.tools import tool_call
 
 long = pytest.mark.skipif(not LONG, reason="a decision is the smoke test")
+
+
+class Ticket(Struct):
+    kind: Literal["refund", "other"]
+    order: int
+    urgent: bool = False
+    share: float | None = None
+    note: str = "none"
+    tags: list[str] = []
+
+
+ANSWERS: list[tuple[Any, dict[str, str], object]] = [
+    (bool, {"": "No"}, False),
+    (Literal[1, 2], {"": "2"}, 2),
+    (int, {"Answer": "42"}, 42),
+    (float, {"Answer": "0.5"}, 0.5),
+    (str, {"Answer": "true"}, "true"),
+    (date, {"Answer": "2026-02-03"}, "2026-02-03"),
+    (int | None, {}, None),
+    (list[int], {"Answer": "[1, 2]"}, [1, 2]),
+    (Ticket, {"kind": "refund", "order": "7", "urgent": "Yes", "note": "", "tags": '["a"]'},
+     {"kind": "refund", "order": 7, "urgent": True, "share": None, "note": "", "tags": ["a"]}),
+]  # fmt: skip
+"""Types of answers, what a person enters in which field (or the button without one), and the answer."""
 
 
 class World:
@@ -40,6 +67,10 @@ class World:
         async def book(city: str) -> str:
             return f"{city}: {await ask('Which seat?', str)}"
 
+        @flow
+        async def enquire(topic: str) -> list[object]:
+            return [await ask(f"Question {number}", kind) for number, (kind, *_) in enumerate(ANSWERS)]
+
         def answer(messages: list[Message]) -> str | ToolCall:
             return "All done." if messages[-1].tool_results else tool_call("pay", amount=3)
 
@@ -48,7 +79,7 @@ class World:
         story: ScriptedReply = ["Once upon ", self.gate, "a time."]
         teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
         broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
-        return app([desk, teller, book, broken], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
+        return app([desk, teller, book, enquire, broken], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
 
 
 @pytest.fixture
@@ -147,6 +178,27 @@ def test_a_question_is_answered(open_page: Page) -> None:
     page.get_by_label("Answer").fill("12a")
     page.get_by_role("button", name="Answer", exact=True).click()
     expect(page.get_by_text("Completed", exact=True)).to_be_visible()
+
+
+@long
+def test_a_question_is_answered_with_its_type(open_page: Page, real_server: RealServer) -> None:
+    page = open_page
+    run_id = _start(page, "enquire", "Ask")
+    for number, (_, entered, _) in enumerate(ANSWERS):
+        question = page.get_by_role("article", name="Question").filter(has_text=f"Question {number}")
+        if "" in entered:
+            question.get_by_role("button", name=entered[""], exact=True).click()
+            continue
+        question.get_by_role("button", name="Answer …").click()
+        for label, text in entered.items():
+            field = question.get_by_label(label)
+            if field.evaluate("element => element.tagName") == "SELECT":
+                field.select_option(label=text)
+            else:
+                field.fill(text)
+        question.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.get_by_text("Completed", exact=True)).to_be_visible()
+    assert real_server.get(f"/runs/{run_id}")["output"] == [answer for _, _, answer in ANSWERS]
 
 
 @long

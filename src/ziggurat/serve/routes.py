@@ -72,7 +72,7 @@ class _Text(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Fork(msgspec.Struct, forbid_unknown_fields=True):
-    at: int = 1
+    at: int | None = None
     prompt: str | None = None
     run_id: str | None = None
 

@@ -42,7 +42,7 @@ class RunRow(Struct, frozen=True):
 
 
 class PendingRow(Struct, frozen=True):
-    """A call or a question that waits for a person; see `PendingItem`."""
+    """What waits for a person; see `PendingItem`. A question has the JSON Schema of its answer."""
 
     id: str
     kind: str
@@ -50,15 +50,16 @@ class PendingRow(Struct, frozen=True):
     tool: str
     arguments: Any
     text: str
-    choices: tuple[Any, ...]
+    answer: dict[str, Any] | None
     expires: str | None
 
     @classmethod
     def of(cls, item: PendingItem) -> "PendingRow":
         expires = None if item.until is None else time_of(item.until)
-        kind = "question" if item.stage == "question" else "approval"
-        choices = question_of(item.call).answer.get("enum", ()) if item.stage == "question" else ()
-        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, tuple(choices), expires)
+        asks = item.stage == "question"
+        kind = "question" if asks else "outcome" if item.interrupted else "approval"
+        answer = question_of(item.call).answer if asks else None
+        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, answer, expires)
 
 
 class RunRows:

@@ -170,10 +170,10 @@ class ServedAgents:
         agent, _ = await self.agent_of(run_id)
         return LocalJournal.load(await agent.record(run_id)).entries
 
-    async def fork(self, run_id: str, number: int, prompt: str | None, new_id: str | None) -> str:
-        """Start a fork of a run at the step of an entry, and return its id when it has begun."""
+    async def fork(self, run_id: str, number: int | None, prompt: str | None, new_id: str | None) -> str:
+        """Start a fork of a run at the step of an entry, by default at the first, and return its id when it has begun."""
         agent, _ = await self.agent_of(run_id)
-        place = fork_place(await self.entries(run_id), number, agent.name)
+        place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
         fork_id = new_id or new_id_of()
         await self._begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id), ())
         return fork_id
