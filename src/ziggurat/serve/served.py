@@ -171,7 +171,7 @@ class ServedAgents:
         return LocalJournal.load(await agent.record(run_id)).entries
 
     async def fork(self, run_id: str, number: int | None, prompt: str | None, new_id: str | None) -> str:
-        """Start a fork of a run at the step of an entry, by default at the first, and return its id when it has begun."""
+        """Start a fork of a run at the step of an entry, by default at the first; return its id when it has begun."""
         agent, _ = await self.agent_of(run_id)
         place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
         fork_id = new_id or new_id_of()
