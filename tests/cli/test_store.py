@@ -98,7 +98,7 @@ def test_who_waits_for_a_session_is_told_so(
     monkeypatch.setenv("ZIGGURAT_STORE", url)
 
     async def write() -> None:
-        other = SqliteStore(tmp_path / "runs.db", lease=0.01)
+        other = SqliteStore(tmp_path / "runs.db", lease=1.0)
         await other.create(LogInfo(session_log("work")))
         other._held.clear()  # as if it hung: its lease is not given back
         await other.close()

@@ -13,8 +13,9 @@ from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.journal import Row, Store
 from ziggurat.models import ScriptedModel
 from ziggurat.serve.feed import EventFeed, Feeds, Position
-from ziggurat.serve.sse import Closing
+from ziggurat.serve.sse import KEEP_ALIVE, Closing
 from ziggurat.stores import InMemoryStore
+from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
 WAITS = 2
@@ -26,11 +27,13 @@ class Client:
 
     Attributes:
         heard: What it has heard.
+        alive: Is set when it is told that the connection is.
         told: Is set when it hears that the run waits, or that the stream ends.
     """
 
     def __init__(self, feeds: Feeds, agent: Agent, after: Position, pace: int) -> None:
         self.heard: list[ServerEvent] = []
+        self.alive = asyncio.Event()
         self.told = asyncio.Event()
         self.after = after
         self._pace = pace
@@ -45,6 +48,8 @@ class Client:
     async def _send(self, message: Any) -> None:
         for _ in range(self._pace):
             await asyncio.sleep(0)
+        if KEEP_ALIVE in message.get("body", b""):
+            self.alive.set()
         fresh = self._parser.feed(message.get("body", b""))
         self.heard += fresh
         if {"waiting", "end", "bye"} & {event.event for event in fresh}:
@@ -221,6 +226,30 @@ async def test_a_record_that_cannot_be_read_is_raised_to_the_server_by_each_read
     clients = [Client(feeds, agent, Position(), 0) for _ in range(2)]
     errors = await asyncio.gather(*(client.task for client in clients), return_exceptions=True)
     assert errors == [wrong, wrong]
+
+
+async def test_a_run_that_has_lost_its_process_waits_for_whoever_goes_on_with_it() -> None:
+    clock, gate = HandClock(), asyncio.Event()
+    store = InMemoryStore(clock=clock)
+    lost = Agent(ScriptedModel(["Once ", gate]), name="desk", store=store)
+    beside = InMemoryStore(clock=clock, shared=store)
+    whole = Agent(ScriptedModel("Done."), name="desk", store=beside)
+    handle = lost.start("Go.", run_id="r-1")
+    await handle.recorded()
+    client = Client(Feeds(Closing(), heartbeat=0.01), whole, Position(), 0)
+    await client.alive.wait()
+    assert "waiting" not in client.names
+    assert (await whole.attach("r-1").status()).driven
+    await clock.advance(31)
+    await all_told([client])
+    assert not (await whole.attach("r-1").status()).driven
+    assert not await whole.attach("r-1").is_driven()
+    assert (await whole.recover()).runs["r-1"].output == "Done."
+    await client.task
+    assert client.names[-1] == "end"
+    assert client.names.count("waiting") == 1
+    gate.set()
+    await asyncio.wait([asyncio.ensure_future(handle.result())])
 
 
 async def test_a_run_that_stops_without_an_end_waits_for_whoever_goes_on_with_it() -> None:

@@ -1,6 +1,9 @@
 """What people do on the page, with the real server and real runs behind it."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -275,6 +278,31 @@ def test_what_an_agent_remembers_is_looked_through(open_page: Page) -> None:
     expect(page.locator(".memory")).to_have_count(1)
     page.get_by_label("Search in memory").fill("zebra")
     expect(page.get_by_text("No memory matches.")).to_be_visible()
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from ziggurat import Agent
+from ziggurat.models import FunctionModel
+
+agent = Agent(FunctionModel(lambda messages: os.kill(os.getpid(), signal.SIGKILL)), name="desk", store=sys.argv[1])
+asyncio.run(agent.run("Pay the bill", run_id="lost"))
+"""
+
+
+@long
+def test_a_run_whose_process_was_killed_is_resumed(open_page: Page, world: World, real_server: RealServer) -> None:
+    page = open_page
+    done = subprocess.run([sys.executable, "-c", KILLED, f"sqlite:///{world.folder / 'runs.db'}"], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert real_server.get("/runs/lost")["driven"] is False
+    expect(page.locator("a.row .status.stopped")).to_be_visible()
+    page.locator("a.row").click()
+    expect(page.get_by_text("interrupted", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_label("Output")).to_have_text("All done.")
+    assert world.acts == [3]
 
 
 @long

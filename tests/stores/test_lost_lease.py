@@ -1,4 +1,4 @@
-"""Tests of leases that a killed process has left behind: once a run has ended, nobody misses them."""
+"""Tests of leases that a killed process has left behind, or that have expired: they are nobody's."""
 
 import signal
 import subprocess
@@ -10,8 +10,10 @@ import pytest
 from tests.samples import sample
 from tests.stores.server import schema
 from ziggurat.journal import LogInfo
-from ziggurat.journal.store import UNFINISHED
-from ziggurat.stores import connect
+from ziggurat.journal.store import UNFINISHED, Store
+from ziggurat.stores import InMemoryStore, PostgresStore, SqliteStore, connect
+from ziggurat.testing import HandClock
+from ziggurat.testing.stores import rows
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="whether a process is gone is seen where /proc is"
@@ -46,9 +48,7 @@ def address(kind: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", sample(["sqlite", "file", "postgres"], 2))
-async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_run_has_ended(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody(kind: str, tmp_path: Path) -> None:
     url = address(kind, tmp_path)
     killed(LEFT, url, *STATUSES)
     store = connect(url)
@@ -60,7 +60,7 @@ async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_ru
         assert info == listed[f"run:{status}"]
         assert info is not None
         assert info.status == status
-        assert bool(info.owner) is (status == "running")  # which shows that it was interrupted
+        assert not info.owner
     assert listed["run:mine"].owner
     ended = len(STATUSES) - len(UNFINISHED)
     late = max(info.updated for info in listed.values()) + 1
@@ -68,3 +68,29 @@ async def test_the_lease_of_a_process_that_is_gone_is_that_of_nobody_once_the_ru
     assert await store.vacuum(late, unfinished=True) == len(UNFINISHED)
     assert [info.log for info in await store.logs()] == ["run:mine"]  # its holder is alive
     await store.close()
+
+
+def beside(kind: str, folder: Path, clock: HandClock) -> tuple[Store, Store]:
+    """Return two stores with the same logs, as two machines have them."""
+    if kind == "memory":
+        first = InMemoryStore(clock=clock)
+        return first, InMemoryStore(clock=clock, shared=first)
+    if kind == "sqlite":
+        return SqliteStore(folder / "runs.db", clock=clock), SqliteStore(folder / "runs.db", clock=clock)
+    url = schema()
+    return PostgresStore(url, clock=clock), PostgresStore(url, clock=clock)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_a_lease_that_has_expired_is_that_of_nobody(kind: str, tmp_path: Path) -> None:
+    clock = HandClock()
+    holder, other = beside(kind, tmp_path, clock)
+    await holder.create(LogInfo("run:r", "agent"), rows(1))
+    for passed, held in ((0, True), (29, True), (2, False)):
+        await clock.advance(passed)
+        info = await other.find("run:r")
+        assert info is not None
+        assert [info] == await other.logs("run:")
+        assert bool(info.owner) is held
+    await other.close()
+    await holder.close()

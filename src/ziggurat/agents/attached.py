@@ -9,6 +9,7 @@ from msgspec import Struct
 from ziggurat.agents.starter import Starter
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.settings import NonNegativeInt
+from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRun, Decisions, Out, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_items
@@ -31,7 +32,7 @@ class RunStatus(Struct, frozen=True):
         id: The run's id.
         agent: The name of its agent.
         status: ``"running"``, or how it ended: ``"Completed"``, ``"Suspended"``, ``"Failed"`` ...
-        driven: Whether a process holds its lease; a run that is running and not driven was interrupted.
+        driven: Whether a process drives it; a run that is running and not driven was interrupted, or has not begun.
         labels: Its labels.
         messages: Its conversation so far: complete messages, without those of nested agents.
         pending: The calls that wait for a decision.
@@ -99,7 +100,7 @@ class AttachedRun(Generic[Out]):
             self.id,
             info.agent or self._starter.name,
             journal.ended.stop if journal.ended is not None else info.status,
-            bool(info.owner) or opener.runs.is_in_progress(self.id),
+            self._is_driven(info),
             labels_of(entries[0]),
             (*(prompt or ()), *(message for step in steps for message in step.messages())),
             recorded_items(journal),
@@ -108,6 +109,20 @@ class AttachedRun(Generic[Out]):
             tally.tool_calls,
             len(entries),
         )
+
+    async def is_driven(self) -> bool:
+        """Return whether a process drives the run, without reading its record.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+        info = await self._starter.opener.runs.find(self.id)
+        if info is None:
+            raise RunNotFound(f"there is no run {self.id!r}")
+        return self._is_driven(info)
+
+    def _is_driven(self, info: LogInfo) -> bool:
+        return bool(info.owner) or self._starter.opener.runs.is_in_progress(self.id)
 
     def events(self, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
         """Follow the run; the same as ``agent.subscribe(run_id, after=after)``."""

@@ -40,9 +40,8 @@ def is_gone(owner: str) -> bool:
 
 
 def without_lost_lease(info: LogInfo) -> LogInfo:
-    """Return the description of a log without the lease of a process that is gone, if nothing is left to do for it."""
-    lost = info.owner and info.status != "running" and is_gone(info.owner)
-    return replace(info, owner="") if lost else info
+    """Return the description of a log without the lease of a process that is gone."""
+    return replace(info, owner="") if info.owner and is_gone(info.owner) else info
 
 
 def lease_held(log: str, owner: str, left: float | None = None) -> LeaseHeld:

@@ -73,7 +73,7 @@ class LogInfo(Struct, frozen=True):
         status: ``running``, how it ended, or ``Quarantined``.
         updated: When its last row was written, in POSIX seconds.
         count: The number of rows.
-        owner: The holder of its lease; empty if there is none.
+        owner: The holder of its lease; empty if there is none, its process is gone, or the lease has expired.
         problem: Why it is in quarantine.
         due: From when a worker may take it, in POSIX seconds, if nobody has its lease; None if no worker may. In
             `Store.create` and `Store.append`, 0 for at once.

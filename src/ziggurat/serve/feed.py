@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.core.errors import ConfigurationError, RunNotFound
-from ziggurat.core.settings import PositiveInt
+from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
+from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry
 from ziggurat.journal.lines import write_entry
 from ziggurat.observe.jsonl import event_line
@@ -57,11 +57,12 @@ class Feed:
         self._place = start
         self._frames: deque[_Frame] = deque()
         self._size = 0
+        self._look: asyncio.Task[None] | None = None
         self._beat = 0  # how many events there were at the last heartbeat
         self._readers: set[EventFeed] = set()
         self._waiting: set[EventFeed] = set()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(HEARTBEAT, self._keep_alive)
+        self._timer = loop.call_later(feeds.heartbeat, self._keep_alive)
         self._pump = loop.create_task(self._read())
 
     # -- its readers ---------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Feed:
                     self._place, self.state = (item.number, item.index), b""
                     self._append(_event_bytes(item), numbered=True)
         if waits and not self.state:
-            self._append_state(b"event: waiting\ndata: {}\n\n")
+            self._append_state(_WAITING)
         return waits
 
     def _append_state(self, data: bytes) -> None:
@@ -167,20 +168,32 @@ class Feed:
     def _keep_alive(self) -> None:
         if self._beat == self.count:
             self._append(KEEP_ALIVE)
+            if not self.state:
+                self._look = asyncio.get_running_loop().create_task(self._look_for_process())
         self._beat = self.count
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT, self._keep_alive)
+        self._timer = asyncio.get_running_loop().call_later(self._feeds.heartbeat, self._keep_alive)
+
+    async def _look_for_process(self) -> None:
+        """Report that the run waits if it has lost its process, of which its record says nothing."""
+        with suppress(RunNotFound, StoreError):  # reading the run meets them as well
+            count = self.count
+            if not await self.run.is_driven() and not self.state and not self.ended and count == self.count:
+                self._append_state(_WAITING)
 
     def _end(self) -> None:
         self.ended = True
         self._timer.cancel()
+        if self._look is not None:
+            self._look.cancel()
         self._feeds.remove(self.run.id, self)
 
 
 class Feeds:
     """The feeds of a server, one for each run that anybody reads."""
 
-    def __init__(self, closing: Closing, limit: PositiveInt = LIMIT) -> None:
+    def __init__(self, closing: Closing, limit: PositiveInt = LIMIT, heartbeat: Seconds = HEARTBEAT) -> None:
         self.closing = closing
+        self.heartbeat = heartbeat
         self.limit = limit
         self._feeds: dict[str, Feed] = {}
 
@@ -319,6 +332,7 @@ class EventFeed:
         self._place = max(self._place, feed.start)
 
 
+_WAITING = b"event: waiting\ndata: {}\n\n"
 _BYE = b"event: bye\ndata: {}\n\n"
 
 

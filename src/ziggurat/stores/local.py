@@ -28,6 +28,9 @@ class _Log(Struct):
     blobs: dict[str, bytes] = {}
     inbox: list[InboxItem] = []
 
+    def described(self, now: float) -> LogInfo:
+        return self.info if not self.info.owner or self.until > now else replace(self.info, owner="")
+
 
 class LocalLive:
     """Pass live messages between stores of this process that share their logs."""
@@ -207,7 +210,7 @@ class InMemoryStore(ListsPending):
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        return None if log not in self._logs else self._require(log).info
+        return None if log not in self._logs else self._require(log).described(self.clock.now())
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         if log not in self._logs:
@@ -229,8 +232,9 @@ class InMemoryStore(ListsPending):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
+        now = self.clock.now()
         infos = [
-            known.info
+            known.described(now)
             for name, known in reversed(self._logs.items())
             if name.startswith(prefix) and known.info.fits(agent, status, before, labels)
         ]

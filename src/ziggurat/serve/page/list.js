@@ -1,5 +1,5 @@
 // The list of runs: filters, search, and rows, read again while the page is visible.
-import { html, Ago, Alert, Empty, Filters, Status, count, duration, money, runLink, seconds, tokens, useEffect, useLater, useListener, useState, useTitle, visible } from "./html.js";
+import { html, Ago, Alert, Empty, Filters, Status, count, duration, isIdle, money, runLink, seconds, tokens, useEffect, useLater, useListener, useState, useTitle, visible } from "./html.js";
 import { get, query } from "./server.js";
 import { useAnswer } from "./answer.js";
 
@@ -81,7 +81,7 @@ function Row({ run }) {
   const took = seconds(run.updated) - seconds(run.started);
   const labels = Object.entries(run.labels || {});
   return html`<li><a class="row run" href=${runLink(run.run_id)}>
-    <${Status} name=${run.status} />
+    <${Status} name=${isIdle(run) ? "stopped" : run.status} />
     <span class="what"><span class="prompt">${visible(run.prompt || "") || html`<i>no prompt</i>`}</span>
       <span class="under"><b>${visible(run.agent)}</b> <span class="mono">${visible(run.run_id)}</span>
         ${run.session && html`<span class="chip">${visible(run.session)}</span>`}

@@ -94,25 +94,24 @@ RETURNING CASE WHEN due IS NOT NULL THEN pg_notify($4, '') END"""
 FREE_ALL = """UPDATE logs SET owner = '' FROM unnest($1::bigint[], $2::bigint[]) AS held (id, epoch)
 WHERE logs.id = held.id AND logs.epoch = held.epoch"""
 
-_HEADER = (
-    "SELECT log, agent, request, created, status, updated, count, owner, problem, due, priority, labels FROM logs WHERE"
-)
+_HEADER = """
+SELECT log, agent, request, created, status, updated, count, CASE WHEN until > now THEN owner ELSE '' END, problem, due,
+    priority, labels
+FROM logs, moment WHERE """
 
-INFO = " ".join((_HEADER, "log = $1"))
+INFO = _with_time(_HEADER, "log = $2")
 
 READ = """SELECT number, digest, data, rows.status FROM rows JOIN logs USING (id)
 WHERE log = $1 AND number > $2 ORDER BY number LIMIT $3"""
 
 BLOB = "SELECT data FROM blobs JOIN logs USING (id) WHERE log = $1 AND digest = $2"
 
-LIST = " ".join(
-    (
-        _HEADER,
-        """starts_with(log, $1) AND ($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR status = $3)
-    AND ($4::float8 IS NULL OR updated < $4)
-    AND NOT EXISTS (SELECT 1 FROM unnest($5::text[]) AS line WHERE strpos(labels, line) = 0)
-ORDER BY updated DESC, id DESC LIMIT $6""",
-    )
+LIST = _with_time(
+    _HEADER,
+    """starts_with(log, $2) AND ($3::text IS NULL OR agent = $3) AND ($4::text IS NULL OR status = $4)
+    AND ($5::float8 IS NULL OR updated < $5)
+    AND NOT EXISTS (SELECT 1 FROM unnest($6::text[]) AS line WHERE strpos(labels, line) = 0)
+ORDER BY updated DESC, id DESC LIMIT $7""",
 )
 
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1, due = NULL

@@ -279,7 +279,7 @@ class PostgresStore(PostgresQueue):
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""
-        rows = await self._read(sql.INFO, log)
+        rows = await self._read(sql.INFO, self._now(), log)
         if not rows:
             self._check_not_lost(log, await self._read(sql.LOST, log))
         return _info_of(rows[0]) if rows else None
@@ -312,7 +312,7 @@ class PostgresStore(PostgresQueue):
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
         lines = [f"\n{line}\n" for line in label_lines(labels or {})]
-        rows = await self._read(sql.LIST, prefix, agent, status, before, lines, limit)
+        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, lines, limit)
         return [_info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:

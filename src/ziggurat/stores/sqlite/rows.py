@@ -12,10 +12,11 @@ from ziggurat.journal.store import LogInfo, Row, labels_in
 
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "
-    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), owner, problem, due, priority, labels "
+    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), "
+    "CASE WHEN until > ? THEN owner ELSE '' END, problem, due, priority, labels "
     "FROM logs WHERE "
 )
-"""Selects the columns that `info_of` reads; a condition follows."""
+"""Selects the columns that `info_of` reads at a time; a condition follows."""
 
 
 def info_of(row: Sequence[Any]) -> LogInfo:

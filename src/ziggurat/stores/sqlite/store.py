@@ -186,9 +186,10 @@ class SqliteStore(SqliteQueue):
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
         statement = HEADERS + "log = ?"
-        header = self._database.execute(statement, (log,)).fetchone()
+        values = self.clock.now(), log
+        header = self._database.execute(statement, values).fetchone()
         if header is None and self._marks.find(log) is not None:  # another process may have created it since
-            header = self._database.execute(statement, (log,)).fetchone()
+            header = self._database.execute(statement, values).fetchone()
             if header is None:
                 self._check_not_lost(log)
         return header
@@ -320,7 +321,7 @@ class SqliteStore(SqliteQueue):
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
         terms: list[str] = ["substr(log, 1, ?) = ?"]
-        values: list[object] = [len(prefix), prefix]
+        values: list[object] = [self.clock.now(), len(prefix), prefix]
         for term, value in (("agent = ?", agent), ("status = ?", status), ("updated < ?", before)):
             if value is not None:
                 terms.append(term)
