@@ -192,6 +192,8 @@ class PageServer:
         run = self._run(request)
         self.streams.append(request.query_params.get("after", ""))
         first = int(float(request.query_params.get("after") or 0))
+        if 0 < len(run.events) <= first and run.events[-1][0] == "end":
+            return Response(status_code=204)
         return StreamingResponse(self._events(run, first), media_type="text/event-stream")
 
     @staticmethod

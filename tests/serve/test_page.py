@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from axe_core_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.samples import LONG
 from tests.serve.page_server import BEGAN, PageServer, ServedRun, node
@@ -235,6 +235,30 @@ def test_nothing_is_lost_when_the_server_restarts(page: Page, server: PageServer
             expect(page.get_by_text("connecting again")).to_have_count(0)
     assert now.inner_text().split()[-250:] == words[-250:]
     assert server.streams == ["0.0", "200.0", "400.0"]
+
+
+def test_a_run_that_has_ended_is_not_followed_for_ever(page: Page, server: PageServer) -> None:
+    run = server.add("r-1", status="running", prompt="Count")
+    _watch(page, server, "r-1")
+    expect(page.get_by_role("heading", name="Count")).to_be_visible()
+    readings: list[tuple[Route, APIResponse]] = []
+    page.route("**/runs/r-1", lambda route: readings.append((route, route.fetch())), times=1)
+    with page.expect_request("**/runs/r-1"):
+        server.emit(run, "ToolEnded", {})
+    page.wait_for_function("document.title")  # as routes are held by calls of this thread
+    with page.expect_event("requestfinished", lambda request: "/events" in request.url):
+        run.detail.update(status="Completed", output="All counted")
+        server.emit(run, "end", {})
+    [(route, before)] = readings
+    assert before.json()["status"] == "running"
+    route.fulfill(response=before)
+    expect(page.get_by_label("Output")).to_have_text("All counted")
+    page.reload()  # which follows from the end on
+    expect(page.get_by_label("Output")).to_have_text("All counted")
+    with page.expect_response("**/runs/r-1"):
+        page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert server.streams == ["0.0", "2.0"]
 
 
 def test_a_hidden_page_has_no_stream(page: Page, server: PageServer) -> None:

@@ -1,5 +1,5 @@
 // One run: what it does, what it waits for, its calls.
-import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, json, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, useTitle, visible } from "./html.js";
+import { html, Ago, Alert, Block, Dialog, Empty, Figures, Status, count, duration, isIdle, json, money, runLink, seconds, statusOf, tokens, useEffect, useRef, useState, useTitle, visible } from "./html.js";
 import { follow, get, post, query, runPath } from "./server.js";
 import { Tree, numberOf } from "./tree.js";
 import { Node } from "./node.js";
@@ -37,6 +37,7 @@ function useRun(id) {
     async function read(first) {
       if (mine.busy) return (mine.again = true);
       mine.busy = true;
+      const { ended } = mine; // a reading from before the end does not show that the run goes on after it
       let last;
       let run;
       const began = performance.now();
@@ -55,7 +56,7 @@ function useRun(id) {
         mine.ended = state === "ended";
         put({ stream: state });
       });
-      else if (mine.ended && run && goesOn(run)) {
+      else if (ended && mine.ended && run && goesOn(run)) {
         stream.again();
         mine.again = true;
       }
@@ -180,7 +181,7 @@ export function Run({ id, number }) {
     }
   }
   if (!run) return error ? html`<${Empty} title="This run cannot be shown">${error}<//>` : html`<p class="unseen" role="status">Loading</p>`;
-  const idle = run.status === "running" && run.driven === false;
+  const idle = isIdle(run);
   const status = idle ? "stopped" : statusOf(run.status);
   const following = stream === "waiting" ? "Connection lost; connecting again …" : "";
   return html`<section class="page run-page">

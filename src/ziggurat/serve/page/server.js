@@ -74,6 +74,7 @@ export function follow(id, after, onEvent, onState) {
       signal, redirect: "error", headers: { Accept: "text/event-stream" },
     });
     if (!response.ok) throw new ServerError(response.status, "The server answered " + response.status + ".");
+    if (response.status === 204) return (over = true); // the run has ended
     onState("live");
     const decoder = new TextDecoder();
     const reader = response.body.getReader();
