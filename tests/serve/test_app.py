@@ -18,6 +18,7 @@ from ziggurat.observe import Metrics
 from ziggurat.plans import Graph
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
+from ziggurat.stores import InMemoryStore
 from ziggurat.teams import handoffs
 from ziggurat.tools import tool_call
 
@@ -224,10 +225,47 @@ async def test_a_run_is_cancelled_and_told_something_while_it_goes_on() -> None:
         assert await server.post("/runs/r-1/cancel") == {"done": False}
 
 
+async def test_the_same_request_again_is_the_same_run_whatever_it_does() -> None:
+    waiting, gate = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        waiting.set()
+        await gate.wait()
+        return "over"
+
+    def agent(store: InMemoryStore) -> Agent:
+        return Agent(ScriptedModel(tool_call("wait"), "Done.", per_run=True), name="a", tools=[wait], store=store)
+
+    store = InMemoryStore()
+    body = {"agent": "a", "prompt": "x", "run_id": "r-1", "session": "s-1"}
+    async with (
+        serving(served(agent(store))) as server,
+        serving(served(agent(InMemoryStore(shared=store)))) as other,
+    ):
+        assert await server.post("/runs", body, 201) == {"run_id": "r-1"}
+        await waiting.wait()
+        for each in (server, other):
+            assert await each.post("/runs", body, 201) == {"run_id": "r-1"}
+            for changed in ({"prompt": "y"}, {"session": "s-2"}):
+                refused = await each.post("/runs", body | changed, 409)
+                assert refused["error"]["type"] == "RunExists"
+        assert (await server.post("/runs/r-1/resume", None, 409))["error"]["type"] == "RunInProgress"
+        assert (await other.post("/runs/r-1/resume", None, 409))["error"]["type"] == "LeaseHeld"
+        gate.set()
+        assert (await server.until("r-1", "end"))["tool_calls"] == 1
+        for each in (server, other):
+            assert await each.post("/runs", body, 201) == {"run_id": "r-1"}
+        assert (await server.get("/runs/r-1"))["tool_calls"] == 1
+
+
 WRONG: list[tuple[str, Any, int]] = [
     ("/runs", {"agent": "nobody", "prompt": "x"}, 404),
     ("/runs", {"agent": "a"}, 422),
     ("/runs", {"agent": "a", "prompt": "x", "run_id": "../x"}, 422),
+    ("/runs", {"agent": "a", "prompt": "x", "run_id": "."}, 422),
+    ("/runs", {"agent": "a", "prompt": "x", "run_id": ".."}, 422),
     ("/runs", {"agent": "a", "prompt": "x", "what": 1}, 422),
     ("/runs", [], 422),
     ("/runs/none/cancel", {}, 404),

@@ -102,6 +102,10 @@ class RunExists(ConfigurationError):
     """Raised when a run id is used again for a different request."""
 
 
+class RunInProgress(ConfigurationError):
+    """Raised when a run is started or continued that this process drives already; wait for its end, or attach to it."""
+
+
 class RunNotFound(ConfigurationError):
     """Raised when a run id names no run that can be resumed here."""
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import ring
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunExists, RunNotFound
+from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
@@ -184,7 +184,7 @@ class Runs(ABC):
         """Open a run, which is in progress from now on until `leave`."""
         if run_id in self._in_progress:
             opens.close()
-            raise ConfigurationError(f"the run {run_id!r} is already running; wait for its end, or choose another id")
+            raise RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
         self._in_progress[run_id] = None
         try:
             journal = self._in_progress[run_id] = await opens

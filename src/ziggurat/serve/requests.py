@@ -11,16 +11,19 @@ from ziggurat.core.errors import (
     LeaseHeld,
     LimitExceeded,
     RunExists,
+    RunInProgress,
     RunNotFound,
     ZigguratError,
 )
 
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 
 
 def check_id(text: str) -> str:
     if not _ID.fullmatch(text):
-        raise ConfigurationError(f"an id has letters, digits and . _ - (at most 128), got {text!r:.150}")
+        raise ConfigurationError(
+            f"an id has letters, digits and . _ - (at most 128), and is not . or .., got {text!r:.150}"
+        )
     return text
 
 
@@ -38,6 +41,7 @@ _STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
     (RunExists, 409),
     (AlreadyDecided, 409),
     (LeaseHeld, 409),
+    (RunInProgress, 409),
     (Denied, 403),
     (ConfigurationError, 422),
     (JournalError, 409),

@@ -178,8 +178,7 @@ class _Routes:
 
     async def resume(self, request: Request) -> Any:
         self.agents.admit()
-        agent, _ = await self.agents.agent_of(_id(request))
-        self.agents.resume(agent, _id(request))
+        await self.agents.resume(_id(request))
         return {"run_id": _id(request)}
 
     async def fork(self, request: Request) -> Any:

@@ -10,11 +10,11 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, RunInProgress, RunNotFound
 from ziggurat.core.event import Event
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, Store, session_log
+from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
@@ -69,7 +69,7 @@ class ServedAgents:
     async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
         """Return the agent of a run, and the header of its record."""
         for store in self.stores():
-            info = await store.find(f"run:{run_id}")
+            info = await store.find(run_log(run_id))
             if info is not None:
                 return self.agent(info.agent), info
         raise RunNotFound(f"there is no run {run_id!r:.150}")
@@ -80,10 +80,15 @@ class ServedAgents:
     # -- what is started -----------------------------------------------------------------------------------------
 
     async def start(self, name: str, prompt: Any, arguments: Mapping[str, Any]) -> str:
-        """Start a run, and return its id when it has begun."""
+        """Start a run, and return its id when it has begun, or if the same one is in progress."""
         run_id: str = arguments.get("run_id") or new_id_of()
         agent, listeners = self.agent(name), arguments.get("listeners", ())
-        await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+        known = "run_id" in arguments and await agent.store.find(run_log(run_id)) is not None
+        try:
+            await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+        except (RunInProgress, LeaseHeld):  # another request would be refused with RunExists
+            if not known or not await agent.attach(run_id).is_driven():
+                raise
         return run_id
 
     async def _begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any) -> None:
@@ -100,8 +105,10 @@ class ServedAgents:
         if not began.is_set():
             await driving  # raises why it did not begin
 
-    def resume(self, agent: Runnable[Any], run_id: str) -> None:
-        self.drive(run_id, agent.resume(run_id))
+    async def resume(self, run_id: str) -> None:
+        """Go on with a run, and return when that has begun."""
+        agent, _ = await self.agent_of(run_id)
+        await self._begin(run_id, partial(agent.resume, run_id), ())
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
@@ -114,7 +121,7 @@ class ServedAgents:
         """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if error is not None and not isinstance(error, RunInProgress):
             logger.warning("the run %s: %s", run_id, error)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
@@ -123,7 +130,7 @@ class ServedAgents:
         await agent.decide(run_id, decisions)
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending):
-            self.resume(agent, run_id)
+            self.drive(run_id, agent.resume(run_id))
 
     async def drain(self) -> None:
         """Stop what this process drives; each run can be resumed."""
