@@ -3,11 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
 
-from tests.serve.serving import TOKEN, serving
+from tests.serve.serving import TOKEN, Serving, serving
 from ziggurat.serve.application import ServedApp
 
 __all__ = ["RealServer"]
@@ -34,10 +35,14 @@ class RealServer:
     async def _serve(self) -> None:
         self._ended, self.loop = asyncio.Event(), asyncio.get_running_loop()
         self.application = self._create()
-        async with serving(self.application, self.port) as server:
+        async with self.serving() as server:
             self.port = server.port
             self._ready.set()
             await self._ended.wait()
+
+    def serving(self) -> AbstractAsyncContextManager[Serving]:
+        """Serve the application."""
+        return serving(self.application, self.port)
 
     @property
     def url(self) -> str:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.http import test_fetcher as addresses
-from tests.serve import test_attacks as raw, test_other_pages as pages, test_page_attacks as fields
+from tests.serve import test_attacks as raw, test_other_pages as pages, test_page_attacks as fields, test_proxy as proxy
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "serve.md"
 
@@ -14,6 +14,7 @@ def test_as_many_attacks_are_tried_as_the_documentation_says() -> None:
     actual = {
         "raw requests": len(raw.ATTACKS),
         "broken requests": len(raw.BROKEN),
+        "behind a proxy": 2 * len(proxy.UNTRUSTED) + len(proxy.TRUSTED),
         "pages of others": names * (len(pages.READS) * 4 + len(pages.WRITES) * len(pages.CHANGES)),
         "texts in fields": len(fields.PAYLOADS) * len(fields.FIELDS),
         "addresses to fetch": sum(map(len, (addresses.LOOPBACK, addresses.ELSEWHERE, addresses.NO_ADDRESS))) + 10,

@@ -31,6 +31,12 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Another name by which the server is addressed."),
     ] = None,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--proxy", metavar="ADDRESS", help="The address, or network, of a proxy that adds TLS and is trusted."
+        ),
+    ] = None,
     max_runs: Annotated[
         int, typer.Option("--max-runs", min=1, metavar="NUMBER", help="How many runs may be in progress.")
     ] = 100,
@@ -48,11 +54,14 @@ def serve(
     """
     check_address(host, token)
     served = [agent_of(AgentOptions(agent=spec), store) for spec in agents]
-    application = app(served, token=token, hosts=hosts or (), max_runs=max_runs, max_streams=max_streams)
+    application = app(
+        served, token=token, hosts=hosts or (), proxies=proxies or (), max_runs=max_runs, max_streams=max_streams
+    )
 
     def report_ready() -> None:
         note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
-        note(f"for a browser, once: http://{host}:{port}/?token={application.link}")
+        public = f"https://{hosts[0]}" if proxies and hosts else f"http://{host}:{port}"
+        note(f"for a browser, once: {public}/?token={application.link}")
         if token is None:
             note(f"token for programs: {application.token}")
 

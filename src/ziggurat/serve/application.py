@@ -30,11 +30,13 @@ class ServedApp(Guard):
         closing: Ends all streams, so that the server can end.
     """
 
-    def __init__(self, agents: ServedAgents, token: str, hosts: Collection[str], streams: Gate) -> None:
+    def __init__(
+        self, agents: ServedAgents, token: str, hosts: Collection[str], streams: Gate, proxies: Collection[str] = ()
+    ) -> None:
         self.agents = agents
         self.token = token
         self.closing: Closing = agents.closing
-        super().__init__(_application(agents), token, hosts, streams)
+        super().__init__(_application(agents), token, hosts, streams, proxies)
 
 
 @checked
@@ -44,6 +46,7 @@ def app(
     store: str | Store | None = None,
     token: NonEmptyText | None = None,
     hosts: Iterable[str] = (),
+    proxies: Iterable[str] = (),
     max_runs: PositiveInt = _MAX_RUNS,
     max_streams: PositiveInt = _MAX_STREAMS,
 ) -> ServedApp:
@@ -61,16 +64,17 @@ def app(
         store: Where their runs are kept; several processes may serve the same store. By default each agent's own.
         token: At least 16 characters; by default a new one, ``application.token``.
         hosts: Names by which the server is addressed, besides localhost.
+        proxies: The addresses, or networks, of proxies whose ``X-Forwarded-Proto`` is trusted; they add the TLS.
         max_runs: How many runs this process drives at the same time; others are refused with status 503.
         max_streams: How many streams may be open at the same time; others are refused with status 503.
 
     Raises:
-        ConfigurationError: there is no agent, two have one name, or the token is too short.
+        ConfigurationError: there is no agent, two have one name, the token is too short, or a proxy is no address.
         MissingExtra: the extra ``serve`` is not installed.
     """
     check_address("localhost", token)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs)
-    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams))
+    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams), list(proxies))
 
 
 def _application(agents: ServedAgents) -> "Starlette":

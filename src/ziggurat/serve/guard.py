@@ -7,8 +7,8 @@ what browsers say of a request and no page can change: its host, its origin, and
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs
@@ -46,6 +46,10 @@ SECURITY_HEADERS: Mapping[str, str] = MappingProxyType(
 )
 """The headers of every answer: a page may use its own scripts and styles only, and stands in no frame."""
 
+_ONCE = frozenset(
+    {"host", "origin", "authorization", "x-api-key", "content-length", "content-type", "x-forwarded-proto"}
+)
+
 _HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
@@ -63,9 +67,13 @@ class Guard:
     The link works once; the cookie is made from the token, so it is good for all servers with that token, and after a
     restart. What changes anything must be JSON, and no larger than `MAX_BODY`.
 
+    Behind a proxy that adds TLS, pages have another scheme than the connection: a proxy at a trusted address states it
+    in ``X-Forwarded-Proto``. From any other address that header means nothing.
+
     Args:
         app: The application.
         token: What programs show.
+        proxies: The addresses, or networks such as ``10.0.0.0/8``, of trusted proxies.
         hosts: The names by which the server may be addressed, besides those of the loopback network.
         streams: Counts the open streams, and refuses further ones with status 503.
 
@@ -74,10 +82,13 @@ class Guard:
         streams: Counts the open streams.
     """
 
-    def __init__(self, app: _App, token: str, hosts: Collection[str], streams: Gate) -> None:
+    def __init__(
+        self, app: _App, token: str, hosts: Collection[str], streams: Gate, proxies: Collection[str] = ()
+    ) -> None:
         self._app = app
         self._token = token.encode()
         self.streams: Gate = streams
+        self._proxies = [_network(each) for each in proxies]
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
         self.link: str | None = secrets.token_urlsafe(32)
@@ -95,7 +106,10 @@ class Guard:
             await _answer(send, refused.status, _body(scope["path"], refused))
             return
         if redirect:
-            cookie = f"{_cookie_name(scope)}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+            cookie = (
+                f"{_cookie_name(scope, _headers(scope)['host'])}={self._session}; Path=/; HttpOnly; SameSite=Strict"
+            )
+            cookie += "; Secure" if scope["scheme"] == "https" else ""
             headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 303, "headers": [*headers, *_HEADERS]})
             await send({"type": "http.response.body", "body": b""})
@@ -121,6 +135,7 @@ class Guard:
     def _check(self, scope: MutableMapping[str, Any]) -> bool:
         """Raise if a request is to be refused; return whether it is the link with the token."""
         headers = _headers(scope)
+        scope["scheme"] = self._scheme(scope, headers)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
             raise _Refused(
@@ -129,7 +144,7 @@ class Guard:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise _Refused(403, "a page of another site or port may not ask this server")
         origin = headers.get("origin")
-        if origin is not None and origin.lower() != f"{scope.get('scheme', 'http')}://{host.lower()}":
+        if origin is not None and origin.lower() != f"{scope['scheme']}://{host.lower()}":
             raise _Refused(403, "a page of another origin may not ask this server")
         _check_body(scope["method"], headers)
         if scope["path"] in _OPEN and scope["method"] in _SAFE:
@@ -140,6 +155,16 @@ class Guard:
         if not self._is_known(scope, headers):
             raise _Refused(401, "the token is missing or wrong: send it as 'Authorization: Bearer TOKEN'")
         return False
+
+    def _scheme(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+        """Return the scheme of the page that asks, which a trusted proxy knows."""
+        scheme = str(scope.get("scheme", "http"))
+        if not self._proxies or not _is_in(scope.get("client"), self._proxies):
+            return scheme
+        forwarded = headers.get("x-forwarded-proto", scheme)
+        if forwarded not in ("http", "https"):
+            raise _Refused(400, f"X-Forwarded-Proto is http or https, got {forwarded!r:.50}; set it in the proxy")
+        return forwarded
 
     def _is_link(self, scope: MutableMapping[str, Any]) -> bool:
         if self.link is None or scope["method"] != "GET" or scope["path"] != "/":
@@ -152,7 +177,7 @@ class Guard:
         token = secret.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")
         if token:
             return hmac.compare_digest(token.encode("latin-1"), self._token)
-        name = _cookie_name(scope)
+        name = _cookie_name(scope, headers.get("host", ""))
         cookies = [each.strip().partition("=") for each in headers.get("cookie", "").split(";")]
         values = [value for key, _, value in cookies if key == name]
         return len(values) == 1 and hmac.compare_digest(values[0].encode("latin-1"), self._session.encode())
@@ -168,10 +193,30 @@ async def _nothing(scope: MutableMapping[str, Any], receive: Receive, send: Send
     """Answer nothing: the guard does."""
 
 
-def _cookie_name(scope: Mapping[str, Any]) -> str:
+def _cookie_name(scope: Mapping[str, Any], host: str) -> str:
     """Return the name of the cookie of a server, which has its port: cookies of all ports of a host are shared."""
+    if scope["scheme"] == "https":  # with this prefix no other name below the domain can set it
+        return f"__Host-ziggurat-{host[len(_name(host)) + 1 :] or 443}"
     server = scope.get("server") or ("", 0)
     return f"ziggurat-{server[1]}"
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"a proxy is an address or a network, such as 10.0.0.5 or 10.0.0.0/8: {error}"
+        ) from error
+
+
+def _is_in(client: tuple[str, int] | None, networks: Iterable[IPv4Network | IPv6Network]) -> bool:
+    try:
+        address = ip_address(client[0] if client else "")
+    except ValueError:  # such as that of a Unix socket
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in network for network in networks)
 
 
 def check_address(host: str, token: str | None) -> None:
@@ -195,7 +240,7 @@ def _headers(scope: MutableMapping[str, Any]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
-        if key in headers and key in ("host", "origin", "authorization", "x-api-key", "content-length", "content-type"):
+        if key in headers and key in _ONCE:
             raise _Refused(400, f"the header {key} is there twice")
         headers[key] = value.decode("latin-1")
     return headers
