@@ -63,8 +63,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(application: ServedApp, port: int = 0) -> AsyncIterator[Serving]:
-    """Serve an application on this machine, by default at a free port."""
+async def serving(application: ServedApp, port: int = 0, grace: float = 0.0) -> AsyncIterator[Serving]:
+    """Serve an application on this machine, by default at a free port; runs have `grace` to end with it."""
+    application.agents.grace = grace
     listener = socket.create_server(("127.0.0.1", port))
     server = server_for(application, "127.0.0.1", 0)
     task = asyncio.ensure_future(server.serve(sockets=[listener]))

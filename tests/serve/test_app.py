@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
-from ziggurat import Agent, ConfigurationError, Middleware, tool
+from ziggurat import Agent, ConfigurationError, Message, Middleware, ToolCall, tool
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, flow
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.observe import Metrics
 from ziggurat.plans import Graph
 from ziggurat.serve import app
@@ -258,6 +258,38 @@ async def test_the_same_request_again_is_the_same_run_whatever_it_does() -> None
         for each in (server, other):
             assert await each.post("/runs", body, 201) == {"run_id": "r-1"}
         assert (await server.get("/runs/r-1"))["tool_calls"] == 1
+
+
+async def test_runs_have_a_grace_to_end_with_the_server_and_the_others_are_recovered(tmp_path: Path) -> None:
+    began, ends, gate = asyncio.Semaphore(0), asyncio.Event(), asyncio.Event()
+
+    def agent(*gates: asyncio.Event) -> Agent:
+        waits = dict(zip(("quick", "slow"), gates, strict=False))
+
+        @tool
+        async def wait(name: str) -> str:
+            """Wait."""
+            began.release()
+            if name in waits:
+                await waits[name].wait()
+            return "over"
+
+        def answer(messages: list[Message]) -> str | ToolCall:
+            return "Done." if messages[-1].tool_results else tool_call("wait", name=messages[0].text)
+
+        return Agent(FunctionModel(answer), name="a", tools=[wait], store=f"sqlite:///{tmp_path / 'runs.db'}")
+
+    served_here = served(agent(ends, gate))
+    served_here.closing.add(ends.set)
+    async with serving(served_here, grace=0.5) as server:
+        for name in ("quick", "slow"):
+            await server.post("/runs", {"agent": "a", "prompt": name, "run_id": name}, 201)
+            await began.acquire()
+    other = agent()
+    quick, slow = [await other.attach(name).status() for name in ("quick", "slow")]
+    assert (quick.status, slow.status, slow.driven) == ("Completed", "running", False)
+    recovery = await other.recover()
+    assert {name: run.output for name, run in recovery.runs.items()} == {"slow": "Done."}
 
 
 WRONG: list[tuple[str, Any, int]] = [

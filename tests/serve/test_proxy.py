@@ -38,7 +38,7 @@ FORWARDED: list[dict[str, str | None]] = [
 ]
 """How a client may claim to be a trusted proxy."""
 
-UNTRUSTED = [
+UNTRUSTED: list[dict[str, str | None]] = [
     {**PAGE, "Origin": origin, **forwarded}
     for origin, forwarded in product((f"https://{PUBLIC}", "https://evil.test"), FORWARDED)
 ]

@@ -7,7 +7,7 @@ import typer
 from ziggurat.cli import options
 from ziggurat.cli.agents import AgentOptions, agent_of
 from ziggurat.cli.terminal import note
-from ziggurat.serve.application import app
+from ziggurat.serve.application import GRACE, app
 from ziggurat.serve.guard import check_address
 from ziggurat.serve.server import run_server
 
@@ -43,6 +43,9 @@ def serve(
     max_streams: Annotated[
         int, typer.Option("--max-streams", min=1, metavar="NUMBER", help="How many streams may be open.")
     ] = 5_000,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
+    ] = GRACE,
     store: options.Store = None,
 ) -> None:
     """Serve agents by HTTP: start, watch, decide on, steer and replay their runs.
@@ -55,7 +58,13 @@ def serve(
     check_address(host, token)
     served = [agent_of(AgentOptions(agent=spec), store) for spec in agents]
     application = app(
-        served, token=token, hosts=hosts or (), proxies=proxies or (), max_runs=max_runs, max_streams=max_streams
+        served,
+        token=token,
+        hosts=hosts or (),
+        proxies=proxies or (),
+        max_runs=max_runs,
+        max_streams=max_streams,
+        grace=grace,
     )
 
     def report_ready() -> None:

@@ -180,6 +180,10 @@ class DrivenRun:
         with suppress(RuntimeError):  # the loop is closed, and so the run has ended
             self._loop.call_soon_threadsafe(self._begin_reading)
 
+    def withdraw(self) -> None:
+        """Have the run stop as if its process had ended when its task is cancelled, so that it can be recovered."""
+        self._control.withdrawn = True
+
     def _begin_reading(self) -> None:
         self._reading = self._loop.create_task(self.read())
 

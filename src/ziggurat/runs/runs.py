@@ -164,6 +164,12 @@ class Runs(ABC):
         """Return whether this process drives a run."""
         return run_id in self._in_progress
 
+    def withdraw(self, run_id: str) -> None:
+        """Have a run that this process drives stop without an end on record when its task is cancelled."""
+        driven = self._driven.get(run_id)
+        if driven is not None:
+            driven.withdraw()
+
     def announce(self, run: "DrivenRun") -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
         self._driven[run.id] = run

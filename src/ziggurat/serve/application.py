@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
-from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.layers.load_shed import Gate
 from ziggurat.serve.guard import Guard, check_address
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MAX_RUNS = 100
 _MAX_STREAMS = 5_000
+GRACE = 5.0
+"""Seconds that runs have to end when the server does, by default."""
 
 
 class ServedApp(Guard):
@@ -49,6 +51,7 @@ def app(
     proxies: Iterable[str] = (),
     max_runs: PositiveInt = _MAX_RUNS,
     max_streams: PositiveInt = _MAX_STREAMS,
+    grace: NonNegativeSeconds = GRACE,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 
@@ -67,13 +70,14 @@ def app(
         proxies: The addresses, or networks, of proxies whose ``X-Forwarded-Proto`` is trusted; they add the TLS.
         max_runs: How many runs this process drives at the same time; others are refused with status 503.
         max_streams: How many streams may be open at the same time; others are refused with status 503.
+        grace: Seconds that runs have to end when the server does; the others are left to be recovered or resumed.
 
     Raises:
         ConfigurationError: there is no agent, two have one name, the token is too short, or a proxy is no address.
         MissingExtra: the extra ``serve`` is not installed.
     """
     check_address("localhost", token)
-    served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs)
+    served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
     return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams), list(proxies))
 
 

@@ -16,6 +16,9 @@ from ziggurat.core.errors import (
     ZigguratError,
 )
 
+IN_PROGRESS = (RunInProgress, LeaseHeld)
+"""Raised when a run is started or continued that is driven already, here or elsewhere."""
+
 _ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 
 

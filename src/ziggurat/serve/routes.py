@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ziggurat.core.codec import encode, plain
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
     ConfigurationError,
     RunNotFound,
@@ -189,7 +189,7 @@ class _Routes:
     async def replay(self, request: Request) -> Any:
         agent, _ = await self.agents.agent_of(_id(request))
         run = await agent.replay(_id(request))
-        return {"run_id": _id(request), "stop": run.stop, "answer": plain(run.output)}
+        return {"run_id": _id(request), "stop": run.stop, "answer": run.output}
 
     async def read_asset(self, request: Request) -> Response:
         file = asset(request.path_params.get("name", "index.html"))

@@ -76,6 +76,11 @@ class RunRows:
             self._rows.popitem(last=False)
         return row
 
+    @staticmethod
+    async def run(store: Store, info: LogInfo) -> AgentRun | None:
+        """Return a run as it ended or waits, with its output as plain data; None if it has done neither."""
+        return (await _ends(store, info))[1]
+
 
 async def _row(store: Store, info: LogInfo) -> RunRow:
     opened, run = await _ends(store, info)
@@ -92,11 +97,6 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
         usage=None if run is None else run.usage,
         cost=None if run is None else cost_of(run.usage_by_model or {"": run.usage}),
     )
-
-
-async def ended_run(store: Store, info: LogInfo) -> AgentRun | None:
-    """Return a run as it ended or waits, with its output as plain data; None if it has done neither."""
-    return (await _ends(store, info))[1]
 
 
 async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:

@@ -10,16 +10,16 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, RunInProgress, RunNotFound
-from ziggurat.core.event import Event
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, Store, run_log, session_log
+from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, ended_run, time_of
+from ziggurat.serve.requests import IN_PROGRESS
+from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import connect
@@ -31,7 +31,9 @@ logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class ServedAgents:
-    def __init__(self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int) -> None:
+    def __init__(
+        self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int, grace: float = 0.0
+    ) -> None:
         shared = connect("memory:" if store is None else store)
         self.agents: dict[str, Runnable[Any]] = {}
         self.kinds: dict[str, str] = {}
@@ -45,7 +47,8 @@ class ServedAgents:
             raise ConfigurationError("a server needs at least one agent")
         self.limit = limit
         self.closing: Closing = Closing()
-        self._tasks: set[asyncio.Task[object]] = set()
+        self.grace = grace
+        self._tasks: dict[asyncio.Task[Any], str] = {}
         self._rows = RunRows()
 
     def admit(self) -> None:
@@ -69,7 +72,7 @@ class ServedAgents:
     async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
         """Return the agent of a run, and the header of its record."""
         for store in self.stores():
-            info = await store.find(run_log(run_id))
+            info = await store.find(f"run:{run_id}")
             if info is not None:
                 return self.agent(info.agent), info
         raise RunNotFound(f"there is no run {run_id!r:.150}")
@@ -83,10 +86,10 @@ class ServedAgents:
         """Start a run, and return its id when it has begun, or if the same one is in progress."""
         run_id: str = arguments.get("run_id") or new_id_of()
         agent, listeners = self.agent(name), arguments.get("listeners", ())
-        known = "run_id" in arguments and await agent.store.find(run_log(run_id)) is not None
+        known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
         try:
             await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
-        except (RunInProgress, LeaseHeld):  # another request would be refused with RunExists
+        except IN_PROGRESS:  # another request would be refused with RunExists
             if not known or not await agent.attach(run_id).is_driven():
                 raise
         return run_id
@@ -95,7 +98,7 @@ class ServedAgents:
         """Drive a run, and wait until it has begun."""
         began = asyncio.Event()
 
-        def begin(event: Event) -> None:
+        def begin(_: object) -> None:
             began.set()
 
         driving = self.drive(run_id, work(listeners=[*listeners, begin]))
@@ -113,15 +116,15 @@ class ServedAgents:
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = run_id
         task.add_done_callback(partial(self._ended, run_id))
         return task
 
     def _ended(self, run_id: str, task: "asyncio.Task[object]") -> None:
         """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, RunInProgress):
+        if error is not None and not isinstance(error, IN_PROGRESS):
             logger.warning("the run %s: %s", run_id, error)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
@@ -133,10 +136,15 @@ class ServedAgents:
             self.drive(run_id, agent.resume(run_id))
 
     async def drain(self) -> None:
-        """Stop what this process drives; each run can be resumed."""
-        for task in self._tasks:
+        """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self.grace)
+        left = dict(self._tasks)
+        for task, run_id in left.items():
+            for store in self.stores():
+                runs_of(store).withdraw(run_id)
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
     # -- what is on record ---------------------------------------------------------------------------------------
 
@@ -201,7 +209,7 @@ class ServedAgents:
         """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
         status = await agent.attach(run_id).status()
-        run = await ended_run(agent.store, info)
+        run = await self._rows.run(agent.store, info)
         return {
             **plain(await self._rows.row(agent.store, info)),
             "status": status.status,

@@ -42,6 +42,9 @@ def server_for(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.closing.close()  # streams end first, or they would be waited for
             await super().shutdown(sockets)
+            if self.force_exit:  # by a second Ctrl-C, after which uvicorn ends no lifespan
+                application.agents.grace = 0.0
+                await application.agents.drain()
 
     config = uvicorn.Config(
         application,
