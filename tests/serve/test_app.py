@@ -251,8 +251,6 @@ async def test_the_same_request_again_is_the_same_run_whatever_it_does() -> None
             for changed in ({"prompt": "y"}, {"session": "s-2"}):
                 refused = await each.post("/runs", body | changed, 409)
                 assert refused["error"]["type"] == "RunExists"
-        assert (await server.post("/runs/r-1/resume", None, 409))["error"]["type"] == "RunInProgress"
-        assert (await other.post("/runs/r-1/resume", None, 409))["error"]["type"] == "LeaseHeld"
         gate.set()
         assert (await server.until("r-1", "end"))["tool_calls"] == 1
         for each in (server, other):

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import product
 from typing import Any
@@ -44,9 +44,7 @@ UNTRUSTED: list[dict[str, str | None]] = [
 ]
 """To a server whose proxy is elsewhere."""
 
-TRUSTED: list[dict[str, str | None]] = [
-    {**PAGE, "X-Forwarded-Proto": "https", **changed}
-    for changed in (
+_CHANGES: tuple[Mapping[str, str | None], ...] = (
         *({"Origin": origin} for origin in (f"http://{PUBLIC}", f"https://{PUBLIC}:8443", f"https://{PUBLIC}.evil.test",
           "https://evil.test", "null", "", f"https://x.{PUBLIC}", "wss://" + PUBLIC)),
         *({"Host": host, "Origin": f"https://{host}"} for host in (
@@ -65,8 +63,8 @@ TRUSTED: list[dict[str, str | None]] = [
           for value in ("x", TOKEN, "{link}")),
         *({"Authorization": None, name: TOKEN} for name in (
           "X-Forwarded-Authorization", "X-Forwarded-Api-Key", "X-Forwarded-User")),
-    )
-]  # fmt: skip
+)  # fmt: skip
+TRUSTED = [{**PAGE, "X-Forwarded-Proto": "https", **changed} for changed in _CHANGES]
 """To a server that trusts the one who sends them, as a proxy hands on all that it is sent."""
 
 

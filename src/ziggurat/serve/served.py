@@ -109,9 +109,8 @@ class ServedAgents:
             await driving  # raises why it did not begin
 
     async def resume(self, run_id: str) -> None:
-        """Go on with a run, and return when that has begun."""
         agent, _ = await self.agent_of(run_id)
-        await self._begin(run_id, partial(agent.resume, run_id), ())
+        self.drive(run_id, agent.resume(run_id))
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
