@@ -28,6 +28,9 @@ END = "end"
 LIMIT = 256 * 1024
 """Bytes of events that a feed keeps by default."""
 
+_LOOK = 1.0
+"""Seconds between looks at a run without events, which may have lost its process."""
+
 _OVERHEAD = 150
 """Bytes that an event takes besides its text."""
 
@@ -58,11 +61,13 @@ class Feed:
         self._frames: deque[_Frame] = deque()
         self._size = 0
         self._look: asyncio.Task[None] | None = None
-        self._beat = 0  # how many events there were at the last heartbeat
+        self._beat = 0  # how many events there were at the last look
         self._readers: set[EventFeed] = set()
         self._waiting: set[EventFeed] = set()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(feeds.heartbeat, self._keep_alive)
+        self._silent = 0.0  # seconds without an event
+        self._pause = min(_LOOK, feeds.heartbeat)
+        self._timer = loop.call_later(self._pause, self._keep_alive)
         self._pump = loop.create_task(self._read())
 
     # -- its readers ---------------------------------------------------------------------------------------------
@@ -166,12 +171,15 @@ class Feed:
             reader.wake()
 
     def _keep_alive(self) -> None:
-        if self._beat == self.count:
-            self._append(KEEP_ALIVE)
+        self._silent = self._silent + self._pause if self._beat == self.count else 0.0
+        if self._silent:
+            if self._silent >= self._feeds.heartbeat:
+                self._silent = 0.0
+                self._append(KEEP_ALIVE)
             if not self.state:
                 self._look = asyncio.get_running_loop().create_task(self._look_for_process())
         self._beat = self.count
-        self._timer = asyncio.get_running_loop().call_later(self._feeds.heartbeat, self._keep_alive)
+        self._timer = asyncio.get_running_loop().call_later(self._pause, self._keep_alive)
 
     async def _look_for_process(self) -> None:
         """Report that the run waits if it has lost its process, of which its record says nothing."""
