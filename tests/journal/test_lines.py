@@ -106,7 +106,7 @@ def test_no_bytes_break_the_reader(line: bytes) -> None:
 
 OURS = [
     errors.ConfigurationError("bad"), errors.MissingExtra("yaml", "yaml"), errors.AlreadyDecided("denied"),
-    errors.RunExists("r"), errors.RunNotFound("r"), errors.InvalidArguments("bad"),
+    errors.RunExists("r"), errors.RunInProgress("r"), errors.RunNotFound("r"), errors.InvalidArguments("bad"),
     errors.ServiceError("bad", transient=True, retry_after=2.5),
     errors.ModelError("bad", kind="rate_limited", status=429, retry_after=2.0),
     errors.ContextOverflow("long", status=400), errors.StreamInterrupted("cut"),

@@ -8,6 +8,7 @@
     │   ├── EmptyPrompt             … an agent was asked nothing
     │   ├── MissingExtra            … an optional package is not installed
     │   ├── RunExists               … this run id belongs to another request
+    │   ├── RunInProgress           … this process drives the run already
     │   └── RunNotFound             … no run with this id is known here
     ├── InvalidArguments            the model: it gets the message as a tool result
     ├── ServiceError                the operator: a call failed; `transient` says whether a retry may help

@@ -18,6 +18,7 @@ from ziggurat.core.errors import (
     ModelError,
     NotRepeatable,
     RunExists,
+    RunInProgress,
     RunNotFound,
     ServiceError,
     Suspend,
@@ -39,7 +40,7 @@ _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with
 _MOST_CAUSES = 10
 _MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
 
-_OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunNotFound)
+_OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunInProgress, RunNotFound)
 
 
 def _is_mistake(error: BaseException) -> bool:
