@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -93,8 +93,16 @@ def limits_of(budget: Budget) -> dict[str, float]:
 
 def request_tokens(request: ModelRequest) -> int:
     """Estimate the tokens of a request: its messages, instructions and tools."""
-    tools = len(encode(request.tools)) // 4 if request.tools else 0
+    tools = _tokens_of_tools(request) if request.tools else 0
     return request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
+
+
+def _tokens_of_tools(request: ModelRequest) -> int:
+    # Noted with the conversation, as its tools are mostly those of the call before, and their schemas are long.
+    known: list[Any] = request.messages.note("tokens of tools", list)
+    if not known or known[0] is not request.tools:
+        known[:] = [request.tools, len(encode(request.tools)) // 4]
+    return int(known[1])
 
 
 def expected_usage(request: ModelRequest, longest: int = ASSUMED_OUTPUT) -> Usage:
