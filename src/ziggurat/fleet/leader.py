@@ -1,6 +1,7 @@
 """A leader among machines, elected in Redis."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import LeaseLost
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
-from ziggurat.fleet.client import checked_client, is_away
+from ziggurat.fleet.client import check_cancelled, checked_client, is_away
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
+
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 _ELECT = """
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
@@ -83,12 +86,25 @@ class RedisLeader:
     async def lead(self) -> AsyncIterator[Term]:
         """Wait until this process leads, and lead until the block ends; a block whose term is lost is cancelled.
 
+        While Redis is away nobody is elected; that is logged once.
+
         Raises:
             LeaseLost: the term was lost before the end of the block.
         """
-        token = new_id()
-        while (term := await self._elect(token)) is None:  # noqa: ASYNC110 - Redis tells nobody that a key has lapsed
-            await asyncio.sleep(self._ttl / 10)
+        token, away = new_id(), False
+        while True:
+            check_cancelled()
+            try:
+                term = await self._elect(token)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                if not away:
+                    logger.warning("Redis does not answer, so nobody is elected as %s: %r", self._keys[0], error)
+                term, away = None, True
+            if term is not None:
+                break
+            await asyncio.sleep(self._ttl / 10)  # Redis tells nobody that a key has lapsed
         body = asyncio.current_task()
         assert body is not None
         renewing = asyncio.get_running_loop().create_task(self._renew(term, token))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
-from ziggurat.fleet.client import checked_client
+from ziggurat.fleet.client import check_cancelled, checked_client, is_away
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("ziggurat")
 
 _GROUP = "workers"
+_PAUSE = 1.0
+"""Seconds until a consumer asks a Redis again that was away."""
 
 
 class RedisJob(Struct, frozen=True):
@@ -93,18 +95,36 @@ class RedisQueue:
         ]
 
     async def work(self, handler: Callable[[RedisJob], Awaitable[object]]) -> None:
-        """Handle jobs, one after the other, until the task is cancelled; start several for several at a time."""
+        """Handle jobs, one after the other, until the task is cancelled; start several for several at a time.
+
+        While Redis is away it waits, and logs that once. A job that was handled then is delivered again.
+        """
+        away = False
         while True:
-            job = await self.take()
-            if job is None:
-                continue
+            check_cancelled()
             try:
-                async with self._held(job):
-                    await handler(job)
-            except Exception:
-                logger.warning("the job %s failed; it is delivered again later", job.id, exc_info=True)
+                await self._work_once(handler)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                if not away:
+                    logger.warning("Redis does not answer, so %s waits: %r", self._stream, error)
+                away, self._has_group = True, False  # a server that comes back empty has no group
+                await asyncio.sleep(_PAUSE)
             else:
-                await self.finish(job)
+                away = False
+
+    async def _work_once(self, handler: Callable[[RedisJob], Awaitable[object]]) -> None:
+        job = await self.take()
+        if job is None:
+            return
+        try:
+            async with self._held(job):
+                await handler(job)
+        except Exception:
+            logger.warning("the job %s failed; it is delivered again later", job.id, exc_info=True)
+        else:
+            await self.finish(job)
 
     async def take(self, wait: float = 1.0) -> RedisJob | None:
         """Return a job that another consumer has lost, else the next one; None if there is none in `wait` seconds."""
