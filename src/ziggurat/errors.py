@@ -7,6 +7,7 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.core.errors import (
         AlreadyDecided as AlreadyDecided,
+        CallerError as CallerError,
         CircuitOpen as CircuitOpen,
         ConfigurationError as ConfigurationError,
         ContextOverflow as ContextOverflow,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         NotRepeatable as NotRepeatable,
         ProcessLost as ProcessLost,
         RunExists as RunExists,
+        RunInProgress as RunInProgress,
         RunNotFound as RunNotFound,
         ServiceError as ServiceError,
         StoreError as StoreError,

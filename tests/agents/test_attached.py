@@ -9,10 +9,10 @@ import pytest
 from tests.agents.support import turns
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
-from ziggurat import Agent, Approvals, Approve, ConfigurationError, Rule, Usage, tool
+from ziggurat import Agent, Approvals, Approve, Rule, Usage, tool
 from ziggurat.agents import Environment
 from ziggurat.agents.attached import AttachedRun
-from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.errors import RunExists, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
 from ziggurat.messages import stops
@@ -140,7 +140,7 @@ async def test_recorded_raises_what_kept_the_run_from_being_opened(tmp_path: Pat
     assert await first.recorded()
     with pytest.raises(RunExists):
         await one.start("Go elsewhere", run_id="r").recorded()
-    with pytest.raises(ConfigurationError, match="is already running"):
+    with pytest.raises(RunInProgress):
         await one.start("Go", run_id="r").recorded()
     first.cancel()
     assert (await first.result()).stop == stops.Cancelled()

@@ -11,6 +11,7 @@ from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import RunHandle
+from ziggurat.errors import EmptyPrompt
 from ziggurat.messages import assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.testing import assert_no_leaks
@@ -85,7 +86,7 @@ def test_wrong_use_is_raised_at_once() -> None:
         agent.start("go")
 
     async def run() -> None:
-        with pytest.raises(ConfigurationError, match="empty"):
+        with pytest.raises(EmptyPrompt):
             agent.start("")
         with pytest.raises(ConfigurationError, match="run_id"):
             await agent.start("go", run_id=wrong(7)).result()

@@ -30,7 +30,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import PendingItem
-from ziggurat.errors import EmptyPrompt, RunExists
+from ziggurat.errors import CallerError, EmptyPrompt, RunExists
 from ziggurat.events import AgentEnded, Warned
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
@@ -67,11 +67,11 @@ async def _refused(told: str, prompt: Any, **options: Any) -> None:
     store = InMemoryStore()
     agent = hello(store=store)
     for verb in (agent.run_sync, agent.start):
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(CallerError, match=told):
             verb(prompt, **options)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(CallerError, match=told):
         await agent.run(prompt, **options)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(CallerError, match=told):
         async with agent.stream(prompt, **options):
             pass
     assert ids_of(store) == []
@@ -148,7 +148,7 @@ async def test_run_sync_works_inside_a_running_loop() -> None:
 
 
 async def test_run_sync_inside_a_running_loop_raises_what_goes_wrong() -> None:
-    with pytest.raises(ConfigurationError, match="empty"):
+    with pytest.raises(EmptyPrompt):
         hello().run_sync("")
 
 

@@ -24,6 +24,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import RunHandle, Steerable
+from ziggurat.errors import EmptyPrompt
 from ziggurat.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
@@ -176,7 +177,7 @@ async def test_messages_with_parts_may_be_injected_and_only_a_users() -> None:
     assert handle.inject(["a", "b"])
     with pytest.raises(ConfigurationError, match="what a user says"):
         handle.inject(assistant("I am the model"))
-    with pytest.raises(ConfigurationError, match="empty"):
+    with pytest.raises(EmptyPrompt):
         handle.redirect(" ")
     run = await handle.result()
     assert run.messages[1] == user("a", "b")

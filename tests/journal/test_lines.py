@@ -117,7 +117,7 @@ OURS = [
     errors.CircuitOpen("open", retry_after=30.0), errors.Denied("no"), errors.JournalError("bad"),
     errors.JournalMismatch("bad"), errors.JournalCorrupt("bad"), errors.StoreError("full"), errors.LeaseHeld("held"),
     errors.LeaseLost("lost"), errors.ProcessLost("lost"), errors.StoreUnavailable("the server cannot be reached"),
-    errors.ZigguratError("bad"),
+    errors.ZigguratError("bad"), errors.CallerError("bad"),
 ]  # fmt: skip
 
 

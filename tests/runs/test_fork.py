@@ -9,7 +9,7 @@ from tests.agents.support import assert_sendable
 from tests.samples import sample
 from tests.stores.places import PLACES, Place, opening
 from ziggurat import Agent, AgentRequest, Approve, ConfigurationError, Context, Key, Middleware, ModelRequest, tool
-from ziggurat.errors import RunExists, RunNotFound
+from ziggurat.errors import CallerError, RunExists, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Opened, Origin
 from ziggurat.messages import stops
@@ -163,7 +163,7 @@ async def test_a_fork_that_waits_goes_on_in_another_process_and_is_still_held_ba
 async def test_a_fork_that_makes_no_sense_is_refused(at: int, options: dict[str, str], told: str) -> None:
     agent = World().agent("memory:")
     await agent.run("Send it", run_id="r")
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(CallerError, match=told):
         await agent.fork("r", at, **options)  # type: ignore[arg-type]
 
 

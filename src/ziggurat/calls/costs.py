@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from ziggurat.core.errors import (
-    ConfigurationError,
+    CallerError,
     Denied,
     InvalidArguments,
     JournalError,
@@ -29,7 +29,7 @@ _NOTHING = Usage()
 _ONE_CALL = Usage(requests=1)
 _REFUSED = Usage(0, 0, requests=1)
 
-_NOT_SENT = (LimitExceeded, Denied, InvalidArguments, ConfigurationError, JournalError, Suspend)
+_NOT_SENT = (LimitExceeded, Denied, InvalidArguments, CallerError, JournalError, Suspend)
 """Errors that say that nothing was sent to the model."""
 
 _REFUSALS = frozenset(

@@ -8,7 +8,8 @@ from asyncio import CancelledError
 from ziggurat.calls.call_decision import CallDecision, item_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalError, NotRepeatable, Suspend, is_transient
+from ziggurat.core.errors import NotRepeatable, Suspend, is_transient
+from ziggurat.core.failures import NO_OUTCOMES
 from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
 from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned
@@ -119,7 +120,7 @@ async def _decision_on_interrupted(call: ToolCall, record: Record | None, ctx: C
 async def after_acts(error: Exception, ctx: Context) -> Exception:
     """Return the error of a call below which others may have acted: it tells of those that act once only."""
     acts = journal_of(ctx).acts_before(error)
-    if not acts or isinstance(error, (ConfigurationError, JournalError)):
+    if not acts or isinstance(error, NO_OUTCOMES):
         return error
     notes: list[str] = []
     waiting: list[object] = []

@@ -11,7 +11,7 @@ from ziggurat.cli.agents import AgentOptions, Prepared, prepare
 from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.store import tell_if_busy
 from ziggurat.cli.terminal import note, read_line, write
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
@@ -144,7 +144,7 @@ class _Chat:
                     self._remember(self._partial)
                     self._say("(stopped)")
                     return outcome.INTERRUPTED
-                except ConfigurationError as error:
+                except CallerError as error:
                     self._say(f"ziggurat: {error}")
                     return outcome.STOPPED
                 if not outcome.undecided(run) or not self._by_hand:

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from ziggurat.cli.terminal import note, report_logs, write
-from ziggurat.core.errors import ConfigurationError, ZigguratError, described
+from ziggurat.core.errors import CallerError, ZigguratError, described
 
 _DEBUG = "ZIGGURAT_DEBUG"
 """The environment variable that enables tracebacks when set to 1."""
@@ -58,7 +58,7 @@ def _report(error: Exception) -> int:
         note(str(error) or type(error).__name__)
     else:
         note(f"{described(error)} (set {_DEBUG}=1 to see where)")
-    return 2 if isinstance(error, ConfigurationError) else 1
+    return 2 if isinstance(error, CallerError) else 1
 
 
 def _readable() -> bool:

@@ -3,10 +3,11 @@
 ::
 
     ZigguratError
-    ├── ConfigurationError          the caller: wrong use, found where it was made
+    ├── CallerError                 the caller: what was asked for cannot be done
+    │   ├── ConfigurationError      … wrong use, found where it was made
+    │   │   └── MissingExtra        … an optional package is not installed
     │   ├── AlreadyDecided          … a call that waited was decided in another way before
     │   ├── EmptyPrompt             … an agent was asked nothing
-    │   ├── MissingExtra            … an optional package is not installed
     │   ├── RunExists               … this run id belongs to another request
     │   ├── RunInProgress           … this process drives the run already
     │   └── RunNotFound             … no run with this id is known here
@@ -72,8 +73,8 @@ _LONGEST = 2_000
 _MOST_IN_GROUP = 10  # errors of a group that its text names
 
 
-class ConfigurationError(ZigguratError):
-    """Raised where a mistake is made; the message says what, where, and how to fix it.
+class CallerError(ZigguratError):
+    """The base of errors of the caller: wrong use, and requests that do not fit the runs that there are.
 
     A long value in the middle of the message is shortened, so that the advice at its end is not lost.
     """
@@ -81,6 +82,10 @@ class ConfigurationError(ZigguratError):
     def __init__(self, message: str = "") -> None:
         half = _LONGEST // 2
         super().__init__(message if len(message) <= _LONGEST else f"{message[:half]} [...] {message[-half:]}")
+
+
+class ConfigurationError(CallerError):
+    """Raised where a mistake is made; the message says what, where, and how to fix it."""
 
 
 class MissingExtra(ConfigurationError):
@@ -91,23 +96,23 @@ class MissingExtra(ConfigurationError):
         super().__init__(f"{what} needs the extra {extra!r}: pip install 'ziggurat[{extra}]'")
 
 
-class AlreadyDecided(ConfigurationError):
+class AlreadyDecided(CallerError):
     """Raised when a call was decided already, in another way, or has expired; the first decision stands."""
 
 
-class EmptyPrompt(ConfigurationError):
+class EmptyPrompt(CallerError):
     """Raised when an agent is run with an empty prompt."""
 
 
-class RunExists(ConfigurationError):
+class RunExists(CallerError):
     """Raised when a run id is used again for a different request."""
 
 
-class RunInProgress(ConfigurationError):
+class RunInProgress(CallerError):
     """Raised when a run is started or continued that this process drives already; wait for its end, or attach to it."""
 
 
-class RunNotFound(ConfigurationError):
+class RunNotFound(CallerError):
     """Raised when a run id names no run that can be resumed here."""
 
 

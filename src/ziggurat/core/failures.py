@@ -10,16 +10,12 @@ from typing import TypeVar, TypeVarTuple
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import (
-    AlreadyDecided,
+    CallerError,
     ConfigurationError,
-    EmptyPrompt,
     ForeignError,
     JournalError,
     ModelError,
     NotRepeatable,
-    RunExists,
-    RunInProgress,
-    RunNotFound,
     ServiceError,
     Suspend,
     ZigguratError,
@@ -40,13 +36,8 @@ _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with
 _MOST_CAUSES = 10
 _MARK = "_mistake"  # the attribute of an error that is a mistake; not recorded with it, as a failure says it itself
 
-_OF_THE_RUN = (AlreadyDecided, EmptyPrompt, RunExists, RunInProgress, RunNotFound)
-
-
-def _is_mistake(error: BaseException) -> bool:
-    """Return whether an error is a mistake of the programmer, which no model can correct: it ends the outermost
-    run."""
-    return isinstance(error, ConfigurationError) and not isinstance(error, _OF_THE_RUN)
+NO_OUTCOMES = (CallerError, JournalError)
+"""Errors that are no outcome of a call: the run is not to go on with them."""
 
 
 def is_unexpected(error: BaseException) -> bool:
@@ -102,7 +93,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
 
 def mistake_in(error: BaseException) -> Exception | None:
     """Return the mistake of the programmer that an error is, groups, or adds to what was done before; None if none."""
-    if isinstance(error, Exception) and (_is_mistake(error) or fact_of(error, _MARK, bool)):
+    if isinstance(error, Exception) and (isinstance(error, ConfigurationError) or fact_of(error, _MARK, bool)):
         return error
     if isinstance(error, BaseExceptionGroup):
         each_in = (mistake_in(each) for each in error.exceptions)
@@ -113,7 +104,7 @@ def mistake_in(error: BaseException) -> Exception | None:
 
 def ends_run(error: BaseException) -> bool:
     """Return whether an error ends the outermost run, whatever the calls around it do about failures."""
-    return isinstance(error, (ConfigurationError, JournalError)) or mistake_in(error) is not None
+    return isinstance(error, NO_OUTCOMES) or mistake_in(error) is not None
 
 
 def place_of(error: BaseException) -> str:

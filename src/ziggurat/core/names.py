@@ -68,10 +68,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.errors": {
         "core.errors": (
-            "AlreadyDecided CircuitOpen ConfigurationError ContextOverflow Denied EmptyPrompt ForeignError "
-            "InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost LimitExceeded "
-            "MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists RunNotFound ServiceError "
-            "StoreError StoreUnavailable StreamInterrupted Suspend Timeout ToolError ZigguratError is_transient "
+            "AlreadyDecided CallerError CircuitOpen ConfigurationError ContextOverflow Denied EmptyPrompt "
+            "ForeignError InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost "
+            "LimitExceeded MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists RunInProgress "
+            "RunNotFound ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout ToolError "
+            "ZigguratError is_transient "
         ),
     },
     "ziggurat.events": {

@@ -16,7 +16,6 @@ from ziggurat.core.context import JOURNAL, Context, count
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
-    JournalError,
     JournalMismatch,
     LeaseLost,
     ProcessLost,
@@ -434,7 +433,7 @@ class LocalJournal(RunRecord):
 
         A call that was cancelled has no outcome either: only what it has cost is recorded, with the next entry.
         """
-        if isinstance(error, (ConfigurationError, JournalError)) or not (spent or isinstance(error, Exception)):
+        if isinstance(error, failures.NO_OUTCOMES) or not (spent or isinstance(error, Exception)):
             return
         # Noted, or the calls around, which the error passes next, would count its usage once more.
         self._note_error(error, ctx.path)

@@ -10,7 +10,7 @@ from ziggurat.calls.call_decision import kept_form
 from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, LeaseHeld
+from ziggurat.core.errors import CallerError, LeaseHeld
 from ziggurat.journal.entries import Decided, Ended
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import InboxItem
@@ -106,5 +106,5 @@ async def hold_posted(journal: LocalJournal, inbox: "Inbox", now: float, agent: 
         try:
             for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
                 journal.hold(replace(entry, posted=number))
-        except (ConfigurationError, AlreadyDecided) as error:  # it fitted when it was sent
+        except CallerError as error:  # it fitted when it was sent
             logger.warning("the decisions that were posted as number %d are not used: %s", number, error)

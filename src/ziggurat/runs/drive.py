@@ -14,7 +14,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
-    ConfigurationError,
+    CallerError,
     JournalCorrupt,
     JournalMismatch,
     LimitExceeded,
@@ -53,7 +53,7 @@ def partial_of(error: BaseException) -> AgentRun | None:
     return None
 
 
-_NOT_RECORDED = (ConfigurationError, JournalCorrupt, JournalMismatch, StoreError)
+_NOT_RECORDED = (CallerError, JournalCorrupt, JournalMismatch, StoreError)
 """Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
 
 logger: logging.Logger = logging.getLogger("ziggurat")
@@ -81,7 +81,7 @@ async def drive(
         if waiting is not None:
             await finished(waiting)
     except _NOT_RECORDED as error:
-        opening.mistaken = isinstance(error, ConfigurationError)
+        opening.mistaken = isinstance(error, CallerError)
         raise
     except asyncio.CancelledError as error:
         run = await _end_cancelled(error, run, agent, name, opening)

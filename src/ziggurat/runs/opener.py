@@ -18,7 +18,7 @@ from ziggurat.calls.inbox import INBOX
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, RunExists, RunNotFound, attach
+from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.path import escaped
@@ -230,7 +230,7 @@ class Opener:
         except BaseException as error:
             if writer is not None:
                 await writer.leave()
-            await self.runs.leave(run_id, journal, mistaken=isinstance(error, ConfigurationError))
+            await self.runs.leave(run_id, journal, mistaken=isinstance(error, CallerError))
             raise
 
     async def has_ended(self, run_id: str | None) -> bool:

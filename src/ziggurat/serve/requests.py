@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from ziggurat.core.errors import (
     AlreadyDecided,
+    CallerError,
     ConfigurationError,
     Denied,
     JournalError,
@@ -46,7 +47,7 @@ _STATUS: tuple[tuple[type[ZigguratError], int], ...] = (
     (LeaseHeld, 409),
     (RunInProgress, 409),
     (Denied, 403),
-    (ConfigurationError, 422),
+    (CallerError, 422),
     (JournalError, 409),
     (LimitExceeded, 503),
 )

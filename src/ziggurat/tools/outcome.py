@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from ziggurat.core.errors import (
-    ConfigurationError,
+    CallerError,
     Denied,
     InvalidArguments,
     LimitExceeded,
@@ -25,7 +25,7 @@ _CLIENTS = frozenset(
 """Libraries whose errors tell of a connection."""
 
 _FILES = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-_ANSWERS = (ConfigurationError, Denied, InvalidArguments, LimitExceeded)
+_ANSWERS = (CallerError, Denied, InvalidArguments, LimitExceeded)
 _DEPTH = 20
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, ConfigurationError, Message, ModelRequest, ToolCall, ToolResult, tool, user
-from ziggurat.errors import RunNotFound
+from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.flows import flow
 from ziggurat.messages import OutputSchema, ToolSpec
@@ -141,7 +141,7 @@ async def test_failures_have_a_status() -> None:
     assert raised.value.status == 500
     with pytest.raises(RunNotFound):
         await answered(agents, asked(user("x"), agent="nobody"))
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(EmptyPrompt):
         await answered(agents, asked(agent="failing"))
 
 
