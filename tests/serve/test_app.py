@@ -10,6 +10,7 @@ from msgspec import Struct
 from tests.serve.serving import TOKEN, serving
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Message, Middleware, ToolCall, tool
+from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
 from ziggurat.flows import ask, flow
 from ziggurat.messages import stops
@@ -92,6 +93,41 @@ async def test_what_waits_is_decided_once(decision: str, tmp_path: Path) -> None
         refused = await server.client.post("/runs/r-1/decisions", json={"decisions": [other]})
         assert refused.status_code in (409, 422)
     assert len(acts) <= 1
+
+
+class _Failing(InMemoryStore):
+    """A store that opens no run while it fails."""
+
+    failing = False
+
+    async def create(self, *arguments: Any, **more: Any) -> int:
+        if self.failing:
+            raise StoreError("it fails")
+        return await super().create(*arguments, **more)
+
+    async def lease(self, log: str) -> int:
+        if self.failing:
+            raise StoreError("it fails")
+        return await super().lease(log)
+
+
+@pytest.mark.parametrize("verb", ["start", "resume", "decisions", "fork"])
+async def test_what_begins_work_is_answered_when_that_could_be_opened_or_not(verb: str) -> None:
+    store, acts = _Failing(), list[int]()
+    async with serving(served(paying(acts), store=store)) as server:
+        await server.post("/runs", {"agent": "desk", "prompt": "Pay.", "run_id": "r-1"}, 201)
+        [item] = (await server.ended("r-1"))["pending"]
+        body: dict[str, Any] = {"agent": "desk", "prompt": "Pay.", "run_id": "r-2"} if verb == "start" else {}
+        if verb == "decisions":
+            body = {"decisions": [{"id": item["id"], "action": "approve"}]}
+        path = "/runs" if verb == "start" else f"/runs/r-1/{verb}"
+        store.failing = True
+        assert (await server.post(path, body, 409))["error"] == {"type": "StoreError", "message": "it fails"}
+        store.failing = False
+        await server.post(path, body, 201 if verb in ("start", "fork") else 200)
+        if verb == "decisions":
+            assert (await server.until("r-1", "end"))["output"] == "Done."
+    assert acts == ([3] if verb == "decisions" else [])
 
 
 async def test_a_question_is_answered() -> None:
@@ -251,6 +287,8 @@ async def test_the_same_request_again_is_the_same_run_whatever_it_does() -> None
             for changed in ({"prompt": "y"}, {"session": "s-2"}):
                 refused = await each.post("/runs", body | changed, 409)
                 assert refused["error"]["type"] == "RunExists"
+        assert (await server.post("/runs/r-1/resume", None, 409))["error"]["type"] == "RunInProgress"
+        assert (await other.post("/runs/r-1/resume", None, 409))["error"]["type"] == "LeaseHeld"
         gate.set()
         assert (await server.until("r-1", "end"))["tool_calls"] == 1
         for each in (server, other):

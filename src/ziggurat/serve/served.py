@@ -95,7 +95,7 @@ class ServedAgents:
         return run_id
 
     async def _begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any) -> None:
-        """Drive a run, and wait until it has begun."""
+        """Drive a run, and return when it has begun, or raise why it could not be opened."""
         began = asyncio.Event()
 
         def begin(_: object) -> None:
@@ -109,8 +109,9 @@ class ServedAgents:
             await driving  # raises why it did not begin
 
     async def resume(self, run_id: str) -> None:
+        """Go on with a run, and return when that has begun."""
         agent, _ = await self.agent_of(run_id)
-        self.drive(run_id, agent.resume(run_id))
+        await self._begin(run_id, partial(agent.resume, run_id), ())
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
@@ -132,7 +133,10 @@ class ServedAgents:
         await agent.decide(run_id, decisions)
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending):
-            self.drive(run_id, agent.resume(run_id))
+            try:
+                await self._begin(run_id, partial(agent.resume, run_id), ())
+            except IN_PROGRESS:  # the decisions have made it due, and another process was quicker
+                return
 
     async def drain(self) -> None:
         """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""
