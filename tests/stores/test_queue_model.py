@@ -11,6 +11,7 @@ import pytest
 from tests.samples import amount
 from tests.stores.test_conformance import STORES
 from ziggurat.journal import LogInfo, Queue, Store
+from ziggurat.journal.store import AGING
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
 
@@ -49,7 +50,7 @@ class _Life:
         await self.clock.advance(0.001)  # so that no two have the same time
         store, chance, now = self.chance.choice(self.stores), self.chance, self.clock.now()
         log = f"run:{len(self.known)}"
-        due = chance.choice([0.0, 0.0, now + chance.randint(1, 5), None])
+        due = chance.choice([0.0, now - chance.randint(1, 200), now + chance.randint(1, 5), None])
         known = _Known(chance.choice(AGENTS), chance.randint(-1, 1), now, now if due == 0 else due)
         info = LogInfo(log, known.agent, created=now, due=due, priority=known.priority)
         await store.release(log, await store.create(info, rows(1)))
@@ -60,7 +61,7 @@ class _Life:
         store, agent, limit = self.chance.choice(self.stores), self.chance.choice(AGENTS), self.chance.randint(1, 3)
         now = self.clock.now()
         due = [
-            ((-each.priority, each.due, each.created), log)
+            ((each.due - AGING * each.priority, each.due, each.created), log)
             for log, each in self.known.items()
             if each.agent == agent
             and each.due is not None
@@ -153,6 +154,32 @@ class _Life:
         finally:
             for store in (*self.stores, self.lost):
                 await store.close()
+
+
+@pytest.mark.parametrize("seed", range(amount(1, 10)))
+@pytest.mark.parametrize("kind", sorted(STORES.keys() - {"sqlite", "file"}))
+async def test_a_stream_of_higher_priorities_delays_a_run_by_as_many_minutes(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    chance, clock = random.Random(seed), HandClock()
+    store = STORES[kind](tmp_path)(clock)
+    low, high = sorted(chance.sample(range(-3, 4), 2))
+
+    async def submit(log: str, priority: int) -> None:
+        info = LogInfo(log, "desk", created=clock.now(), due=0.0, priority=priority)
+        await store.release(log, await store.create(info, rows(1)))
+
+    await submit("run:low", low)
+    for number in range(100):
+        await submit(f"run:{number}", high)
+        (claim,) = await cast("Queue", store).claim("desk")
+        await store.append(claim.log, claim.epoch, rows(1, 1, status="Completed"), release=True)
+        minutes = 0.5 * number
+        assert (claim.log == "run:low") == (minutes >= high - low), (low, high, minutes)
+        if claim.log == "run:low":
+            break
+        clock.skip(30.0)
+    await store.close()
 
 
 @pytest.mark.parametrize("seed", range(amount(1, 10)))

@@ -63,7 +63,8 @@ class RunQueue(RunRecords[Out]):
         Args:
             prompt: The question or task.
             not_before: A time with its zone, before which no worker takes it.
-            priority: Of the runs that are due, those with the highest come first, then those that have waited longest.
+            priority: Of the runs that are due, those with the highest come first, then those that have waited longest;
+                each minute since a run was due adds one to its priority.
 
         The others are those of `run`. Dependencies and approvals are those of the worker.
 

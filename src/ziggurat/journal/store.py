@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
+from math import inf
 from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
@@ -77,7 +78,7 @@ class LogInfo(Struct, frozen=True):
         problem: Why it is in quarantine.
         due: From when a worker may take it, in POSIX seconds, if nobody has its lease; None if no worker may. In
             `Store.create` and `Store.append`, 0 for at once.
-        priority: Of those that are due, the ones with the highest are taken first.
+        priority: Of those that are due, the ones with the highest are taken first; each minute since then adds one.
         labels: The labels of the run: plain values by name.
     """
 
@@ -98,6 +99,11 @@ class LogInfo(Struct, frozen=True):
     def id(self) -> str:
         """The id of the run or session: the name without its prefix."""
         return self.log.partition(":")[2]
+
+    @property
+    def rank(self) -> float:
+        """Its place among the logs that are due: the lowest is claimed first."""
+        return inf if self.due is None else self.due - AGING * self.priority
 
     def fits(
         self, agent: str | None, status: str | None, before: float | None, labels: Mapping[str, object] | None
@@ -368,6 +374,9 @@ def chained(before: str, data: bytes) -> str:
 MAX_PRIORITY = 100
 """The highest priority of a run; the lowest is the same below zero."""
 
+AGING = 60.0
+"""Seconds since it was due that count as one step of the priority of a run, so that none waits for ever."""
+
 
 class Claim(Struct, frozen=True):
     """A log that was due, and that the claimant has the lease of now.
@@ -390,7 +399,8 @@ class Queue(Protocol):
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
         """Lease logs of an agent that are due and that nobody else has, or whose holder is gone.
 
-        Those of the highest priority come first, then those that have been due for longest. A claim is atomic: of
+        Those of the highest priority come first, to which a minute since a log was due adds one; so a stream of higher
+        priorities delays a log by as many minutes as they are above its own. A claim is atomic: of
         several processes one gets a log. While others are due, a store may look for lost holders only once a second.
 
         Args:

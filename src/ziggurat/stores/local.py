@@ -288,7 +288,7 @@ class InMemoryStore(ListsPending):
             info = known.info
             free = not info.owner or (info.owner != self.owner and known.until <= now)
             if info.agent == agent and info.due is not None and info.due <= now and free:
-                due.append(((-info.priority, info.due, info.created), log))
+                due.append(((info.rank, info.due, info.created), log))
         chosen = [(log, self._logs[log]) for _, log in sorted(due)[:limit]]
         return [Claim(log, lost=bool(known.info.owner), epoch=self._take(log, known)) for log, known in chosen]
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import StoreError
 from ziggurat.databases.postgres import Connection
-from ziggurat.journal.store import Row
+from ziggurat.journal.store import AGING, Row
 
 
 def _with_time(*parts: str) -> str:
@@ -155,6 +155,8 @@ ARRIVED = "SELECT log, posted FROM logs WHERE owner <> '' AND owner = $1 AND pos
 HOLDERS = "SELECT DISTINCT owner FROM logs WHERE owner <> '' AND agent = $1"
 """The owners of the leases of an agent's runs, of which some may be gone."""
 
+_RANK = f"due - {AGING} * priority"
+
 _LEVELS = """
 WITH RECURSIVE moment AS (SELECT coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8) AS now),
 levels AS (
@@ -164,35 +166,39 @@ levels AS (
         SELECT priority FROM logs
         WHERE owner = '' AND due IS NOT NULL AND agent = $4 AND logs.priority < levels.priority
         ORDER BY priority DESC LIMIT 1) AS below),
-waiting AS (
+first AS (
     SELECT each.* FROM moment, levels, LATERAL (
-        SELECT id, priority, due, created, owner FROM logs
+        SELECT id, {rank} AS rank FROM logs
         WHERE owner = '' AND agent = $4 AND logs.priority = levels.priority AND due <= now
-        ORDER BY due, created LIMIT $5 FOR UPDATE SKIP LOCKED) AS each
-    LIMIT $5)"""
-"""The logs that wait: the priorities there are, the highest first, by one look at the index for each, and for each its
-logs that are due. Where one has enough, those below it are not looked at, and not locked.
+        ORDER BY due, created LIMIT 4 * $5 + 16) AS each),
+waiting AS (
+    SELECT id, {rank} AS rank, due, created, owner FROM logs
+    WHERE id = ANY (ARRAY(SELECT id FROM first ORDER BY rank LIMIT 4 * $5 + 16))
+        AND owner = '' AND due <= (SELECT now FROM moment)
+    ORDER BY rank, due, created LIMIT $5 FOR UPDATE SKIP LOCKED)"""
+"""The logs that wait: the priorities there are, by one look at the index for each, for each the logs that have been due
+for longest, and of all of them the first. Only these are locked; there are more, for others claim at the same time.
 """
 
 _LOST = """,
 lost AS (
-    SELECT id, priority, due, created, owner FROM logs, moment
+    SELECT id, {rank} AS rank, due, created, owner FROM logs, moment
     WHERE owner <> '' AND agent = $4 AND due <= now
         AND (owner = ANY ($6::text[]) OR (until <= now AND NOT id = ANY ($7::bigint[])))
     FOR UPDATE OF logs SKIP LOCKED),
 any_due AS (
     SELECT * FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) AS due
-    ORDER BY priority DESC, due, created LIMIT $5)"""
+    ORDER BY rank, due, created LIMIT $5)"""
 
 _LEASE = """
 UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM {chosen} AS chosen, moment
 WHERE logs.id = chosen.id
-RETURNING -chosen.priority, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
+RETURNING chosen.rank, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
 
-CLAIM = "".join((_LEVELS, _LEASE.format(chosen="waiting")))
-"""Leases the logs of an agent that wait and are due, those of the highest priority first."""
+CLAIM = "".join((_LEVELS, _LEASE)).format(rank=_RANK, chosen="waiting")
+"""Leases the logs of an agent that wait and are due, in the order of `Queue.claim`."""
 
-CLAIM_ANY = "".join((_LEVELS, _LOST, _LEASE.format(chosen="any_due")))
+CLAIM_ANY = "".join((_LEVELS, _LOST, _LEASE)).format(rank=_RANK, chosen="any_due")
 """The same among these and the logs that have lost their holders."""
 
 WATCH_LIVE = "SELECT pg_advisory_lock_shared($1)"

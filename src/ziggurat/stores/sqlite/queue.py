@@ -11,7 +11,7 @@ from ziggurat.core.errors import RunNotFound, StoreError
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.databases.writer import Writer
-from ziggurat.journal.store import Claim, InboxItem
+from ziggurat.journal.store import AGING, Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
@@ -19,7 +19,9 @@ T = TypeVar("T")
 _POLL = 0.1
 """The longest wait for work of other processes, in seconds: SQLite sends no signals."""
 
-_COLUMNS = "SELECT -priority, due, created, id, log, epoch, owner, until FROM logs INDEXED BY"
+_COLUMNS = " ".join(
+    ("SELECT due -", str(AGING), "* priority, due, created, id, log, epoch, owner, until FROM logs INDEXED BY")
+)
 _LEVEL = (
     "SELECT priority FROM logs INDEXED BY logs_waiting WHERE owner = '' AND due IS NOT NULL AND agent = ? "
     "AND priority < ? ORDER BY priority DESC LIMIT 1"
@@ -39,7 +41,7 @@ _DUE_NOW = (
 class _Due(Struct, frozen=True, order=True):
     """A log that is due; those that are to be claimed first are the smallest."""
 
-    below: int
+    rank: float
     due: float
     created: float
     id: int
@@ -114,10 +116,10 @@ class SqliteQueue(ListsPending):
         execute = self._database.execute
         waiting: list[_Due] = []
         level = execute(_LEVEL, (agent, float("inf"))).fetchone()
-        while level is not None and len(waiting) < limit:
-            waiting += self._rows(_WAITING, agent, *level, now, limit - len(waiting))
-            level = execute(_LEVEL, (agent, *level)).fetchone() if len(waiting) < limit else None
-        return waiting
+        while level is not None:  # one look at the index for each priority that there is
+            waiting += self._rows(_WAITING, agent, *level, now, limit)
+            level = execute(_LEVEL, (agent, *level)).fetchone()
+        return sorted(waiting)[:limit]
 
     def _rows(self, statement: str, *values: Any) -> list[_Due]:
         return [_Due(*row) for row in self._database.execute(statement, values)]
