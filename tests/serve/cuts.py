@@ -26,12 +26,13 @@ import httpx
 
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, ModelRequest, ToolCall, tool
+from ziggurat.cli.supervised import supervised
 from ziggurat.events import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
 from ziggurat.models import FunctionModel
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.serve.server import run_server
+from ziggurat.serve.server import server_for
 
 STEPS = 4
 READERS = 4
@@ -235,7 +236,8 @@ def main() -> None:
     parser.add_argument("--store")
     options = parser.parse_args()
     if options.serve is not None:
-        run_server(application(options.store), "127.0.0.1", options.serve)
+        served = application(options.store)
+        asyncio.run(supervised([], 0, lambda ready: server_for(served, "127.0.0.1", options.serve, ready=ready)))
         return
     with tempfile.TemporaryDirectory() as folder:
         counts = asyncio.run(storm(options.cuts, options.kills, options.seed, Path(folder)))

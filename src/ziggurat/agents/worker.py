@@ -15,7 +15,7 @@ from ziggurat.agents.starter import Starter
 from ziggurat.core.clock import Clock
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreError
-from ziggurat.journal.store import Claim, queue_of
+from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment, RunOptions
@@ -105,6 +105,11 @@ class Worker(Generic[Out]):
         return f"Worker({self._starter.name!r})"
 
     @property
+    def store(self) -> Store:
+        """Where its runs are kept."""
+        return self._store
+
+    @property
     def running(self) -> int:
         """The number of runs that it drives."""
         return len(self._driven)
@@ -121,13 +126,15 @@ class Worker(Generic[Out]):
 
         Raises:
             StoreError: the store was closed.
+            Exception: a schedule has failed; run it again, as a `Supervisor` does.
         """
         submitting = [asyncio.create_task(each.run(environment=self._options.environment)) for each in self._schedules]
-        for task in submitting:
-            task.add_done_callback(self._note_end)
         failures = 0
         try:
             while not self._draining.is_set():
+                for task in submitting:
+                    if task.done():
+                        task.result()
                 try:
                     await self._try_again()
                     claimed = await self._claim_due(_PAUSE)
@@ -261,12 +268,6 @@ class Worker(Generic[Out]):
         """Wait for some seconds, as for a signal."""
         await self._options.clock.sleep(seconds)
         return self._signals
-
-    def _note_end(self, submitting: "asyncio.Task[None]") -> None:
-        """Log why a schedule has ended, which nobody awaits."""
-        error = None if submitting.cancelled() else submitting.exception()
-        if error is not None:
-            logger.error("%r: a schedule has ended: %s", self, error)
 
     async def _wait(self, signal: Awaitable[int] | None) -> None:
         """Wait until a run ends, the worker is drained, or there is a signal."""

@@ -1,15 +1,22 @@
 """``ziggurat serve``: agents behind HTTP."""
 
-from typing import Annotated
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, agent_of
+from ziggurat.cli.supervised import loaded_all, supervised, workers_of
 from ziggurat.cli.terminal import note
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.runtime.supervisor import ChildNotStarted
 from ziggurat.serve.application import GRACE, app
 from ziggurat.serve.guard import check_address
-from ziggurat.serve.server import run_server
+from ziggurat.serve.server import server_for
+
+if TYPE_CHECKING:
+    from uvicorn import Server
 
 
 def serve(
@@ -46,19 +53,27 @@ def serve(
     grace: Annotated[
         float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
     ] = GRACE,
+    work: Annotated[
+        int, typer.Option("--work", min=0, metavar="N", help="Also be a worker that drives N runs of each at a time.")
+    ] = 0,
     store: options.Store = None,
-) -> None:
+) -> int:
     """Serve agents by HTTP: start, watch, decide on, steer and replay their runs.
+
+    With --work, it drives the runs that are due, too, and submits those of schedules: all in one process.
 
     \b
     Examples:
       ziggurat serve desk.py:agent
+      ziggurat serve desk.py:agent reports.py:nightly --work 10
       ziggurat serve desk.py:agent report.py:flow --port 9000 --store sqlite:///runs.db
     """
     check_address(host, token)
-    served = [agent_of(AgentOptions(agent=spec), store) for spec in agents]
+    runnables, schedules = loaded_all(agents, store)
+    if schedules and not work:
+        raise ConfigurationError(f"the schedules of {', '.join(schedules)} need a worker here: add --work 10")
     application = app(
-        served,
+        runnables.values(),
         token=token,
         hosts=hosts or (),
         proxies=proxies or (),
@@ -67,11 +82,20 @@ def serve(
         grace=grace,
     )
 
-    def report_ready() -> None:
-        note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
-        public = f"https://{hosts[0]}" if proxies and hosts else f"http://{host}:{port}"
-        note(f"for a browser, once: {public}/?token={application.link}")
-        if token is None:
-            note(f"token for programs: {application.token}")
+    def make_server(ready: Callable[[], None]) -> "Server":
+        def report_ready() -> None:
+            note(f"serving {', '.join(application.agents.agents)} at http://{host}:{port}/")
+            public = f"https://{hosts[0]}" if proxies and hosts else f"http://{host}:{port}"
+            note(f"for a browser, once: {public}/?token={application.link}")
+            if token is None:
+                note(f"token for programs: {application.token}")
+            ready()
 
-    run_server(application, host, port, ready=report_ready)
+        return server_for(application, host, port, ready=report_ready)
+
+    served = application.agents.agents if work else {}
+    workers = workers_of(served, schedules, concurrency=work or 1, grace=grace)
+    try:
+        return asyncio.run(supervised(workers, grace, make_server))
+    except ChildNotStarted as error:
+        raise error.__cause__ or error from error

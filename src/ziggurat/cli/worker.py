@@ -1,22 +1,18 @@
 """``ziggurat submit``, ``worker`` and ``recover``: leave runs to workers, and drive the runs that are due."""
 
 import asyncio
-import signal
-from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.schedule import Schedule
-from ziggurat.agents.worker import Recovery, Worker, in_one_process
+from ziggurat.agents.worker import Recovery
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, agent_of, in_store
-from ziggurat.cli.load import load_agent_or_schedule
-from ziggurat.cli.outcome import COMPLETED, INTERRUPTED, STOPPED
+from ziggurat.cli.agents import AgentOptions, agent_of
+from ziggurat.cli.outcome import COMPLETED, STOPPED
 from ziggurat.cli.store import labels_from
+from ziggurat.cli.supervised import loaded_all, supervised, workers_of
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
@@ -95,52 +91,10 @@ def worker(
       ziggurat worker desk.py:agent
       ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
     """
-    runnables, schedules = dict[str, Runnable](), dict[str, list[Schedule]]()
-    for spec in agents:
-        loaded = load_agent_or_schedule(spec)
-        if isinstance(loaded, Schedule):
-            runnable = runnables.setdefault(loaded.runnable.name, in_store(loaded.runnable, store))
-            schedules.setdefault(runnable.name, []).append(loaded.with_store(runnable.store))
-        else:
-            runnable = agent_of(AgentOptions(agent=spec), store)
-            runnables.setdefault(runnable.name, runnable)
-    workers = [
-        runnable.worker(
-            concurrency=concurrency, attempts=attempts, grace=grace, schedules=schedules.get(runnable.name, ())
-        )
-        for runnable in runnables.values()
-    ]
-    return asyncio.run(_work(list(runnables.values()), workers, grace))
-
-
-async def _work(agents: Sequence[Runnable], workers: Sequence[Worker[Any]], grace: float) -> int:
-    in_one_process(workers)
-    working = asyncio.gather(*(worker.run() for worker in workers))
-    signalled = False
-
-    def stop() -> None:
-        nonlocal signalled
-        if signalled:
-            working.cancel()
-        signalled = True
-        note(f"draining: runs have {grace:g} s to end; a second signal gives them back at once")
-        for worker in workers:
-            worker.drain()
-
-    with suppress(NotImplementedError):  # where the event loop takes no signals, Ctrl-C cancels
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop)
-    note(f"working on the runs of {', '.join(visible_line(agent.name) for agent in agents)}")
-    try:
-        await working
-    except asyncio.CancelledError:
-        if not signalled:
-            raise
-        return INTERRUPTED
-    finally:
-        for agent in agents:
-            await agent.store.close()
-    return COMPLETED
+    runnables, schedules = loaded_all(agents, store)
+    workers = workers_of(runnables, schedules, concurrency=concurrency, attempts=attempts, grace=grace)
+    note(f"working on the runs of {', '.join(map(visible_line, runnables))}")
+    return asyncio.run(supervised(workers, grace))
 
 
 def recover(

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
@@ -35,6 +36,16 @@ def server_for(
         raise MissingExtra("ziggurat serve", "serve") from error
 
     class _Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # signals are the caller's, for they end also what runs beside the server
+
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            try:
+                await super().serve(sockets)
+            except SystemExit as error:  # uvicorn's word for a port that cannot be bound; it has logged why
+                raise ConfigurationError(f"port {port} of {host} cannot be used; choose another, or a host") from error
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
@@ -42,7 +53,7 @@ def server_for(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.closing.close()  # streams end first, or they would be waited for
             await super().shutdown(sockets)
-            if self.force_exit:  # by a second Ctrl-C, after which uvicorn ends no lifespan
+            if self.force_exit:  # at once, after which uvicorn ends no lifespan
                 application.agents.grace = 0.0
                 await application.agents.drain()
 
@@ -96,14 +107,3 @@ def _limited_protocol() -> type[asyncio.Protocol]:
             super().on_headers_complete()
 
     return Limited
-
-
-def run_server(application: ServedApp, host: str, port: int, *, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal ends the process, and call `ready` when the server listens."""
-    server = server_for(application, host, port, ready=ready)
-    try:
-        asyncio.run(server.serve())
-    except SystemExit as error:  # uvicorn's word for a port that cannot be bound; it has logged why
-        raise ConfigurationError(
-            f"port {port} of {host} cannot be used; choose another with --port, or --host"
-        ) from error
