@@ -20,7 +20,12 @@ class RealServer:
     Args:
         create: Called in the thread of the server.
         port: The port; by default a free one.
+
+    Attributes:
+        public: The address of a proxy before it, if there is one.
     """
+
+    public = ""
 
     def __init__(self, create: Callable[[], ServedApp], port: int = 0) -> None:
         self.port = port
@@ -49,9 +54,14 @@ class RealServer:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def page(self) -> str:
+        """The address of the page, for a browser."""
+        return self.public or self.url
+
+    @property
     def login(self) -> str:
         """The address that logs a browser in."""
-        return f"{self.url}/?token={self.application.link}"
+        return f"{self.page}/?token={self.application.link}"
 
     def get(self, path: str) -> Any:
         """Return what a program gets."""
@@ -63,5 +73,6 @@ class RealServer:
 
     def stop(self) -> None:
         """Stop, and wait until it has ended."""
-        self.loop.call_soon_threadsafe(self._ended.set)
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(20)

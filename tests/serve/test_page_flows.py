@@ -14,6 +14,7 @@ from msgspec import Struct
 from playwright.sync_api import Browser, Page, expect
 
 from tests.samples import LONG, sample
+from tests.serve.caddy import Caddy
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, Message, ToolCall, tool
@@ -82,7 +83,8 @@ class World:
         story: ScriptedReply = ["Once upon ", self.gate, "a time."]
         teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
         broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
-        return app([desk, teller, book, enquire, broken], token=TOKEN, store=f"sqlite:///{self.folder / 'runs.db'}")
+        agents = [desk, teller, book, enquire, broken]
+        return app(agents, token=TOKEN, proxies=["127.0.0.1"], store=f"sqlite:///{self.folder / 'runs.db'}")
 
 
 @pytest.fixture
@@ -90,16 +92,20 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@pytest.fixture
-def real_server(world: World) -> Iterator[RealServer]:
+@pytest.fixture(params=["http", "tls"] if LONG else ["http"])
+def real_server(world: World, request: pytest.FixtureRequest) -> Iterator[RealServer]:
     server = RealServer(world.create)
+    proxy = None if request.param == "http" else Caddy(server.port)
+    server.public = "" if proxy is None else proxy.url
     yield server
     server.stop()
+    if proxy is not None:
+        proxy.stop()
 
 
 @pytest.fixture
 def open_page(browser: Browser, real_server: RealServer) -> Iterator[Page]:
-    context = browser.new_context()
+    context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
     page.goto(real_server.login)
     page.get_by_role("heading", name="Runs").wait_for()
@@ -150,9 +156,11 @@ def test_a_call_is_decided(open_page: Page, world: World, decide: Callable[[Page
 
 
 @long
-def test_a_browser_goes_on_over_a_restart_of_the_server(browser: Browser, world: World) -> None:
-    first = RealServer(world.create)
-    page = browser.new_context().new_page()
+def test_a_browser_goes_on_over_a_restart_of_the_server(
+    browser: Browser, world: World, real_server: RealServer
+) -> None:
+    first = real_server
+    page = browser.new_context(ignore_https_errors=True).new_page()
     page.goto(first.login)
     _start(page, "desk", "Pay the bill")
     expect(page.get_by_role("article", name="Approval")).to_be_visible()
@@ -235,11 +243,11 @@ def test_a_run_is_forked_compared_and_found(open_page: Page, real_server: RealSe
     expect(page.get_by_text(first)).to_have_count(0)
     second = page.url.rpartition("/")[2]
     assert second != first
-    page.goto(f"{real_server.url}/#/diff?a={first}&b={second}")
+    page.goto(f"{real_server.page}/#/diff?a={first}&b={second}")
     expect(page.get_by_text("calls differ")).to_be_visible()
-    page.goto(f"{real_server.url}/#/runs?search=bill")
+    page.goto(f"{real_server.page}/#/runs?search=bill")
     expect(page.locator("a.row")).to_have_count(2)
-    page.goto(f"{real_server.url}/#/runs?search=nothing")
+    page.goto(f"{real_server.page}/#/runs?search=nothing")
     expect(page.get_by_text("No run matches")).to_be_visible()
 
 
