@@ -11,14 +11,14 @@ from tests.agents.working import Storm, address, storm_acts, with_lease
 from tests.samples import amount, sample
 from tests.stores.places import Place
 from tests.stores.server import schema
-from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, tool
+from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, Message, tool
 from ziggurat.agents import Answer, Environment, Worker
 from ziggurat.errors import RunExists, StoreError, StoreUnavailable
 from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Opened
 from ziggurat.messages import stops
-from ziggurat.models import ScriptedModel
+from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock, run_until_idle
 from ziggurat.tools import tool_call
@@ -226,6 +226,28 @@ async def test_a_run_that_cannot_go_on_does_not_keep_the_worker_busy(caplog: pyt
     assert [run.text for run in await _all_end(agent, worker, "whole")] == ["done"]
     assert caplog.text.count("the run lacks could not go on") == 1
     await _all_end(agent, agent.worker(deps={DB: "x"}, environment=environment), "lacks")
+
+
+async def test_a_run_whose_store_failed_is_driven_again_after_a_second() -> None:
+    clock, tries, failed = HandClock(), list[float](), asyncio.Event()
+
+    def fail_once(messages: list[Message]) -> str:
+        tries.append(clock.now())
+        if len(tries) == 1:
+            failed.set()
+            raise StoreError("the disk is full")
+        return "done"
+
+    agent = Agent(FunctionModel(fail_once), name="desk", store=InMemoryStore(clock=clock))
+    environment = Environment(clock=clock)
+    await agent.submit("go", run_id="r", environment=environment)
+    worker = agent.worker(environment=environment)
+    async with asyncio.timeout(20), worker:
+        await failed.wait()
+        await run_until_idle()
+        clock.skip(1.0)
+        assert (await agent.attach("r").result()).text == "done"
+    assert tries[1] - tries[0] == 1.0
 
 
 @pytest.mark.parametrize("error", [StoreError, StoreUnavailable])

@@ -232,6 +232,8 @@ class Worker(Generic[Out]):
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the others go on
             logger.error("the run %s could not go on: %s", run_id, error)
             self._report(run_id, error)
+            if isinstance(error, StoreError) and pause < math.inf:
+                pause = _WAIT  # nothing is wrong with the run, and while the store fails, nothing is claimed
         else:
             self._report(run_id, run)
             if pause < math.inf:
