@@ -154,7 +154,7 @@ faults: $(TEST_STAMP)  # ZIGGURAT_POSTGRES: the address of a server, instead of 
 	$(FAULTS) power --world flow --steps 8 --every 4
 	$(FAULTS) disk --steps 4 --every 2
 	$(FAULTS) disk --world flow --steps 3 --every 2
-	$(FAULTS) pauses --pairs 100
+	for store in sqlite postgres; do $(FAULTS).crowd --kills $(or $(COUNT),50) --store $$store || exit 1; done
 	$(FAULTS) damage --cases 100
 
 memory: $(TEST_STAMP)

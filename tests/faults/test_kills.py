@@ -43,6 +43,15 @@ def test_killed_runs_go_on_and_lose_nothing_upon_a_server() -> None:
     assert code == 0
 
 
+@pytest.mark.parametrize("store", sample(["sqlite", "postgres"], 1))
+def test_what_waits_goes_on_whatever_happens_to_workers_and_who_decides(store: str) -> None:
+    kills = amount(3, 60)
+    command = [sys.executable, "-m", "tests.faults.crowd", "--store", store, "--kills", str(kills), "--pauses", "1"]
+    done = subprocess.run([*command, "--seed", "5"], capture_output=True, text=True, check=False)
+    assert f"faults {kills + 1} lost 0 doubled 0 stuck 0 leaked 0 late 0 wrong 0 " in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
 def test_a_storm_finds_out_a_store_that_acknowledges_before_it_writes() -> None:
     code, said = _storm("lying", amount(8, 16), 7, "--chance", "0")  # at points alone, however fast the machine is
     assert code == 1, said
