@@ -17,6 +17,7 @@ from ziggurat.errors import RunExists, StoreError, StoreUnavailable
 from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal import LocalJournal, Store
 from ziggurat.journal.entries import Opened
+from ziggurat.journal.store import Claim
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.stores import InMemoryStore
@@ -248,6 +249,29 @@ async def test_a_run_whose_store_failed_is_driven_again_after_a_second() -> None
         clock.skip(1.0)
         assert (await agent.attach("r").result()).text == "done"
     assert tries[1] - tries[0] == 1.0
+
+
+async def test_a_run_that_lost_its_lease_here_and_goes_on_is_tried_again_soon(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, gate = HandClock(), asyncio.Event()
+    claims = [[Claim("run:r", 0, lost=True)]]
+
+    class Losing(InMemoryStore):
+        async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+            return claims.pop() if claims else []
+
+    agent = Agent(ScriptedModel([gate, "done"]), name="desk", store=Losing(clock=clock))
+    environment = Environment(clock=clock)
+    handle = agent.start("go", run_id="r", environment=environment)
+    assert await handle.recorded()
+    async with agent.worker(environment=environment):
+        while claims:
+            await run_until_idle()
+        await run_until_idle()
+        gate.set()
+        assert (await handle.result()).text == "done"
+    assert "could not go on" not in caplog.text
 
 
 @pytest.mark.parametrize("error", [StoreError, StoreUnavailable])

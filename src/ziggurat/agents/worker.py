@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ziggurat.agents.starter import Starter
 from ziggurat.core.clock import Clock
 from ziggurat.core.containment import finished
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseHeld, LeaseLost, RunInProgress, RunNotFound, StoreError
 from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
@@ -226,7 +226,8 @@ class Worker(Generic[Out]):
         try:
             await self._company.join(driven.control)
             run = await self._starter.drive_apart(reopen, "driven by a worker", options)
-        except (LeaseHeld, LeaseLost, RunNotFound) as error:  # another process has it or its session; or it was deleted
+        except (LeaseHeld, LeaseLost, RunInProgress, RunNotFound) as error:
+            # Another process has it or its session; it lost its lease here and has not ended; or it was deleted.
             logger.info("the run %s is left to others: %s", run_id, error)
             pause = pause if pause == math.inf else _WAIT
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the others go on

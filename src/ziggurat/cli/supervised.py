@@ -92,8 +92,10 @@ async def supervised(workers: Sequence[Worker[Any]], grace: float, make_server: 
     signalled = False
 
     def drain() -> None:
-        for each in (*workers, *servers):
-            each.drain()
+        for worker in workers:
+            worker.drain()
+        for server in servers:
+            server.drain()
 
     def stop() -> None:
         nonlocal signalled
