@@ -165,6 +165,8 @@ def work(url: str, ledger: Path, seed: int, chance: float) -> None:
         made = runnables(store, Ledger(ledger))
         ticks = schedule(made["tick"], every(seconds=1), input=lambda at: f"{at:%H:%M:%S}", catch_up=120.0)
         options: dict[str, Any] = {"concurrency": 5, "attempts": 1_000, "environment": environment}
+        await store.logs("run:", limit=1)
+        (ledger.parent / f"ready-{os.getpid()}").touch()
         await asyncio.gather(
             made["tick"].worker(schedules=[ticks], **options).run(),
             made["crowd"].worker(**options).run(),
@@ -334,7 +336,9 @@ def storm(url: str, folder: Path, seed: int, kills: int, pauses: int, workers: i
                 print("a worker ended by itself", os.waitpid(pid, 0), flush=True)
                 here[place] = forked(lambda: work(url, folder / "ledger", draw.getrandbits(32), chance))
         place = draw.randrange(workers)
-        if not acts or here[place] in [pid for _, pid in stopped]:
+        # One that is not ready is seldom killed, or none would ever work on a slow machine.
+        ready = (folder / f"ready-{here[place]}").exists() or draw.random() < 0.1
+        if not acts or not ready or here[place] in [pid for _, pid in stopped]:
             (folder / "calm").touch() if not acts else None
             continue
         done += 1
