@@ -17,7 +17,7 @@ from tests.samples import LONG, sample
 from tests.serve.caddy import Caddy
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
-from ziggurat import Agent, Message, ToolCall, tool
+from ziggurat import Agent, Message, Runnable, ToolCall, tool
 from ziggurat.flows import ask, flow
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
@@ -83,7 +83,7 @@ class World:
         story: ScriptedReply = ["Once upon ", self.gate, "a time."]
         teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
         broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
-        agents = [desk, teller, book, enquire, broken]
+        agents: list[Runnable[Any]] = [desk, teller, book, enquire, broken]
         return app(agents, token=TOKEN, proxies=["127.0.0.1"], store=f"sqlite:///{self.folder / 'runs.db'}")
 
 

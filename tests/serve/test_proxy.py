@@ -164,12 +164,9 @@ class SecureServer(RealServer):
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Serving]:
-        async with serving(self.application) as server, tls_proxy(server.port, self.context) as self.public:
+        async with serving(self.application) as server, tls_proxy(server.port, self.context) as port:
+            self.public = f"https://localhost:{port}"
             yield server
-
-    @property
-    def url(self) -> str:
-        return f"https://localhost:{self.public}"
 
 
 @pytest.fixture
