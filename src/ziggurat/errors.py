@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         LeaseHeld as LeaseHeld,
         LeaseLost as LeaseLost,
         LimitExceeded as LimitExceeded,
+        MailboxFull as MailboxFull,
         MissingExtra as MissingExtra,
         ModelError as ModelError,
         ModelRetry as ModelRetry,

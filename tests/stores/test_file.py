@@ -109,7 +109,7 @@ async def test_a_torn_last_line_is_ignored_by_readers_and_removed_by_the_next_wr
     await store.close()
 
 
-async def test_a_torn_item_of_an_inbox_is_ignored_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+async def test_a_torn_item_of_an_inbox_is_ignored_and_a_damaged_one_hides_no_other(tmp_path: Path) -> None:
     await _begun(tmp_path)
     store, path = FileStore(tmp_path), tmp_path / "logs" / "run%3ar" / "inbox.jsonl"
     await store.post("run:r", "a", b"1")
@@ -118,9 +118,15 @@ async def test_a_torn_item_of_an_inbox_is_ignored_and_a_damaged_one_is_named(tmp
     await store.post("run:r", "b", b"2")
     assert [(item.number, item.key) for item in await store.inbox("run:r")] == [(1, "a"), (2, "b")]
     path.write_bytes(b"\xff" + path.read_bytes()[1:])
-    with pytest.raises(StoreError, match=r"inbox\.jsonl"):
-        await store.inbox("run:r")
+    other = FileStore(tmp_path)
+    for reader in (store, other):
+        items = await reader.inbox("run:r")
+        assert [(item.number, item.key) for item in items] == [(1, ""), (2, "b")]
+        assert items[0].data.startswith(b"\xff")
+    assert await other.post("run:r", "c", b"3")
+    assert [item.number for item in await store.inbox("run:r", 1)] == [2, 3]
     await store.close()
+    await other.close()
 
 
 async def test_any_damaged_line_of_a_run_is_noticed(tmp_path: Path) -> None:

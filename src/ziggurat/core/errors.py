@@ -27,6 +27,7 @@
     └── JournalError                the operator: the record of a run
         ├── JournalMismatch         … replay would differ from the record
         ├── JournalCorrupt          … an entry cannot be read
+        ├── MailboxFull             … what is sent to a run is too large, or too much waits there
         ├── ProcessLost             … the run has lost its process too often at the same place
         └── StoreError              … the store cannot write or read: the disk is full, the server is gone
             ├── LeaseHeld           … another process executes the run, or writes the session
@@ -288,6 +289,10 @@ class JournalMismatch(JournalError):
 
 class JournalCorrupt(JournalError):
     """An entry of a record cannot be read; the message names it."""
+
+
+class MailboxFull(JournalError):
+    """What is sent to a run is too large, or too much was sent to it already; nothing was stored."""
 
 
 class ProcessLost(JournalError):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.containment import ring
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
 from ziggurat.core.protocols import implements
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
@@ -117,18 +117,42 @@ class LogInfo(Struct, frozen=True):
         )
 
 
+MAX_ITEMS = 100_000
+"""The largest number of items in an inbox; those of `ALWAYS` are accepted beyond it."""
+
+MAX_ITEM_BYTES = 4 << 20
+"""The largest size of an item, its key included."""
+
+ALWAYS = ("cancel ", "decide ")
+"""What the keys of items begin with of which there are only as many as the run has entries."""
+
+
 class InboxItem(Struct, frozen=True):
     """What somebody other than its writer has posted to a log.
 
     Attributes:
         number: From 1 in each log, without gaps.
         key: Chosen by the sender; an item with a key that the log has already is not posted again.
-        data: The content.
+        data: The content, as found if it is damaged.
     """
 
     number: int
     key: str
     data: bytes
+
+    @classmethod
+    def following(cls, log: str, count: int, key: str, data: bytes) -> "InboxItem":
+        """Return a new item for an inbox with so many; a store does so in the write that adds it.
+
+        Raises:
+            MailboxFull: the item is too large, or the inbox is full.
+        """
+        size = len(key) + len(data)
+        if size > MAX_ITEM_BYTES:
+            raise MailboxFull(f"{size:,} bytes are too many to be sent to {log}; the maximum is {MAX_ITEM_BYTES:,}")
+        if count >= MAX_ITEMS and not key.startswith(ALWAYS):
+            raise MailboxFull(f"{log} was sent {count:,} items already, which is the maximum; begin another run")
+        return cls(count + 1, key, data)
 
 
 @runtime_checkable
@@ -199,6 +223,7 @@ class Store(Protocol):
 
         Raises:
             RunNotFound: there is no such log.
+            MailboxFull: see `InboxItem.following`; nothing was added.
         """
         ...
 

@@ -316,8 +316,8 @@ class LocalRuns(Runs):
         inbox, keys = self._inboxes.setdefault(run_id, []), self._keys.setdefault(run_id, set())
         if key in keys:
             return False
+        inbox.append(InboxItem.following(run_log(run_id), len(inbox), key, data))
         keys.add(key)
-        inbox.append(InboxItem(len(inbox) + 1, key, data))
         return True
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:

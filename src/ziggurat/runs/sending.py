@@ -40,6 +40,7 @@ async def send(
         RunNotFound: the store has no such run.
         ConfigurationError: the run is suspended and waits for an event of this name with another type of value, it has
             ended, or the value has no JSON form. Nothing is sent then.
+        MailboxFull: it has more than 4 MiB, or the run was sent 100,000 items already. Nothing is sent then.
     """
     return await send_to(runs_of(store), run_id, name, value, key)
 
@@ -93,7 +94,8 @@ def _misfit(waits: list[Pending], name: str, value: object) -> str | None:
 async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
     """Ask whoever drives a run to stop it; return whether it was in progress or waiting, so that this was sent."""
     info = await _find(runs, run_id)
-    return await _post(runs, info, "cancel", PostedCancel(info.count, after_step))
+    # Asked for again before the run has gone on, it is the same, so that nobody can fill the inbox with it.
+    return await _post(runs, info, f"cancel {info.count} {after_step}", PostedCancel(info.count, after_step))
 
 
 async def post_messages(
@@ -108,7 +110,7 @@ async def post_messages(
     messages = user_messages(prompt, verb)
     if screen is not None and isinstance(screened := screen(Result("", verb, None, messages)), Result):
         messages = as_type(screened.value, tuple[Message, ...])
-    return await _post(runs, await _find(runs, run_id), verb, PostedMessages(verb, messages))
+    return await _post(runs, await _find(runs, run_id), f"{verb} {new_id()}", PostedMessages(verb, messages))
 
 
 async def _find(runs: Runs, run_id: str) -> LogInfo:
@@ -118,8 +120,9 @@ async def _find(runs: Runs, run_id: str) -> LogInfo:
     return info
 
 
-async def _post(runs: Runs, info: LogInfo, what: str, content: Posted) -> bool:
+async def _post(runs: Runs, info: LogInfo, key: str, content: Posted) -> bool:
     driven = bool(info.owner) or runs.is_in_progress(info.id)  # its state is the old one until it has recorded more
     if not driven and info.status not in ("running", "Suspended"):
         return False
-    return await runs.post(info.id, f"{what} {new_id()}", encode(content))
+    await runs.post(info.id, key, encode(content))
+    return True

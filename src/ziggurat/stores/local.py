@@ -27,6 +27,7 @@ class _Log(Struct):
     rows: list[Row] = []
     blobs: dict[str, bytes] = {}
     inbox: list[InboxItem] = []
+    keys: set[str] = set()  # of the inbox
 
     def described(self, now: float) -> LogInfo:
         return self.info if not self.info.owner or self.until > now else replace(self.info, owner="")
@@ -267,9 +268,10 @@ class InMemoryStore(ListsPending):
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
         known, now = self._require(log), self.clock.now()
-        if any(item.key == key for item in known.inbox):
+        if key in known.keys:
             return False
-        known.inbox.append(InboxItem(len(known.inbox) + 1, key, data))
+        known.inbox.append(InboxItem.following(log, len(known.inbox), key, data))
+        known.keys.add(key)
         if known.info.status == "Suspended" and (known.info.due is None or known.info.due > now):
             known.info = replace(known.info, due=now)
         return True

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from ziggurat.core.clock import Clock
-from ziggurat.core.errors import LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
 from ziggurat.core.settings import checked
 from ziggurat.journal.store import (
+    MAX_ITEM_BYTES,
     Claim,
     LogInfo,
     LogMark,
@@ -402,6 +403,16 @@ async def items_are_posted_once_and_in_order(opened: StoreUnderTest) -> None:
     assert await other.inbox(log) == []
 
 
+async def what_is_posted_is_bounded(opened: StoreUnderTest) -> None:
+    """Check that an item that is too large is refused, and nothing else with it."""
+    store, log = opened.open(), run_log("r")
+    await store.create(LogInfo(log), rows(1))
+    posts = [store.post(log, key, bytes(size)) for key, size in (("a", 1), ("b", MAX_ITEM_BYTES), ("c", 1))]
+    went = await asyncio.gather(*posts, return_exceptions=True)
+    assert [True if each is True else type(each) for each in went] == [True, MailboxFull, True]
+    assert [(item.number, item.key) for item in await opened.open().inbox(log)] == [(1, "a"), (2, "c")]
+
+
 async def _submit(store: Store, name: str, **header: Any) -> None:
     """Create a log of one row that nobody has the lease of."""
     log = run_log(name)
@@ -554,6 +565,7 @@ CHECKS: tuple[Check, ...] = (
     one_that_is_refused_does_no_harm_to_others,
     a_closed_store_gives_back_its_leases_and_refuses,
     items_are_posted_once_and_in_order,
+    what_is_posted_is_bounded,
     *QUEUE_CHECKS,
 )
 """All checks."""

@@ -99,14 +99,54 @@ def rows_in(data: bytes) -> list[Row]:
     return rows
 
 
-def items_in(folder: Path) -> list[InboxItem]:
-    """Return the items of an inbox."""
-    path = folder / "inbox.jsonl"
-    data = content_of(path) or b""
+class KnownInbox:
+    """An inbox of which this process has read some lines, so that a new item costs the same, however many there are."""
+
+    __slots__ = ("_file", "keys", "path", "places")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._forget(None)
+
+    def _forget(self, file: tuple[int, int] | None) -> None:
+        self._file = file
+        self.keys: set[str] = set()
+        self.places = [0]  # where each item begins, then where the next one will
+
+    @property
+    def count(self) -> int:
+        """The number of items that were read."""
+        return len(self.places) - 1
+
+    def read(self, after: int | None = None) -> list[InboxItem]:
+        """Read what is new, and return the items numbered higher than `after`, by default the new ones."""
+        try:
+            at = open_private(self.path, os.O_RDONLY)
+        except (FileNotFoundError, NotADirectoryError):
+            self._forget(None)
+            return []
+        with os.fdopen(at, "rb") as file:
+            status = os.fstat(at)
+            if self._file != (status.st_dev, status.st_ino) or status.st_size < self.places[-1]:
+                self._forget((status.st_dev, status.st_ino))
+            known = self.count
+            first = known if after is None else min(after, known)
+            file.seek(self.places[first])
+            data = file.read() if status.st_size > self.places[first] else b""
+        lines = data.split(b"\n")[:-1]  # what follows is nothing, or a line that a crash has cut off
+        items = [_item_of(number, line) for number, line in enumerate(lines, first + 1)]
+        for item, line in list(zip(items, lines, strict=True))[known - first :]:
+            self.keys.add(item.key)
+            self.places.append(self.places[-1] + len(line) + 1)
+        return items[0 if after is None else after - first :]
+
+
+def _item_of(number: int, line: bytes) -> InboxItem:
+    """Return the item in a line; one that cannot be read has no key, and its data as found."""
     try:
-        return [_ITEM.decode(line) for line in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]]
-    except UNREADABLE as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
+        return replace(_ITEM.decode(line), number=number)
+    except UNREADABLE:
+        return InboxItem(number, "", line)
 
 
 class LogState(Struct, frozen=True):

@@ -25,12 +25,12 @@ from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, InboxItem, LogInfo, Row
 from ziggurat.stores.file.log import (
     UNREADABLE,
+    KnownInbox,
     LogLine,
     append_lines,
     content_of,
     described,
     file_name,
-    items_in,
     repair,
     rows_in,
     state_of,
@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 _FORMAT = 1
 _PAUSE = 0.002
+_INBOXES = 100
+"""The largest number of logs of whose inboxes a store remembers what it has read."""
 _STALE = 60.0
 """Seconds after which a log that is still being created was left by a process that was killed."""
 
@@ -94,6 +96,7 @@ class FileStore(ListsPending):
         self._timeout = timeout
         self._disk = disk = disk or Disk()
         self._held = held = dict[str, _Held]()
+        self._inboxes: dict[str, KnownInbox] = {}
         self._ready = False
 
         def ended() -> None:  # without the store, which it would keep alive
@@ -245,6 +248,7 @@ class FileStore(ListsPending):
     def _forget(self, log: str) -> None:
         """Close the file of a log, which releases its lease."""
         held = self._held.pop(log, None)
+        self._inboxes.pop(log, None)
         if held is not None:
             self._disk.close(held.at)
 
@@ -306,6 +310,19 @@ class FileStore(ListsPending):
                     shutil.rmtree(left, ignore_errors=True)
         return removed
 
+    def _inbox(self, log: str) -> KnownInbox:
+        if log not in self._inboxes:
+            if len(self._inboxes) >= _INBOXES:
+                del self._inboxes[next(iter(self._inboxes))]
+            self._inboxes[log] = KnownInbox(self._at(log) / "inbox.jsonl")
+        return self._inboxes[log]
+
+    def _arrived(self) -> dict[str, int]:
+        inboxes = {log: self._inbox(log) for log in self._held}
+        for inbox in inboxes.values():
+            inbox.read()
+        return {log: inbox.count for log, inbox in inboxes.items() if inbox.count}
+
     def _post(self, log: str, key: str, data: bytes) -> bool:
         folder = self._folder(log)
         path = folder / "inbox.jsonl"
@@ -315,11 +332,14 @@ class FileStore(ListsPending):
                 if time.monotonic() > until:
                     raise StoreError(f"{path} has been locked by another process for {self._timeout:g} s; end it")
                 time.sleep(_PAUSE)
-            repair(self._disk, at, path)
-            items = items_in(folder)
-            if any(item.key == key for item in items):
+            known = self._inbox(log)
+            known.read()
+            if os.fstat(at).st_size > known.places[-1]:  # a line that a crash has cut off
+                self._disk.truncate(at, known.places[-1])
+                self._disk.sync(at)
+            if key in known.keys:
                 return False
-            append_lines(self._disk, at, [InboxItem(len(items) + 1, key, data)])
+            append_lines(self._disk, at, [InboxItem.following(log, known.count, key, data)])
         self._disk.sync_folder(folder)
         return True
 
@@ -364,14 +384,10 @@ class FileStore(ListsPending):
         return await self._do(log, lambda: self._post(log, key, data))
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
-        return await self._do(log, lambda: items_in(self._at(log))[after:])
+        return await self._do(log, lambda: self._inbox(log).read(after))
 
     async def arrived(self) -> dict[str, int]:
-        def work() -> dict[str, int]:
-            counts = {log: len(items_in(self._at(log))) for log in self._held}
-            return {log: count for log, count in counts.items() if count}
-
-        return await self._do("", work) if self._held else {}
+        return await self._do("", self._arrived) if self._held else {}
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the description of a log; see `Store`."""

@@ -74,7 +74,8 @@ class PostgresQueue(ListsPending):
                 number, posted = known
                 if await connection.fetchval(sql.ADD, number, posted + 1, key, data) is None:
                     return again  # it was added before the connection was lost
-                await connection.fetch(sql.WAKE, self._now(), posted + 1, number, self._channel)
+                new = InboxItem.following(log, posted, key, data)  # an error takes it back
+                await connection.fetch(sql.WAKE, self._now(), new.number, number, self._channel)
             return True
 
         return self._writing.run(work)

@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import RunNotFound, StoreError
+from ziggurat.core.errors import (
+    JournalCorrupt,
+    LeaseHeld,
+    LeaseLost,
+    MailboxFull,
+    RunExists,
+    RunNotFound,
+    StoreError,
+)
 from ziggurat.databases.owner import LostLeases, is_gone
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.databases.writer import Writer
@@ -15,6 +23,9 @@ from ziggurat.journal.store import AGING, Claim, InboxItem
 from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
+
+OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound)
+"""Errors of a single job that has written nothing."""
 
 _POLL = 0.1
 """The longest wait for work of other processes, in seconds: SQLite sends no signals."""
@@ -98,7 +109,8 @@ class SqliteQueue(ListsPending):
         number, posted = known
         if execute("SELECT 1 FROM inbox WHERE id = ? AND key = ?", (number, key)).fetchone() is not None:
             return False
-        execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, posted + 1, key, data))
+        new = InboxItem.following(log, posted, key, data)
+        execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, new.number, key, data))
         execute(_DUE_NOW, (self.clock.now(), number))
         return True
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
@@ -23,13 +23,10 @@ from ziggurat.databases.writer import Job, Writer
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.stores.sqlite.live_folder import LiveFolder
-from ziggurat.stores.sqlite.queue import SqliteQueue
+from ziggurat.stores.sqlite.queue import OF_ONE, SqliteQueue
 from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
 
 T = TypeVar("T")
-
-_OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, RunExists, RunNotFound)
-"""Errors of a single job that has written nothing."""
 
 _SMALL = 16 * 1024
 """Bytes of rows up to which a write counts as small."""
@@ -124,7 +121,7 @@ class SqliteStore(SqliteQueue):
         """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""
         self._written.clear()
         try:
-            failed = write_batch(self._database, jobs, _OF_ONE, at_once=at_once)
+            failed = write_batch(self._database, jobs, OF_ONE, at_once=at_once)
         except WouldWait:
             return False
         except BaseException:  # an interrupt of the event loop in whose thread this runs
