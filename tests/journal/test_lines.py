@@ -116,8 +116,8 @@ OURS = [
     errors.LimitExceeded("concurrency", 8, 8, transient=True, retry_after=1.5),
     errors.CircuitOpen("open", retry_after=30.0), errors.Denied("no"), errors.JournalError("bad"),
     errors.JournalMismatch("bad"), errors.JournalCorrupt("bad"), errors.StoreError("full"), errors.LeaseHeld("held"),
-    errors.LeaseLost("lost"), errors.ProcessLost("lost"), errors.StoreUnavailable("the server cannot be reached"),
-    errors.ZigguratError("bad"), errors.CallerError("bad"),
+    errors.LeaseLost("lost"), errors.MailboxFull("full"), errors.ProcessLost("lost"),
+    errors.StoreUnavailable("the server cannot be reached"), errors.ZigguratError("bad"), errors.CallerError("bad"),
 ]  # fmt: skip
 
 

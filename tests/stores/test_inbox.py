@@ -49,7 +49,7 @@ async def test_a_full_inbox_takes_what_ends_the_waiting_only(kind: str, tmp_path
             with pytest.raises(MailboxFull):
                 await other.post("run:r", "event paid", b"")
             assert not await other.post("run:r", "1", b""), "it was posted before"
-        assert [await other.post("run:r", f"{begin}1", b"") for begin in ALWAYS] == [True, True]
+        assert [await other.post("run:r", f"{begin}1", b"") for begin in ALWAYS] == [True] * len(ALWAYS)
         assert len(await store.inbox("run:r", count)) == len(ALWAYS)
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from ziggurat.calls.call_decision import Normalize, expired, is_kept, misfit, recorded_form
+from msgspec.structs import replace
+
+from ziggurat.calls.call_decision import Normalize, expired, is_kept, kept_form, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact
@@ -88,7 +90,8 @@ def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
-            check_decided(item_id, decision_of(entry.decision), decision)
+            same = kept_form(replace(entry, decision=recorded_form(decision)), journal)
+            check_decided(item_id, decision_of(entry.decision), decision_of(same.decision))
             return True
     return False
 

@@ -1,5 +1,6 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
+import logging
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -18,13 +19,14 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.posted import (
-    PostedCancel,
     PostedDecisions,
     PostedEvent,
-    PostedMessages,
-    decision_key,
+    PostedSteering,
+    PostedWithdrawal,
     read_posted,
 )
+
+logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Inboxes(Protocol):
@@ -39,7 +41,7 @@ class Inboxes(Protocol):
         ...
 
 
-Receive = Callable[[int, PostedCancel | PostedMessages, LocalJournal], None]
+Receive = Callable[[int, PostedSteering, LocalJournal], None]
 """Cancels or steers the run as an item with this number asks for, unless that was done before."""
 
 
@@ -83,8 +85,8 @@ class Inbox:
     """What others have posted to a run."""
 
     __slots__ = (
-        "_decisions", "_entries", "_events", "_inboxes", "_journal", "_last", "_looked", "_receive", "_run_id",
-        "_taken", "_takers",
+        "_decisions", "_entries", "_events", "_inboxes", "_journal", "_keys", "_last", "_looked", "_own", "_receive",
+        "_run_id", "_spoilt", "_taken", "_takers",
     )  # fmt: skip
 
     def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
@@ -93,6 +95,9 @@ class Inbox:
         self._journal = journal
         self._receive = receive
         self._last = 0  # the number of the last item that was read
+        self._keys: dict[str, int] = {}  # the numbers of the items that were read
+        self._own: dict[int, str] = {}  # the keys of the decisions that were posted here
+        self._spoilt: set[str] = set()  # the keys of items that could not be read, or were withdrawn
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
         self._taken: set[int] = set()
@@ -110,10 +115,20 @@ class Inbox:
 
     def _sort(self, item: InboxItem) -> None:
         content = read_posted(item.data)
+        if content is None or item.key in self._keys:  # of which a store keeps one
+            why = "it was not signed with the key of the journal, or is damaged" if content is None else "it is a copy"
+            logger.error("what was posted to %s as number %d is passed over: %s", self._run_id, item.number, why)
+            if content is None:
+                self._spoilt.add(item.key)
+            return
+        self._keys[item.key] = item.number
         if isinstance(content, PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
         elif isinstance(content, PostedDecisions):
             self._decisions[item.number] = content
+        elif isinstance(content, PostedWithdrawal):
+            self._decisions.pop(self._keys.get(content.key, 0), None)
+            self._spoilt.add(content.key)
         else:
             self._receive(item.number, content, self._journal)
 
@@ -171,16 +186,28 @@ class Inbox:
                 return posted.decisions[item_id], number
         return None
 
-    async def post_decision(self, item_id: str, decision: Decision) -> tuple[Decision, int]:
-        """Post a decision that was made here on an item that waits, and return the one that stands, with its
-        number."""
+    async def post_decision(self, item_id: str, decision: Decision, at: float = 0.0) -> tuple[Decision, int]:
+        """Post a decision on an item that waits, and return the one that stands, with its number."""
         # So it cannot happen that another one, which somebody posts before this one is on record, has no effect
         # although it was accepted.
         waits = enumerate(reversed(self._journal.entries))
         behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
-        key = decision_key(len(self._journal.entries) - behind, item_id)
-        await self._inboxes.put_item(self._run_id, key, encode(PostedDecisions({item_id: decision})))
-        return await self.take_decision(item_id) or (decision, 0)  # what is posted may have been taken before
+        key = PostedDecisions.key(len(self._journal.entries) - behind, item_id)
+        content = PostedDecisions({item_id: decision}, at)
+        new = await self._inboxes.put_item(self._run_id, key, encode(content))
+        while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
+            key += "+"  # the place where everybody looks next
+            new = await self._inboxes.put_item(self._run_id, key, encode(content))
+        if new:
+            self._own[self._keys[key]] = key
+        return stands or (decision, 0)  # what is posted may have been taken before
+
+    async def withdraw(self) -> None:
+        """Withdraw the decisions with which the run was continued if it has not gone on: as if they were never made."""
+        for entry in self._journal.entries if self._own else ():
+            if isinstance(entry, Decided) and entry.posted in self._own and self._journal.withdraws(entry.id):
+                key = self._own.pop(entry.posted)
+                await self._inboxes.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""

@@ -9,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.journal.entries import LossAccepted
 from ziggurat.journal.lines import write_entry
-from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, chained, loss, memory_of, run_log
+from ziggurat.journal.store import InboxItem, LogInfo, Row, Store, acknowledged_in, chained, loss, memory_of, run_log
 
 KEY = "ZIGGURAT_JOURNAL_KEY"
 """The environment variable with the key of the chain; several keys are separated by spaces."""
@@ -54,16 +55,37 @@ class DigestChain:
 
     def link(self, log: str, before: str, data: bytes) -> str:
         """Return the digest of a new row, from that of the row before, which is empty for the first."""
-        return _keyed(self._keys[0], log, before, data) if self._keys else chained(before, data)
+        return _keyed(self._keys[0], before or log, data) if self._keys else chained(before, data)
 
     def fits(self, log: str, before: str, row: Row) -> bool:
         """Return whether the digest of a row is right; the arguments are those of `link`."""
         if not self._keys:
             return row.digest == chained(before, row.data)
+        return self._made(before or log, row.data, row.digest.encode())
+
+    def sign(self, log: str, key: str, data: bytes) -> tuple[str, bytes]:
+        """Return the key and the data with which an item is posted to the inbox of a log."""
+        if not self._keys:
+            return key, data
+        # The key, too, so that nobody can post another item under it first, and the sender believes it was sent.
+        key = f"{key} {_keyed(self._keys[0], _part('key', log, key), b'')}"
+        return key, _keyed(self._keys[0], _part("data", log, key), data).encode() + data
+
+    def signed(self, log: str, item: InboxItem) -> InboxItem:
+        """Return an item of the inbox of a log as it was before `sign`, without what was not signed there."""
+        if not self._keys:
+            return item
+        key, _, of_key = item.key.rpartition(" ")
+        of_data, data = item.data[:_KEYED], item.data[_KEYED:]
+        if not self._made(_part("key", log, key), b"", of_key.encode()):
+            return InboxItem(item.number, "", b"")
+        return InboxItem(item.number, key, data if self._made(_part("data", log, item.key), data, of_data) else b"")
+
+    def _made(self, before: str, data: bytes, digest: bytes) -> bool:
+        """Return whether one of the keys has made a digest."""
         from hmac import compare_digest
 
-        known = row.digest.encode()
-        return any(compare_digest(_keyed(key, log, before, row.data).encode(), known) for key in self._keys)
+        return any(compare_digest(_keyed(key, before, data).encode(), digest) for key in self._keys)
 
     def check_key(self, log: str, rows: Sequence[Row]) -> None:
         """Check that the first rows of a log were written with a key of this chain, or without one as this chain
@@ -107,10 +129,15 @@ def chain_of(store: Store) -> DigestChain:
     return chain if isinstance(chain, DigestChain) else DigestChain(None)
 
 
-def _keyed(key: bytes, log: str, before: str, data: bytes) -> str:
+def _part(part: str, log: str, key: str) -> str:
+    """Return what a part of an item is signed with; no log has this name."""
+    return encode((part, log, key)).decode()
+
+
+def _keyed(key: bytes, before: str, data: bytes) -> str:
     from hmac import digest
 
-    return digest(key, (before or log).encode() + b"\n" + data, "sha256").hex()
+    return digest(key, before.encode() + b"\n" + data, "sha256").hex()
 
 
 BLOB_BYTES = 64 * 1024

@@ -123,7 +123,7 @@ MAX_ITEMS = 100_000
 MAX_ITEM_BYTES = 4 << 20
 """The largest size of an item, its key included."""
 
-ALWAYS = ("cancel ", "decide ")
+ALWAYS = ("cancel ", "decide ", "withdraw ")
 """What the keys of items begin with of which there are only as many as the run has entries."""
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from ziggurat.core.codec import decode
+from ziggurat.core.errors import JournalCorrupt
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 
@@ -39,16 +40,28 @@ class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
     at: float = 0.0
     """When it was posted, in POSIX seconds; 0 if that is unknown."""
 
+    @staticmethod
+    def key(wait: int, item_id: str) -> str:
+        """Return the key under which a decision is posted: of several on one wait, an inbox takes the first."""
+        return f"decide {wait} {item_id}"
 
-def decision_key(wait: int, item_id: str) -> str:
-    """Return the key under which a decision is posted: of several on one wait, an inbox takes the first."""
-    return f"decide {wait} {item_id}"
+
+class PostedWithdrawal(Struct, frozen=True, tag="withdrawal", tag_field="type"):
+    """That the decisions in the item with a key do not count, because the run did not go on with them."""
+
+    key: str
 
 
-Posted = PostedEvent | PostedCancel | PostedMessages | PostedDecisions
+PostedSteering = PostedCancel | PostedMessages
+"""What cancels or steers the run."""
+
+Posted = PostedEvent | PostedSteering | PostedDecisions | PostedWithdrawal
 """The content of an item in the inbox of a run."""
 
 
-def read_posted(data: bytes) -> Posted:
-    """Return the content of an item."""
-    return cast("Posted", decode(data, Posted))
+def read_posted(data: bytes) -> Posted | None:
+    """Return the content of an item, None if it is damaged."""
+    try:
+        return cast("Posted", decode(data, Posted))
+    except JournalCorrupt:
+        return None

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.core.codec import Raw, as_type, decode, encode
+from ziggurat.core.codec import Raw, as_type, decode, digest, encode
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
@@ -55,6 +55,11 @@ def loaded_by(opened: Opened) -> Sequence[Message]:
     if not conditions.loaded or conditions.elsewhere:
         return ()
     return as_type(opened.request, AgentRequest).messages[: conditions.loaded]
+
+
+def request_of(opened: Opened) -> str:
+    """Return the digest of the request of a run, by which it is recognised."""
+    return digest(as_type(opened.request, AgentRequest))
 
 
 def labels_of(opened: JournalEntry) -> dict[str, Any]:

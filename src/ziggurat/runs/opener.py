@@ -22,14 +22,14 @@ from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.path import escaped
-from ziggurat.journal.entries import Decided, Entered, JournalEntry, Opened, Origin, Tried
+from ziggurat.journal.entries import Entered, JournalEntry, Opened, Origin, Tried
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
-from ziggurat.runs.deciding import decide, hold_posted
+from ziggurat.runs.deciding import decide, hold_posted, post_decided
 from ziggurat.runs.options import NO_OPTIONS, Live, Prompt, RunOptions, root_context
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs
@@ -75,6 +75,8 @@ class Opening(Struct, eq=False):
         if self.control is not None:
             self.control.end()
         try:
+            if self.control is not None and self.journal.reopened:
+                await self.control.inbox(self.run_id, self.journal).withdraw()
             if self.writer is not None:
                 await self.writer.leave()
         finally:
@@ -203,11 +205,13 @@ class Opener:
             control = options.control or self._control(run_id)
             control.inboxes = self.runs
             # Decisions that others posted were made before those of this call, and the first one stands.
-            await hold_posted(journal, control.inbox(run_id, journal), clock.now(), self._agent)
+            inbox = control.inbox(run_id, journal)
+            await hold_posted(journal, inbox, clock.now(), self._agent)
             decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
+            decided = await post_decided(inbox, decided, journal, clock.now())
             journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
             if recovering is not None:
                 if given_up:
@@ -249,12 +253,11 @@ class Opener:
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
         """Record decisions on what waits in a run, without driving it; see `runs.deciding.decide`."""
 
-        def check(journal: LocalJournal) -> list[Decided]:
+        def check(journal: LocalJournal) -> None:
             self._recorded_request(journal, run_id)
             self._screen(journal)
-            return decision_entries(journal, decisions, clock.now(), self._agent, in_time=True)
 
-        await decide(self.runs, run_id, decisions, check, clock)
+        await decide(self.runs, run_id, decisions, check, self._agent, clock)
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""

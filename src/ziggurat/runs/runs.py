@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import ring
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.runs.conditions import labels_of
+from ziggurat.runs.conditions import labels_of, request_of
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment
 
@@ -101,10 +99,14 @@ class Runs(ABC):
     async def post(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run, whoever drives it; return whether its key is new."""
         new = await self.put_item(run_id, key, data)
+        self.posted(run_id)
+        return new
+
+    def posted(self, run_id: str) -> None:
+        """Have a driver in this process take in what was posted to a run."""
         driven = self._driven.get(run_id)
         if driven is not None:
             driven.posted()
-        return new
 
     @abstractmethod
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
@@ -112,7 +114,7 @@ class Runs(ABC):
 
     @abstractmethod
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        """Return the items of a run's inbox numbered higher than `after`, in order."""
+        """Return the items of a run's inbox numbered higher than `after`, in order; without data if it is forged."""
 
     def new_inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
         """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
@@ -377,7 +379,7 @@ class LocalRuns(Runs):
     def _info(self, run_id: str, journal: LocalJournal) -> LogInfo:
         opened, ended = journal.entries[0], journal.entries[-1]
         assert isinstance(opened, Opened)
-        fingerprint = self._fingerprints.get(run_id) or digest(as_type(opened.request, AgentRequest))
+        fingerprint = self._fingerprints.get(run_id) or request_of(opened)
         status = ended.stop if isinstance(ended, Ended) else "running"
         labels = labels_of(opened)
         return LogInfo(

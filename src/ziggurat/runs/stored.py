@@ -6,18 +6,16 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import read_entries, write_entry
-from ziggurat.journal.rows import known_run
+from ziggurat.journal.rows import chain_of, known_run
 from ziggurat.journal.store import Claim, InboxItem, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
-from ziggurat.messages.agent import AgentRequest
 from ziggurat.runs.broadcast import SubscribedItem
-from ziggurat.runs.conditions import labels_of, loaded_by
+from ziggurat.runs.conditions import labels_of, loaded_by, request_of
 from ziggurat.runs.driven import DrivenRun, DrivenRuns
 from ziggurat.runs.following import followed
 from ziggurat.runs.options import Environment
@@ -72,7 +70,7 @@ class StoredRuns(Runs):
         writer = journal.writer = LogWriter(journal, self._store, log, 1, probe=environment.probe)
         writer.conversations.begun = loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
-        info = LogInfo(log, agent, fingerprint or digest(opened.request), opened.at, due=0.0, labels=labels_of(first))
+        info = LogInfo(log, agent, fingerprint or request_of(opened), opened.at, due=0.0, labels=labels_of(first))
         creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
         try:
             await finished(creating)
@@ -143,7 +141,7 @@ class StoredRuns(Runs):
         last = entries[-1] if isinstance(entries[-1], Ended) else None
         writer = LogWriter(LocalJournal(), self._store, log, 1)
         rows, blobs = writer.rows_of([write_entry(entry) for entry in entries], last)
-        request, labels = fingerprint or digest(as_type(opened.request, AgentRequest)), labels_of(opened)
+        request, labels = fingerprint or request_of(opened), labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
             epoch = await self._store.create(info, rows, blobs)
@@ -153,11 +151,13 @@ class StoredRuns(Runs):
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run."""
-        return await self._store.post(run_log(run_id), key, data)
+        log = run_log(run_id)
+        return await self._store.post(log, *chain_of(self._store).sign(log, key, data))
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox."""
-        return await self._store.inbox(run_log(run_id), after)
+        log, chain = run_log(run_id), chain_of(self._store)
+        return [chain.signed(log, item) for item in await self._store.inbox(log, after)]
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""
