@@ -75,10 +75,12 @@ class Opening(Struct, eq=False):
         if self.control is not None:
             self.control.end()
         try:
-            if self.control is not None and self.journal.reopened:
-                await self.control.inbox(self.run_id, self.journal).withdraw()
-            if self.writer is not None:
-                await self.writer.leave()
+            try:
+                if self.control is not None and self.journal.reopened:
+                    await self.control.inbox(self.run_id, self.journal).withdraw()
+            finally:
+                if self.writer is not None:
+                    await self.writer.leave()
         finally:
             if self.runs is not None:
                 await self.runs.leave(self.run_id, self.journal, mistaken=self.mistaken)
