@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.samples import sample
-from tests.stores.places import PLACES, QUEUES, Place, opening
+from tests.samples import pairs, sample
+from tests.stores.places import PLACES, QUEUES, Place, opening, stores
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Answer, runs_of
-from ziggurat.flows import Flow, ask, event, first, flow, gather, sleep, step
+from ziggurat.flows import Flow, ask, event, first, flow, gather, send, sleep, step
 from ziggurat.journal import Row, Store
 from ziggurat.middleware import Redaction
 from ziggurat.models import ScriptedModel
@@ -120,3 +120,17 @@ def test_messages_are_stored_as_they_may_be_recorded(verb: str, kind: str, tmp_p
 
     with opening(kind, tmp_path) as place:
         asyncio.run(check(place()))
+
+
+@pytest.mark.parametrize("kind", PLACES)
+async def test_names_and_keys_are_told_apart_in_every_store(kind: str, tmp_path: Path) -> None:
+    texts = ["a", "b", "a b", "b c", "c", "\0", "\n", "k" * 5_000, "".join(map(chr, range(32, 4_000)))]
+    async with stores(kind, tmp_path, 1) as (store,):
+
+        @flow(store=store)
+        async def waiting() -> None:
+            await event("never")
+
+        await waiting.run(run_id="r")
+        for name, key in pairs(texts, texts):
+            assert [await send("r", name, key=key, store=store) for _ in range(2)] == [True, False], (name, key)

@@ -4,7 +4,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from ziggurat.core.codec import decode
+from ziggurat.core.codec import decode, digest
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
@@ -17,6 +17,11 @@ class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
     value: Any = None
     at: float = 0.0
     """When it was sent, in POSIX seconds; 0 if that is unknown."""
+
+    @staticmethod
+    def key(name: str, key: str) -> str:
+        """Return the key under which an event is posted: every store can take it, whatever its sender has chosen."""
+        return f"event {digest((name, key))}"
 
 
 class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):

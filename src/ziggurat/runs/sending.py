@@ -51,7 +51,7 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
         data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now))
     except TypeError as error:
         raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
-    title = f"event {name} {new_id() if key is None else key}"
+    title = PostedEvent.key(name, new_id() if key is None else key)
     info = await _find(runs, run_id)
     wrong = None
     if info.status not in UNFINISHED:
