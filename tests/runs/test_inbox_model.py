@@ -191,6 +191,7 @@ class _Life:
         ("postgres", amount(5, 500)),
     ],
 )
+@pytest.mark.timeout(amount(300, 3_600))
 async def test_a_life_of_an_inbox_ends_as_everybody_was_told(kind: str, count: int, tmp_path: Path) -> None:
     assert kind in PLACES
     place = PLACES[kind](tmp_path)

@@ -13,7 +13,7 @@ class WatchedStore:
 
     def __init__(self, store: Store, reached: Callable[[int], Awaitable[None]]) -> None:
         self.inner = store
-        self.moments = 0
+        self.moments: int = 0
         self._reached = reached
 
     async def _pass(self) -> None:

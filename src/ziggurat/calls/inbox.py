@@ -203,11 +203,16 @@ class Inbox:
         return stands or (decision, 0)  # what is posted may have been taken before
 
     async def withdraw(self) -> None:
-        """Withdraw the decisions with which the run was continued if it has not gone on: as if they were never made."""
-        for entry in self._journal.entries if self._own else ():
-            if isinstance(entry, Decided) and entry.posted in self._own and self._journal.withdraws(entry.id):
-                key = self._own.pop(entry.posted)
-                await self._inboxes.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
+        """Withdraw the decisions that were posted here and did not come on record: it is as if they were never made."""
+        known = self._journal.entries if self._own else []
+        decided = [entry for entry in known if isinstance(entry, Decided) and not self._journal.withdraws(entry.id)]
+        for number in self._own.keys() - {entry.posted for entry in decided}:
+            key = self._own.pop(number)
+            await self._inboxes.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
+
+    def spoil(self, number: int) -> None:
+        """Note that the decisions in an item cannot be used, so that others may be posted."""
+        self._spoilt.update(key for key, each in self._keys.items() if each == number)
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""

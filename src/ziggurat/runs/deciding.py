@@ -68,17 +68,22 @@ def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
 async def post_decided(inbox: Inbox, decided: Sequence[Decided], journal: LocalJournal, now: float) -> list[Decided]:
     """Post decisions to the inbox of their run, which keeps the first one on each wait; return them with its number.
 
-    The driver does so too, before it records them.
+    The driver does so too, before it records them. If one is refused, none of them stands.
 
     Raises:
         AlreadyDecided: another decision on one of the waits was posted since they were checked.
+        MailboxFull: a decision is too large.
     """
     posted: list[Decided] = []
-    for entry in decided:
-        decision = decision_of(kept_form(entry, journal).decision)
-        stands, number = await inbox.post_decision(entry.id, decision, now)
-        check_decided(entry.id, stands, decision)
-        posted.append(replace(entry, posted=number))
+    try:
+        for entry in decided:
+            decision = decision_of(kept_form(entry, journal).decision)
+            stands, number = await inbox.post_decision(entry.id, decision, now)
+            check_decided(entry.id, stands, decision)
+            posted.append(replace(entry, posted=number))
+    except ZigguratError:
+        await inbox.withdraw()
+        raise
     return posted
 
 
@@ -93,4 +98,5 @@ async def hold_posted(journal: LocalJournal, inbox: Inbox, now: float, agent: ob
             for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
                 journal.hold(replace(entry, posted=number))
         except ZigguratError as error:  # it fitted when it was sent
+            inbox.spoil(number)
             logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
