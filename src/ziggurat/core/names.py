@@ -70,14 +70,9 @@ NAMES: dict[str, dict[str, str]] = {
         "core.errors": (
             "AlreadyDecided CallerError CircuitOpen ConfigurationError ContextOverflow Denied EmptyPrompt "
             "ForeignError InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost "
-            "LimitExceeded MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists RunInProgress "
-            "RunNotFound ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout ToolError "
-            "ZigguratError is_transient "
-            "AlreadyDecided CircuitOpen ConfigurationError ContextOverflow Denied EmptyPrompt ForeignError "
-            "InvalidArguments JournalCorrupt JournalError JournalMismatch LeaseHeld LeaseLost LimitExceeded "
-            "MailboxFull MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists RunNotFound "
-            "ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout ToolError ZigguratError "
-            "is_transient "
+            "LimitExceeded MailboxFull MissingExtra ModelError ModelRetry NotRepeatable ProcessLost RunExists "
+            "RunInProgress RunNotFound ServiceError StoreError StoreUnavailable StreamInterrupted Suspend Timeout "
+            "ToolError ZigguratError is_transient "
         ),
     },
     "ziggurat.events": {
