@@ -8,8 +8,8 @@ import pytest
 from tests.samples import pairs
 from tests.stores.places import STORES, new_store
 from ziggurat.agents import Answer
-from ziggurat.errors import JournalMismatch
-from ziggurat.flows import Flow, ask, event, flow
+from ziggurat.errors import ConfigurationError, JournalMismatch
+from ziggurat.flows import Flow, ask, event, first, flow, gather, quorum
 
 Wait = Callable[[], Awaitable[Any]]
 
@@ -115,3 +115,51 @@ async def test_an_answer_to_a_question_is_not_given_to_another() -> None:
     (again,) = (await asking("Delete production?").resume("r")).pending
     assert again.id != item.id, "the answer was not recorded"
     assert (await asking("Delete production?").resume("r", {again.id: Answer(False)})).output is False
+
+
+GROUPS: dict[str, Callable[..., Any]] = {
+    "gather": gather,
+    "first": first,
+    "quorum": lambda *parts: quorum(1, *parts),
+    "two of them": lambda *parts: quorum(2, *parts, ask("Third?")),
+}
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(("waits", "group", "place"), pairs(OTHER, GROUPS, STORES), indirect=["place"])
+async def test_a_member_of_a_group_is_compared_wherever_it_stands(waits: tuple[Wait, Wait, object], group: str) -> None:
+    before, after, value = waits
+
+    def beside(wait: Wait, *, behind: bool) -> Wait:
+        return lambda: GROUPS[group](*((ask("Beside?"), wait()) if behind else (wait(), ask("Beside?"))))
+
+    for behind in (False, True):
+        name, at = f"r-{behind}", int(behind)
+        old, new = _waiting(beside(before, behind=behind)), _waiting(beside(after, behind=behind))
+        other = _waiting(beside(before, behind=not behind))
+        item = (await old.run(run_id=name)).pending[at]
+        if item.stage == "event":
+            await old.send(name, item.reason.split("'")[1], value)
+        else:
+            await old.decide(name, {item.id: Answer(value)})
+        run = await old.resume(name)
+        record = await old.record(name)
+        for changed in (new,) if item.stage == "event" else (new, other):
+            with pytest.raises(JournalMismatch, match=r"^waiting/\w+/[12]/"):
+                await changed.resume(name)
+            assert await old.record(name) == record
+        assert (await old.resume(name)).pending == run.pending
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(("group", "place"), pairs(GROUPS, STORES), indirect=["place"])
+async def test_a_wait_that_the_code_does_not_come_to_any_more_is_withdrawn(group: str) -> None:
+    old, new = _waiting(lambda: GROUPS[group](ask("A?"), ask("B?"))), _waiting(lambda: event("paid", int))
+    gone = (await old.run(run_id="r")).pending
+    (item,) = (await new.resume("r")).pending
+    assert await new.pending() == {"r": (item,)}
+    for each in gone:
+        with pytest.raises(ConfigurationError, match="waits for a decision"):
+            await new.decide("r", {each.id: Answer("yes")})
+    assert (await old.resume("r")).pending == gone, "back to the code as it was"
+    assert await old.pending() == {"r": gone}

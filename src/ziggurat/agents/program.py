@@ -57,16 +57,18 @@ async def run_program(
         JournalMismatch: the run is continued, and has begun calls of members or nodes that the code has no more.
     """
     _refuse_gone(ctx, members, has_node, setup)
+    journal = journal_of(ctx)
     try:
         with program_at(ctx):
             result = await program()
+            if journal.mismatch is not None:  # the program has caught it
+                raise journal.mismatch
             check_left(ctx)
     except BaseExceptionGroup as group:
         waiting = pending_in(group)
         if not waiting:
             raise
         raise Suspend(waiting) from group
-    journal = journal_of(ctx)
     if journal.reopened:
         await _report_unused(ctx, journal)
     return result

@@ -82,9 +82,11 @@ class CallDecision:
         decision, ctx, posted = self.recorded, self._ctx, 0
         if decision is None:
             journal = journal_of(ctx)
+            # An approver here may take long, and what waits for it must be seen elsewhere.
+            write = journal.write if settle is not None and self.item.needs_decision else journal.note
             decision = None if journal.refusing else expired(self.item, ctx.clock.now())
             if decision is None:
-                await self._wait(journal)
+                await self._wait(journal, write)
                 settled = None if settle is None or journal.refusing else await settle(self.item)
                 decision, posted = settled if isinstance(settled, tuple) else (settled, 0)
             if decision is None:
@@ -93,18 +95,16 @@ class CallDecision:
             caller = ctx.scope.get(AGENT_CALL)
             worked = None if caller is None else caller.worked()
             elapsed, own = journal.watch.elapsed, _digest_of(decision)
-            await journal.write(Decided(ctx.path, self.item.id, decision, elapsed, worked, posted, own))
+            await write(Decided(ctx.path, self.item.id, decision, elapsed, worked, posted, own))
         await self.report(decision)
         return decision
 
-    async def _wait(self, journal: LocalJournal) -> None:
+    async def _wait(self, journal: LocalJournal, write: Callable[[Pending], Awaitable[None]]) -> None:
         """Record that the call waits, unless it did so before, and report it if somebody must decide."""
         item = self.item
         if self._record is None or self._record.pending is None:
             call = _copy_of(item.call)
-            await journal.write(
-                Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed)
-            )
+            await write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed))
         if item.needs_decision and self._ctx.listens(ApprovalRequested):
             await self._ctx.emit(ApprovalRequested(self._ctx.path, item))
 
@@ -192,14 +192,14 @@ def _copy_of(call: ToolCall) -> ToolCall:
 
 
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
-    """Raise if the journal refuses live calls at this path; in a replay, as Suspend if the call was waiting."""
+    """Begin a call, or raise if the journal refuses live ones; in a replay, as Suspend if the call was waiting."""
     if journal.replaying:
         waiting = journal.waits.at(ctx.path)
         anywhere = journal.waits.at()
         waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
         if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
             raise Suspend(recorded_items(journal, waiting or anywhere))
-    journal.missing(ctx.path, name)
+    journal.begin_call(ctx.path, name)
 
 
 # -- what is decided -------------------------------------------------------------------------------------------------

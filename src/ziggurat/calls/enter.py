@@ -108,7 +108,8 @@ async def enter(
         request = await _apply_before_agent(parts, record, request, ctx, chain) if changes else request
         if record is None or record.entered is None:
             frame.begin(ctx, journal.watch.elapsed)
-            await journal.write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
+            write = journal.write if frame.outer is None else journal.note
+            await write(Entered(ctx.path, parts.name, request, parts.setup(), frame.began))
         if ctx.emit is not SILENCE:
             await ctx.emit(AgentStarted(ctx.path, parts.name, ctx.run_id))
         service = _wrapped(agent, ctx, chain, gated=frame.outer is not None and not again)
@@ -133,6 +134,21 @@ async def enter(
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
+
+
+def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx: Context) -> None:
+    """Raise if a flow that another one calls was entered with another input, which no hook has changed since."""
+    journal, setup = journal_of(ctx), as_type(entered.setup, dict[str, str])
+    chains = (ctx.scope.get(MIDDLEWARE) or NO_CHAIN, parts.chain or NO_CHAIN)
+    if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
+        return
+    screened = journal.screened(Entered(ctx.path, parts.name, request))
+    if isinstance(screened, Entered) and _fingerprint(entered) != _fingerprint(screened):
+        raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
+
+
+def _fingerprint(entered: Entered) -> str:
+    return as_type(entered.request, AgentRequest).fingerprint()
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:
@@ -249,8 +265,10 @@ def _continue_clock(entered: Entered, ctx: Context) -> None:
 
 
 async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun | None:
-    outcome = record.answer()
     journal = journal_of(ctx)
+    if record.entered is not None and parent_of(ctx.path):
+        _check_input(parts, record.entered, request, ctx)
+    outcome = record.answer()
     failed = isinstance(outcome, Failure)
     compared = journal.replaying and not failed and not _was_reused(ctx, journal)
     if outcome is None or compared or (failed and not parent_of(ctx.path)):

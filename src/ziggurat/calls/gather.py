@@ -119,6 +119,7 @@ class _Size(Struct, frozen=True):
 
     parts: int
     needed: int | None
+    must_match = True
 
 
 class _Group:
@@ -180,7 +181,7 @@ class _Group:
         chosen, count, journal = as_type(decision.value, Winners).parts, len(self.parts), journal_of(ctx)
         if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
             used = ", ".join(str(number + 1) for number in chosen)
-            raise ConfigurationError(
+            raise journal.refuse(
                 f"{ctx.path}: the run has used the results of the parts {used}, and this code has {count} parts, of "
                 f"which it needs {self.needed or count}: resume the run with the code as it was"
             )
@@ -193,7 +194,7 @@ class _Group:
         """Record which parts were used, because that depended on timing."""
         journal = journal_of(ctx)
         used = Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
-        await journal.write(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
+        await journal.note(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
         give_back_events(ctx)
 
     async def _run_parts(self, chosen: Sequence[int], ctx: Context) -> list[_Outcome]:

@@ -50,7 +50,7 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
     reserved: Sequence[Reservation] = ()
     tries: ModelTries | None = None
     try:
-        if journal.refusing:
+        if journal.refusing or journal.calm:
             refuse(name, ctx, journal)
         if ASKED in ctx.scope:  # of a call around this
             ctx = ctx.within(ASKED, "")

@@ -58,6 +58,8 @@ class Arguments(Struct, eq=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     _digest: str = ""
+    must_match = True
+    """Whether a record of other arguments is refused when the run is resumed."""
 
     def fingerprint(self) -> str:
         """Return a digest of the step's name and its arguments by name, however they were passed.

@@ -72,6 +72,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
             raise _missing(box, call, record, ctx, journal)
         if entry.plain and record is None and chain is NO_CHAIN and not timed and _CONCERNS.isdisjoint(ctx.scope):
             # nothing sees the call before its function: to make it like any other takes 2 us more, of 8 for a step
+            if journal.calm:
+                journal.begin_call(ctx.path, call.name)
             result = await entry.service(call, ctx)
         else:
             result = await _LiveCall(entry, call, record, ctx, chain, journal).make()
@@ -185,6 +187,8 @@ class _LiveCall(Struct, eq=False):
         if self.entry.spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
             await settle_equal(self._intent(own), ctx, begun=begun)
+        if self.journal.calm and not self.entry.composite:
+            self.journal.begin_call(ctx.path, self.call.name)
         try:
             if intended:
                 await self.journal.write(self._intent(passed.call))

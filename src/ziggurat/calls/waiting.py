@@ -8,7 +8,7 @@ from ziggurat.calls.call_decision import CallDecision, Settle, is_same_wait, ite
 from ziggurat.calls.step import note_left, place_of
 from ziggurat.core.codec import as_type, canonical
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, JournalMismatch
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.journal.journal import journal_of
@@ -43,7 +43,7 @@ async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = N
     waits = None if record is None or record.pending is None else as_type(record.pending.request, ToolCall)
     if waits is not None and not is_same_wait(waits, item, journal):
         if journal.refusing or (record is not None and record.decided is not None):
-            raise JournalMismatch(
+            raise journal.refuse(
                 f"{ctx.path}: on record is {shown_wait(waits)}, and this code has {shown_wait(item.call)}: resume the "
                 "run with the code as it was; a question whose text varies takes a key="
             )

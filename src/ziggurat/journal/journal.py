@@ -5,7 +5,8 @@ the others; `replay` makes no calls and raises if the record has no answer. Entr
 `LogWriter` behind the journal also writes them to a store.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 
 from ziggurat.core import failures
@@ -23,7 +24,7 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
-from ziggurat.core.path import is_beneath, parent_of, step_of
+from ziggurat.core.path import is_beneath, parent_of
 from ziggurat.core.protocols import spent_by, usage_of
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import (
@@ -71,8 +72,8 @@ class LocalJournal(RunRecord):
     """
 
     __slots__ = (
-        "_charges", "_closed", "_errors", "_given", "_losses", "_screens",
-        "cancelled", "inbox_read", "incomplete", "mode", "refusing", "replaying", "strict",
+        "_charges", "_closed", "_errors", "_given", "_losses", "_screens", "calm",
+        "cancelled", "inbox_read", "incomplete", "mismatch", "mode", "refusing", "replaying", "strict",
         "writer",
     )  # fmt: skip
 
@@ -88,13 +89,15 @@ class LocalJournal(RunRecord):
         self.mode = mode
         self.replaying: bool = mode == "replay"
         self.refusing: bool = self.replaying  # whether no live call is made any more; `missing` raises the reason
+        self.calm: bool = False  # whether the run was continued, and has made no call since
         self.strict: bool = strict or mode == "replay"
+        self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
         self.writer = writer
         self._charges: list[tuple[str, object]] = []  # usage not yet taken, by path
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
-        self._given: Collection[str] = ()  # the ids of what was decided when it was opened
+        self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._closed = False
         self._losses = 0  # how often the run's process was lost, if that was too often
         self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
@@ -187,6 +190,14 @@ class LocalJournal(RunRecord):
         """
         return self.append(entry) or DONE
 
+    async def note(self, entry: JournalEntry) -> None:
+        """Record an entry as `write` does; while `calm`, only with what follows: the code may not fit the record."""
+        if self.calm:
+            self.hold(entry)
+            await asyncio.sleep(0)  # others get their turn, as while it is written
+        else:
+            await self.write(entry)
+
     def begin(self, opened: JournalEntry) -> None:
         """Add the first entry, with which the log was created in the store."""
         self._add(opened)
@@ -257,8 +268,8 @@ class LocalJournal(RunRecord):
                 return await self.answer(ctx, outcome, name, request, returns)
         if composite:
             return await self._call_composite(ctx, name, request, call, returns)
-        if self.refusing:
-            self.missing(ctx.path, name)
+        if self.refusing or self.calm:
+            self.begin_call(ctx.path, name)
         try:
             value = await call(request, ctx if ctx.leaf else ctx.as_leaf())
             if type(value) is not returns:
@@ -341,13 +352,16 @@ class LocalJournal(RunRecord):
 
     def _compared(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
         event = self.diverged(ctx.path, "service", outcome.name, name)
-        if event is not None or not (self.strict or ctx.listens(Diverged)):  # nobody would be notified
+        binding = getattr(request, "must_match", False) and self.mode != "replay"
+        if event is not None or not (binding or self.strict or ctx.listens(Diverged)):  # nobody would be notified
             return event
         was = outcome.request
         recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
         current = fingerprint(request)
         if recorded == current:
             return None
+        if binding:
+            raise self.refuse(f"{ctx.path}: {name} was called with another request: resume with the code as it was")
         return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, current))
 
     def _difference_of(self, path: str, request: object, recorded: str, current: str) -> tuple[str, str, str]:
@@ -365,17 +379,35 @@ class LocalJournal(RunRecord):
             raise JournalMismatch(f"first divergence at {path}: {what}\n{difference(recorded, current)}")
         return Diverged(path, what, recorded, current)
 
+    def refuse(self, why: str, /) -> JournalMismatch:
+        """Return the error of code that does not fit the record; no call is made any more, whoever catches it."""
+        self.mismatch, self.refusing = self.mismatch or JournalMismatch(why), True
+        return self.mismatch
+
     # -- calls that are not made -----------------------------------------------------------------------------------
+
+    def begin_call(self, path: str, what: str, /) -> None:
+        """Note that a call is made, so that what began to wait before it is written; raise if none is made any more."""
+        if self.refusing:
+            self.missing(path, what)
+        held = [number for number in self.waits.numbered() if number > self.stable] if self.calm else []
+        self.calm = False
+        if held:
+            self._begun = min(self._begun, held[0] - 1)  # with it the run has gone on
+            self.settled(flush=True)
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise if no live call is made any more; the call at `path` has no answer on record.
 
         Raises:
+            JournalMismatch: the code does not fit the record.
             StoreError: the run can no longer be recorded.
             ProcessLost: its process was lost here too often.
             RecordEnds: the run broke off here, or nothing more was recorded yet.
             NotRecorded: it did not, and this is a replay.
         """
+        if self.mismatch is not None:
+            raise self.mismatch
         if self.writer is not None and self.writer.failed is not None:
             raise self.writer.failed
         if self._closed:
@@ -385,28 +417,12 @@ class LocalJournal(RunRecord):
                 f"the run's process was lost {self._losses} times in a row before it had an answer at {path} ({what}); "
                 "resume the run to try again"
             )
-        if self.cancelled or (self.incomplete and not self._goes_on_after(path)):
+        if self.cancelled or (self.incomplete and not self.goes_on_after(path)):
             raise RecordEnds("Cancelled")
         if self.mode == "replay":
             if self.breaks_off_at(path, *_CUT_OFF):
-                raise RecordEnds(self._last_stop())
+                raise RecordEnds(self.last_stop)
             raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
-
-    def breaks_off_at(self, path: str, *stops: str) -> bool:
-        """Return whether the record ends with one of the stops, and its agent has done nothing after the call."""
-        return self._last_stop() in stops and not self._goes_on_after(path)
-
-    def _last_stop(self) -> str:
-        return next((entry.stop for entry in reversed(self.entries) if isinstance(entry, Ended)), "")
-
-    def _goes_on_after(self, path: str) -> bool:
-        """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
-        agent, step, place = step_of(path)
-        others = (step_of(known, agent) for known in self.paths() if step)
-        return any(
-            other > step or (other == step and place == "model" and then.startswith("tool-"))
-            for _, other, then in others
-        )
 
     def cancel_calls(self) -> None:
         """Make no live call any more: the run was cancelled before it was continued."""
@@ -556,10 +572,11 @@ class LocalJournal(RunRecord):
                 record.cursor = record.counted = record.recounted = 0
         earlier = ended.elapsed if isinstance(ended, Ended) else self._latest()
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
-        self._given = {entry.id for entry in decided}
+        self._given = frozenset(entry.id for entry in decided)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone)):
             self.hold(entry)
         self._begun = len(self.entries)
+        self.calm = self.mode != "replay"
 
 
 def journal_of(ctx: Context) -> LocalJournal:

@@ -9,7 +9,7 @@ from typing import Self
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.containment import ring
-from ziggurat.core.path import is_beneath
+from ziggurat.core.path import is_beneath, step_of
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Record, Tried, Unanswered
 from ziggurat.journal.lines import read_entries, write_entry
@@ -76,6 +76,24 @@ class RunRecord:
         if record is None or isinstance(tried, Unanswered):
             return record is not None and not record.outcomes
         return record.number(tried) > 0
+
+    def breaks_off_at(self, path: str, *stops: str) -> bool:
+        """Return whether the record ends with one of the stops, and its agent has done nothing after the call."""
+        return self.last_stop in stops and not self.goes_on_after(path)
+
+    @property
+    def last_stop(self) -> str:
+        """The stop with which the run last ended, also if it was continued; empty if there is none."""
+        return "" if self.last_end is None else self.last_end.stop
+
+    def goes_on_after(self, path: str) -> bool:
+        """Return whether something is recorded that follows the call at `path` in the steps of its agent."""
+        agent, step, place = step_of(path)
+        others = (step_of(known, agent) for known in self.paths() if step)
+        return any(
+            other > step or (other == step and place == "model" and then.startswith("tool-"))
+            for _, other, then in others
+        )
 
     # -- views, which look at later entries when they are asked ---------------------------------------------------
 

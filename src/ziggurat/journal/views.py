@@ -1,6 +1,6 @@
 """Views over the entries of a run: what calls have cost, composites, acts, durations, waits, withdrawn failures."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -188,7 +188,8 @@ class Durations:
 class Waits:
     """The calls in the entries of a run that wait for a decision.
 
-    A wait in a part of a group that was not needed is over with the group, although nothing was decided.
+    A wait in a part of a group that was not needed is over with the group, although nothing was decided; one that the
+    code of today did not come to is over with the end of the run.
     """
 
     __slots__ = ("_among", "_at", "_entries", "_find")
@@ -201,11 +202,21 @@ class Waits:
 
     def numbered(self) -> dict[int, Pending]:
         """Return them by the numbers of their entries, in the order in which they started waiting."""
-        return {
-            number: entry
-            for number, entry in enumerate(self._entries, 1)
-            if isinstance(entry, Pending) and self._lasts(entry)
-        }
+        numbered: dict[int, Pending] = {}
+        for number, entry in enumerate(self._entries, 1):
+            if isinstance(entry, Pending):
+                numbered[number] = entry
+            elif isinstance(entry, Ended) and entry.waits is not None:
+                waits = ((each, self._entries[each - 1]) for each in entry.waits)
+                numbered = {each: wait for each, wait in waits if isinstance(wait, Pending)}
+            elif numbered and isinstance(entry, Result):
+                numbered = {each: wait for each, wait in numbered.items() if not is_beneath(wait.path, entry.path)}
+        return {number: entry for number, entry in numbered.items() if self._lasts(entry)}
+
+    def of(self, ids: Collection[str]) -> tuple[int, ...]:
+        """Return the numbers of the entries with which calls of these ids last began to wait."""
+        numbers = {entry.id: number for number, entry in enumerate(self._entries, 1) if isinstance(entry, Pending)}
+        return tuple(sorted(numbers[each] for each in ids if each in numbers))
 
     def at(self, path: str = "") -> list[Pending]:
         """Return those at and below a path, in the order in which they started waiting; all of them by default."""
@@ -216,10 +227,7 @@ class Waits:
 
     def _lasts(self, entry: Pending) -> bool:
         record = self._find(entry.path)
-        if record is None or not record.waits or record.pending is not entry:
-            return False
-        above = map(self._find, upwards(parent_of(entry.path)))
-        return not any(each is not None and each.result is not None for each in above)
+        return record is not None and record.waits and record.pending is entry
 
 
 def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:

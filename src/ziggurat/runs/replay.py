@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.journal.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried
@@ -29,7 +31,8 @@ class PartialJournal(LocalJournal):
         self._entered = {entry.path for entry in whole if isinstance(entry, Entered)}
         self._flows = flows_in(whole)
         self._made = {path for entered in self._entered for path in upwards(entered)}
-        self.take_over(entry for entry in whole if self._answers(entry) or (entry is not whole[-1] and _ends(entry)))
+        entries = whole[:-1] if isinstance(whole[-1], Ended) else whole
+        self.take_over(each for entry in entries if (each := self._kept(entry)) is not None)
 
     def missing(self, path: str, what: str, /) -> None:
         """Raise for a call that is not recorded, unless it is one that is made again."""
@@ -45,15 +48,12 @@ class PartialJournal(LocalJournal):
         above = (each for each in upwards(parent_of(path)) if each in self._entered)
         return next(above, "") in self._flows
 
-    def _answers(self, entry: JournalEntry) -> bool:
-        """Return whether an entry answers a call: not for calls that are made again, nor for composites."""
-        if not isinstance(entry, Tried | Intent | Returned):
-            return not isinstance(entry, Ended)
-        return entry.path not in self._made and not self.is_live(entry.path)
-
-
-def _ends(entry: JournalEntry) -> bool:
-    return isinstance(entry, Ended)
+    def _kept(self, entry: JournalEntry) -> JournalEntry | None:
+        """Return an entry unless it answers a call that is made again, or a composite."""
+        if isinstance(entry, Ended):
+            return replace(entry, waits=None)  # which counts the entries of the whole record
+        answers = not isinstance(entry, Tried | Intent | Returned)
+        return entry if answers or (entry.path not in self._made and not self.is_live(entry.path)) else None
 
 
 def _is_of_tool(path: str) -> bool:
