@@ -1,6 +1,7 @@
 """Timers: recorded when they begin, over when their time has come and not before, in any process."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from tests.calls.test_step import again
 from tests.hard_cases.support import ByTurn
-from tests.samples import rows, sample
+from tests.samples import amount, rows, sample
 from tests.stores.places import PLACES, new_store, reopened
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Approvals, Approve, ConfigurationError, Middleware, ToolCall, tool
@@ -88,6 +89,51 @@ async def test_a_short_wait_and_any_without_a_store_is_spent_in_the_process_and_
     run = await agent.run("Sleep", environment=Environment(clock=clock))
     assert (run.text, run.observations, run.seconds) == ("Done.", ("slept",), 0)
     assert clock.monotonic() == pytest.approx(0.5 if kept else 500_000)
+
+
+class SetClock(HandClock):
+    """A clock that is set back and forward: only the time of day is, not the time that passes."""
+
+    by = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.by
+
+
+@pytest.mark.parametrize("seed", range(amount(30, 500)))
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_timer_ends_when_its_time_has_come_however_the_clock_is_set(kept: bool, seed: int) -> None:
+    chance, clock, over = random.Random(seed), SetClock(), list[tuple[float, float]]()
+    store = InMemoryStore(clock=clock) if kept else None
+    lengths = [chance.choice((0.5, 1.0, 3.0, 700.0, 90_000.0)) for _ in range(3)]
+    untils: list[float] = []
+
+    @flow(name="timers", store=store)
+    async def timers() -> int:
+        for number, length in enumerate(lengths):
+            if number == len(untils):
+                untils.append(clock.now() + length)
+            await sleep(seconds=length)
+            if number == len(over):
+                over.append((untils[number], clock.now()))
+        return len(over)
+
+    environment = Environment(clock=clock)
+    task = asyncio.create_task(timers.run(run_id="r", environment=environment))
+    for _ in range(2000):
+        await run_until_idle()
+        if task.done() and isinstance((await task).stop, stops.Completed):
+            break
+        if chance.random() < 0.3:
+            clock.by += chance.choice((-1, 1)) * chance.choice((0.5, 60.0, 100_000.0))
+        seconds = chance.choice((0.3, 0.5, 2.0, 650.0, 30_000.0))
+        await clock.advance(seconds)
+        await run_until_idle()
+        assert task.done() or not kept or seconds < 5, "a run with a store needs no process for a long wait"
+        if task.done() and kept and untils[-1] <= clock.now():
+            task = asyncio.create_task(timers.resume("r", environment=environment))
+    assert (await task).output == 3
+    assert all(until <= at for until, at in over)
 
 
 async def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:

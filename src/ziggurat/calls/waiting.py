@@ -1,5 +1,6 @@
 """Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
 
+import math
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -65,6 +66,10 @@ _SHORT = 1.0
 """Seconds up to which a wait is spent in the process: to suspend the run and to go on with it would take as long."""
 
 
+_LOOK = 600.0
+"""Seconds after which a wait in the process looks at the clock, which may have been set, or the machine suspended."""
+
+
 @checked
 async def sleep(
     *,
@@ -118,12 +123,13 @@ async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
     """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
     assert item.until is not None
     clock = ctx.clock
+    longest = _SHORT if journal_of(ctx).durable else math.inf
     left = item.until - clock.now()
-    if left > _SHORT and journal_of(ctx).durable:
+    if left > longest:
         return None
     with (ctx.watch or Stopwatch(clock)).waiting():
-        while left > 0:
-            await clock.sleep(left)
+        while 0 < left <= longest:
+            await clock.sleep(min(left, _LOOK))
             left = item.until - clock.now()
         await take_back(ctx.watch)
-    return Answer(None)
+    return None if left > 0 else Answer(None)  # the clock may have been set back meanwhile
