@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from ziggurat.agents.continue_as_new import continue_as_new as continue_as_new
     from ziggurat.agents.flow import Flow as Flow, flow as flow
     from ziggurat.agents.schedule import schedule as schedule
     from ziggurat.calls.call_decision import Question as Question

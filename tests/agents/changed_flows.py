@@ -151,7 +151,8 @@ class Trial:
             case "event":
                 return await event(each.name, TYPES[each.type])
             case "sleep":
-                return await sleep(hours=1)
+                await sleep(hours=1)
+                return None
             case "member":
 
                 @flow(name=each.name)
@@ -243,7 +244,8 @@ class Trial:
             return
         item = self.chance.choice(waiting)
         self.answers += 1
-        name, kind = self.asked[item.path] or ("", "text")  # type: ignore[misc]
+        request = self.asked[item.path]
+        name, kind = request if isinstance(request, tuple) else ("", "text")
         value = self.answers if kind == "number" else f"answer {self.answers}"
         if item.stage == "timer":
             await self.clock.advance(3600)

@@ -16,6 +16,7 @@ ALL_STOPS: list[Stop] = [
     stops.Completed(), stops.Incomplete("length"), stops.MaxSteps(8), stops.ToolCalled("finish"),
     stops.StopCondition("enough"), stops.LoopDetected("search", 3), stops.BudgetExceeded("tokens", 10, 12),
     stops.TimedOut(3.0), stops.ModelCallDenied("no"), stops.Suspended(), stops.Cancelled(),
+    stops.Continued("r~2"),
     stops.Failed("boom", "ValueError"),
 ]  # fmt: skip
 pending = st.builds(PendingItem, words, words, calls, words)
@@ -123,7 +124,7 @@ def test_of_equally_common_actions_the_first_counts() -> None:
 def test_a_stop_is_raised_where_it_is_no_success() -> None:
     for stop in ALL_STOPS:
         run = AgentRun(Transcript.of(), stop)
-        if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+        if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued)):
             assert run.raise_for_stop() is run
             continue
         with pytest.raises(errors.ServiceError) as caught:
@@ -134,7 +135,7 @@ def test_a_stop_is_raised_where_it_is_no_success() -> None:
 def test_a_run_that_did_not_go_on_has_an_error_in_words() -> None:
     for stop in ALL_STOPS:
         error = AgentRun(Transcript.of(), stop).error
-        if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Suspended)):
+        if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued, stops.Suspended)):
             assert error is None
         elif isinstance(stop, stops.Failed):
             assert error == stop.error

@@ -56,7 +56,7 @@ def test_a_run_is_told_in_one_line() -> None:
 @pytest.mark.parametrize("stop", stops.Stop.__args__)
 def test_every_stop_is_named(stop: Any) -> None:
     given = {"limit": 3, "name": "f", "tool": "f", "count": 3, "kind": "tokens", "used": 4, "reason": "no"}
-    given |= {"seconds": 2.0, "error": "lost", "finish": "length"}
+    given |= {"seconds": 2.0, "error": "lost", "finish": "length", "run_id": "r~2"}
     made = stop(**{name: given[name] for name in stop.__struct_fields__})
     told = stop_text(made)
     assert told.lower().startswith(stop.__name__.lower())

@@ -5,13 +5,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from ziggurat.agents.continue_as_new import ContinueAsNew
 from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.step import counted_steps
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalMismatch
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
@@ -22,6 +23,8 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message, assistant, user
 from ziggurat.tools.arguments import read
 from ziggurat.tools.parameter import Parameter
+
+_COMPLETED = stops.Completed()
 
 
 class FlowInput(Struct, frozen=True, eq=False):
@@ -120,9 +123,14 @@ class FlowProgram(Struct, eq=False):
             arguments[self.takes.parameter.name] = self._value(request, ctx)
         call = ctx.scope[AGENT_CALL]
         call.so_far = lambda: self._run_of(request, ctx)
-        output = await run_program(
-            lambda: self.function(**arguments), ctx, has_node=self.has_node, setup=self.parts.setup
-        )
+        try:
+            output = await run_program(
+                lambda: self.function(**arguments), ctx, has_node=self.has_node, setup=self.parts.setup
+            )
+        except ContinueAsNew as asked:
+            stop = await asked.begin(ctx, lambda value: self.takes.prompt(value, {}))
+            call.so_far = None
+            return self._run_of(request, ctx, stop=stop)
         reply = assistant(self._text_of(output))
         if ctx.listens(Delta):
             at = ctx.at("step-1").at("model").path  # as `emit_recorded` does
@@ -131,11 +139,18 @@ class FlowProgram(Struct, eq=False):
         call.so_far = None
         return self._run_of(request, ctx, output, reply)
 
-    def _run_of(self, request: AgentRequest, ctx: Context, output: object = None, *replies: Message) -> AgentRun:
+    def _run_of(
+        self,
+        request: AgentRequest,
+        ctx: Context,
+        output: object = None,
+        *replies: Message,
+        stop: stops.Stop = _COMPLETED,
+    ) -> AgentRun:
         """Return the run as far as the function has come; its caller knows how it ends."""
         return AgentRun(
             Transcript.of(*request.messages, *replies),
-            stops.Completed(),
+            stop,
             output,
             steps=counted_steps(ctx),
             id=ctx.run_id,
@@ -150,7 +165,8 @@ class FlowProgram(Struct, eq=False):
         except InvalidArguments as error:
             if not journal_of(ctx).reopened:
                 raise
-            raise JournalMismatch(f"the recorded input of {ctx.path} is not of the flow's type: {error}") from error
+            why = f"the recorded input of {ctx.path} is not of the flow's type: {error}"
+            raise journal_of(ctx).refuse(why) from error
 
     def _text_of(self, output: object) -> str:
         if self.text is not None:

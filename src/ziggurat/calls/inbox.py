@@ -105,6 +105,11 @@ class Inbox:
         self._entries = 0  # how many entries of the record were searched for what was taken
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
+    @property
+    def runs(self) -> Inboxes:
+        """The inboxes of all runs."""
+        return self._inboxes
+
     async def read(self) -> None:
         """Take in what was posted since the last call."""
         for item in await self._inboxes.inbox(self._run_id, self._last):
@@ -163,6 +168,13 @@ class Inbox:
         # Those that wait already look again, in a run that is due at once.
         self._looked = {path: min(last, number - 1) for path, last in self._looked.items()}
         self._note()
+
+    async def untaken(self) -> Sequence[InboxItem]:
+        """Return what was posted and nothing has taken, without what the run takes whenever it comes."""
+        await self.read()
+        self.find_taken()
+        items = await self._inboxes.inbox(self._run_id)
+        return [each for each in items if each.number not in self._taken]
 
     def take(self, sent: Sent, path: str) -> None:
         """Take an event for the wait at a path, which is over; the record follows."""

@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 
 def code_of(stop: stops.Stop) -> int:
-    if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
+    if isinstance(stop, (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued)):
         return COMPLETED
     if isinstance(stop, stops.Suspended):
         return SUSPENDED

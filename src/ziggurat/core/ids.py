@@ -15,12 +15,23 @@ ID = f"a non-empty string, of {LONGEST} characters at most, without NUL and lone
 _IDS = "letters and digits of ASCII and - _ . : @ / + = , | ~, not beginning with -"
 _ID = re.compile(r"(?!-)[A-Za-z0-9_.:@/+=,|~-]+")
 _OTHER = re.compile(r"[^A-Za-z0-9_.:@/+=,|~-]")
+_NUMBERED = re.compile(r"(.+)~(\d+)", re.DOTALL)
 _NAMES = "visible characters on one line"
 
 
 def is_id(text: str) -> bool:
     """Return whether every store accepts a text as the id of a run or a session, or the name of an agent."""
     return len(text) <= LONGEST and "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def next_id(run_id: str) -> str:
+    """Return the id of the run that continues a run as new.
+
+    >>> next_id("watch"), next_id("watch~2")
+    ('watch~2', 'watch~3')
+    """
+    numbered = _NUMBERED.fullmatch(run_id)
+    return f"{run_id}~2" if numbered is None else f"{numbered[1]}~{int(numbered[2]) + 1}"
 
 
 def check_new_id(text: object, what: str) -> None:

@@ -102,6 +102,7 @@ NAMES: dict[str, dict[str, str]] = {
         "fleet.queue": "RedisJob RedisQueue",
     },
     "ziggurat.flows": {
+        "agents.continue_as_new": "continue_as_new",
         "agents.flow": "Flow flow",
         "agents.schedule": "schedule",
         "calls.call_decision": "Question",

@@ -19,6 +19,7 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.containment import ring
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
+from ziggurat.core.ids import next_id
 from ziggurat.core.protocols import implements
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
@@ -104,6 +105,11 @@ class LogInfo(Struct, frozen=True):
     def rank(self) -> float:
         """Its place among the logs that are due: the lowest is claimed first."""
         return inf if self.due is None else self.due - AGING * self.priority
+
+    @property
+    def next_id(self) -> str:
+        """The id of the run that continues this one as new, if it stopped with `Continued`."""
+        return next_id(self.id)
 
     def fits(
         self, agent: str | None, status: str | None, before: float | None, labels: Mapping[str, object] | None

@@ -165,7 +165,7 @@ def decision_of(recorded: object) -> Decision:
     return as_type(recorded, cast("type[Decision]", Decision))
 
 
-_WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition)
+_WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued)
 
 
 class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):

@@ -123,6 +123,8 @@ def stop_text(stop: stops.Stop) -> str:
     match stop:
         case stops.Completed() | stops.Suspended() | stops.Cancelled():
             return _WITHOUT_DETAILS[type(stop)]
+        case stops.Continued(run_id):
+            return f"Continued: the run {run_id} goes on"
         case stops.Incomplete(finish):
             return f"Incomplete: the answer is not whole ({finish})"
         case stops.MaxSteps(limit):

@@ -74,6 +74,16 @@ class Suspended(_Stop, frozen=True):
     """The run waits, for decisions, times or events; see `pending`."""
 
 
+class Continued(_Stop, frozen=True):
+    """The flow continues as new, in another run.
+
+    Attributes:
+        run_id: The id of that run.
+    """
+
+    run_id: str
+
+
 class Cancelled(_Stop, frozen=True):
     """The run was cancelled through its handle."""
 
@@ -96,6 +106,7 @@ Stop = (
     | TimedOut
     | ModelCallDenied
     | Suspended
+    | Continued
     | Cancelled
     | Failed
 )

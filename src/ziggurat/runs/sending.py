@@ -53,14 +53,17 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
         raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = PostedEvent.key(name, new_id() if key is None else key)
     info = await _find(runs, run_id)
-    wrong = None
+    run_id, wrong = info.id, None
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
         misfit = _misfit(await _waits(runs, info), name, decode(data, PostedEvent).value)
         wrong = misfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {misfit}"
     if wrong is None:
-        return await runs.post(run_id, title, data)
+        new = await runs.post(run_id, title, data)
+        later = await runs.find(info.next_id)  # it may end meanwhile, and continue as new
+        passed_on = later is None or await runs.post(later.id, title, data)
+        return new and passed_on
     if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
         return False  # it was sent when it did fit
     raise ConfigurationError(wrong)
@@ -115,6 +118,8 @@ async def post_messages(
 
 async def _find(runs: Runs, run_id: str) -> LogInfo:
     info = await runs.find(run_id)
+    while info is not None and info.status == "Continued":
+        info = await runs.find(info.next_id)
     if info is None:
         raise RunNotFound(f"there is no run {run_id!r}")
     return info

@@ -1,0 +1,156 @@
+"""A flow that continues as new: its record ends, and the next run begins once with what was posted and not taken."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.flow_trees import plant
+from tests.stores.places import STORES, new_store, reopened, used
+from ziggurat import AgentRun, ConfigurationError
+from ziggurat.agents import Answer, runs_of
+from ziggurat.errors import RunExists
+from ziggurat.flows import Flow, ask, continue_as_new, event, flow, gather, step
+from ziggurat.journal.store import run_log
+from ziggurat.messages import stops
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Make `new_store` open stores of a kind."""
+    with used(request.param, tmp_path):
+        yield request.param
+
+
+def watching(store: Any, name: str = "trial") -> Flow[list[int], list[int]]:
+    """Return a flow that takes two readings in each run, and six in all."""
+
+    @flow(name=name, store=store)
+    async def watch(seen: list[int]) -> list[int]:
+        for _ in range(2):
+            seen = [*seen, await event("reading", int)]
+        if len(seen) < 6:
+            await continue_as_new(seen)
+        return seen
+
+    return watch
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("place", STORES, indirect=True)
+async def test_the_next_run_has_what_was_posted_and_the_labels(place: str) -> None:
+    store = new_store()
+    watch = watching(store)
+    await watch.run([], run_id="r", labels={"room": 7})
+    for number in range(5):
+        await watch.send("r", "reading", number, key=str(number))
+    run: AgentRun[Any] = await watch.resume("r")
+    assert (run.stop, run.error, run.output) == (stops.Continued("r~2"), None, None)
+    assert run.raise_for_stop() is run
+    assert (await watch.resume("r")).stop == run.stop
+    assert (await watch.replay("r")).stop == run.stop
+    second = await watch.resume("r~2")
+    assert second.stop == stops.Continued("r~3")
+    assert await watch.send("r", "reading", 4, key="4") is False, "it was sent before"
+    assert await watch.send("r", "reading", 5), "to the run that goes on"
+    assert (await watch.resume("r~3")).output == [*range(6)]
+    infos = [await store.find(run_log(each)) for each in ("r", "r~2", "r~3")]
+    assert [info.labels == infos[0].labels != {} for info in infos] == [True] * 3
+    with pytest.raises(ConfigurationError, match="r~3"):
+        await watch.send("r", "reading", 6)
+
+
+async def test_workers_go_on_with_it() -> None:
+    watch = watching(new_store())
+    await watch.submit([], run_id="r")
+    for number in range(6):
+        await watch.send("r", "reading", number)
+    runs = (await watch.recover()).runs
+    assert {name: run.stop for name, run in runs.items()}["r"] == stops.Continued("r~2")
+    while "r~3" not in runs:
+        runs |= (await watch.recover()).runs
+    assert runs["r~3"].output == [*range(6)]
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("place", STORES, indirect=True)
+async def test_it_happens_once_wherever_the_process_is_lost(place: str) -> None:
+    store = new_store()
+    watch = watching(store)
+    await watch.run([], run_id="r")
+    for number in range(3):
+        await watch.send("r", "reading", number)
+    await watch.resume("r")
+    entries, inbox = [*(await runs_of(store).read("r")).entries], await runs_of(store).inbox("r")
+    for cut in range(1, len(entries) - 1):  # before its result
+        again = watching(reopened(store))
+        await plant(again.store, f"cut-{cut}", entries[:cut])
+        for item in inbox:
+            await runs_of(again.store).post(f"cut-{cut}", item.key, item.data)
+        if cut % 2:  # the next run had begun before
+            await again.run([0, 1], run_id=f"cut-{cut}~2")
+        assert (await again.resume(f"cut-{cut}")).stop == stops.Continued(f"cut-{cut}~2")
+        for number in range(3, 6):
+            await again.send(f"cut-{cut}", "reading", number)
+        await again.resume(f"cut-{cut}~2")
+        assert (await again.resume(f"cut-{cut}~3")).output == [*range(6)]
+
+
+async def test_decisions_that_nothing_took_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    store = new_store()
+
+    @flow(store=store)
+    async def asks(number: int) -> None:
+        if number == 1:
+            await event("go")
+            await continue_as_new(2)
+        await ask("Sure?")
+
+    await asks.run(1, run_id="r")
+    await runs_of(store).post("r", "decide 1 x", b'{"type":"decisions","decisions":{"x":{"decision":"approve"}}}')
+    await asks.send("r", "go")
+    assert isinstance((await asks.resume("r")).stop, stops.Continued)
+    assert "dropped" in caplog.text
+    (item,) = (await asks.resume("r~2")).pending
+    assert isinstance((await asks.resume("r~2", {item.id: Answer("yes")})).stop, stops.Completed)
+
+
+async def test_it_is_refused_where_no_run_can_end() -> None:
+    store = new_store()
+
+    @step
+    async def in_a_step() -> None:
+        await continue_as_new()
+
+    @flow(name="inner")
+    async def inner() -> None:
+        await continue_as_new()
+
+    places: dict[str, Any] = {
+        "a step": in_a_step,
+        "an inner flow": inner.run,
+        "a part": lambda: gather(continue_as_new(), continue_as_new()),
+    }
+    for at, call in places.items():
+
+        def outer(call: Any = call) -> Any:
+            async def outer() -> None:
+                await call()
+
+            return flow(store=store)(outer)
+
+        with pytest.raises(ConfigurationError, match="outermost"):
+            await outer().run(run_id=at.replace(" ", "-"))
+    with pytest.raises(ConfigurationError):
+        await continue_as_new()
+
+
+async def test_the_next_run_must_not_be_another_one() -> None:
+    watch = watching(new_store())
+    await watch.run([], run_id="r")
+    await watch.submit([9, 9, 9], run_id="r~2")
+    for number in range(2):
+        await watch.send("r", "reading", number)
+    with pytest.raises(RunExists, match="r~2"):
+        await watch.resume("r")
