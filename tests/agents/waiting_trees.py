@@ -93,7 +93,7 @@ class World:
             await self._check(flow, run)
             if not isinstance(run.stop, stops.Suspended):
                 return run
-            await self._happen(flow_of(), replace(run, pending=(await flow.pending())[run_id]))
+            await self._happen(flow_of(), replace(run, pending=(await flow.attach(run_id).status()).pending))
         raise AssertionError("the run goes on for ever, or is forgotten")
 
     async def _happen(self, flow: Flow[None, str], run: AgentRun[Any]) -> None:

@@ -90,7 +90,7 @@ async def test_another_wait_is_asked_anew_while_nobody_has_decided(waits: tuple[
     (old,) = (await _waiting(before).run(run_id="r")).pending
     (new,) = (await _waiting(after).resume("r")).pending
     assert new.id != old.id
-    assert (await _waiting(after).pending())["r"] == (new,)
+    assert (await _waiting(after).attach("r").status()).pending == (new,)
     with pytest.raises(JournalMismatch):
         await _waiting(before).replay("r")
     (again,) = (await _waiting(before).resume("r")).pending  # back to the first code

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
-from ziggurat.messages.agent import Decisions, Out, PendingItem
+from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
     from ziggurat.runs.broadcast import SubscribedItem
+    from ziggurat.stores.pending import Kinds, PendingRuns
 
 
 class RunRecords(Generic[Out]):
@@ -63,20 +64,40 @@ class RunRecords(Generic[Out]):
 
     @checked
     async def pending(
-        self, *, labels: Mapping[str, object] | None = None, limit: PositiveInt = 100
-    ) -> dict[str, tuple[PendingItem, ...]]:
-        """Return the calls of this agent's runs that wait for a decision, by the id of the run, the latest run first.
+        self,
+        *,
+        labels: Mapping[str, object] | None = None,
+        kinds: "Kinds | None" = None,
+        after: str | None = None,
+        limit: PositiveInt = 100,
+    ) -> "PendingRuns":
+        """Return the calls of this agent's runs that wait for people, by the id of the run, the oldest run first.
 
-        Only reads the records: it needs no dependencies, takes no lease and calls nothing.
+        Only reads the records: it needs no dependencies, takes no lease and calls nothing. What waits while all pages
+        are read is in one of them, once::
+
+            page = await agent.pending()
+            while page.next:
+                page = await agent.pending(after=page.next)
 
         Args:
             labels: Only runs that have each of these labels, with an equal value.
+            kinds: Only these: ``"tool"``, ``"model"``, ``"question"``.
+            after: The `next` of the page before.
             limit: The largest number of runs.
-        """
-        from ziggurat.stores.pending import pending_items
 
-        infos = await self._runs.list(self.name, "Suspended", labels, limit)
-        return await pending_items(infos, self._runs.read)
+        Raises:
+            ConfigurationError: `after` is not the `next` of a page.
+        """
+        from ziggurat.stores.pending import pending_runs
+
+        return await pending_runs(
+            lambda place, limit: self._runs.asking(self.name, labels, place, limit),
+            self._runs.read,
+            kinds,
+            after,
+            limit,
+        )
 
     @checked
     async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:
@@ -119,6 +140,20 @@ class RunRecords(Generic[Out]):
         from ziggurat.runs.sending import send_to
 
         return await send_to(self._runs, run_id, name, value, key)
+
+    @checked
+    async def delete(self, run_id: RunId) -> bool:
+        """Delete a run with its record, its inbox and what the store remembers of it; return whether there was one.
+
+        Its id is free then. The session in which it ran keeps what it has added. A fork of it has copies of the steps
+        before, and goes on; with ``effects="recorded"`` it gets no more results from here, and refuses those calls.
+        Runs that it started as runs of their own are deleted by their own ids.
+
+        Raises:
+            RunInProgress: this process drives it; cancel it, and wait for its result.
+            LeaseHeld: another process drives it.
+        """
+        return await self._runs.delete(run_id)
 
     @checked
     async def record(self, run_id: RunId) -> bytes:

@@ -23,8 +23,7 @@ from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, ses
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.formatting import call_text, duration, plural, shortened
-from ziggurat.stores.pending import pending_items
-from ziggurat.stores.records import read_record
+from ziggurat.stores.pending import PendingRuns
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -142,11 +141,14 @@ async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
 def pending(
     agent: options.AgentName = None,
     label: options.Labels = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="PLACE", help="Only runs after this place, from the list before.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The maximum number of runs.")] = 100,
     json: options.JsonRows = False,
     store: options.Store = None,
 ) -> None:
-    """List the calls that wait for a decision, those of the latest run first.
+    """List the calls that wait for people, those of the oldest run first.
 
     Each line has the run, the id of the call, and the call. Only records are read; the agents are not needed.
 
@@ -156,23 +158,24 @@ def pending(
       ziggurat pending --agent desk --store sqlite:///agents.db
       ziggurat pending --json | jq -r .run
     """
-    waiting = asyncio.run(_pending(store, agent, labels_from(label), limit))
+    waiting = asyncio.run(_pending(store, agent, labels_from(label), after, limit))
     if not waiting and not json:
-        note("nothing waits for a decision")
+        note("nothing waits for people")
     for run_id, items in waiting.items():
         for item in items:
             if json:
                 write_json(encode(_as_json(run_id, item)))
             else:
                 write(_line(run_id, item))
+    if waiting.next is not None:
+        note(f"there are more: --after {waiting.next!r}")
 
 
 async def _pending(
-    store: str | None, agent: str | None, labels: dict[str, object], limit: int
-) -> dict[str, tuple[PendingItem, ...]]:
+    store: str | None, agent: str | None, labels: dict[str, object], after: str | None, limit: int
+) -> PendingRuns:
     async with opened(store) as place:
-        infos = await place.logs("run:", agent=agent, status=stops.Suspended.__name__, labels=labels, limit=limit)
-        return await pending_items(infos, lambda run_id: read_record(place, run_id))
+        return await place.pending(agent=agent, labels=labels, after=after, limit=limit)
 
 
 def _as_json(run_id: str, item: PendingItem) -> dict[str, object]:
@@ -182,8 +185,6 @@ def _as_json(run_id: str, item: PendingItem) -> dict[str, object]:
 
 def _line(run_id: str, item: PendingItem) -> str:
     cells = [visible_line(run_id), visible_line(item.id), call_text(item.call)]
-    if not item.needs_decision:
-        return "  ".join([*cells[:2], f"waits {visible_line(item.reason)}", *_until(item)])
     if item.reason:
         cells.append(visible_line(item.reason))
     if item.interrupted:
@@ -192,8 +193,8 @@ def _line(run_id: str, item: PendingItem) -> str:
 
 
 def _until(item: PendingItem) -> list[str]:
-    """Return until when it waits, in brackets; nothing for a timer, whose reason has it, and for what never ends."""
-    if item.until is None or item.stage == "timer":
+    """Return until when it waits, in brackets; nothing for what never ends."""
+    if item.until is None:
         return []
     return [f"(until {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC)"]
 

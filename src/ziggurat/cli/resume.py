@@ -106,7 +106,7 @@ def approve(
     if len(ways := choice.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     found = rebuild(run, AgentOptions(agent=agent), store)
-    undecided = [each for each in found.journal.waits.at() if recorded_item(each, None).needs_decision]
+    undecided = [each for each in found.journal.waits.at() if each.asks]
     waiting = _select(undecided, found.id, item)
     record = found.journal.find(waiting.path)
     if stage_of(waiting.path) == "question" and deny is None:

@@ -34,7 +34,6 @@ from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.formatting import call_text, duration, figures, round_in, shortened, usage_text
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.price import cost_text
 from ziggurat.messages.usage import tally_of
 from ziggurat.observe.picture import diagram_svg
@@ -155,7 +154,7 @@ def _text_of(entry: JournalEntry, number: int, nodes: Mapping[str, RunNode]) -> 
             return f"{name}: entered{f', a team of {members}' if members else ''}"
         case Pending():
             why = f" ({entry.reason})" if entry.reason else ""
-            if not recorded_item(entry, None).needs_decision:
+            if not entry.asks:
                 return f"{name}: waits {entry.reason}"
             return f"{name}: waits for a decision{why}: {call_text(as_type(entry.request, ToolCall))} [{entry.id}]"
         case Decided():

@@ -17,6 +17,7 @@ from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores.addresses import connect
 from ziggurat.stores.local import InMemoryStore
+from ziggurat.stores.pending import RunStore
 
 STORE = "ZIGGURAT_STORE"
 """The environment variable with the default store, used when no option names one."""
@@ -35,7 +36,7 @@ def default_store() -> Path:
     return folder / "ziggurat" / "agents.db"
 
 
-def open_store(option: str | None) -> Store:
+def open_store(option: str | None) -> RunStore:
     """Return the store of an option, else of the environment, else the default one."""
     url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
@@ -57,7 +58,7 @@ def open_store(option: str | None) -> Store:
 
 
 @asynccontextmanager
-async def opened(option: str | None) -> AsyncIterator[Store]:
+async def opened(option: str | None) -> AsyncIterator[RunStore]:
     """Open the store to find runs in; a store that is named must exist."""
     store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from ziggurat.core.path import is_tool_call, name_at
+
 
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
     """The base of all entries: something that happened to the call at `path`."""
@@ -127,6 +129,11 @@ class Pending(JournalEntry, frozen=True, gc=False):
     """When the call is denied if there is no decision, in POSIX seconds."""
     elapsed: float = 0.0
     """Seconds of the run's time allowance used when it began to wait."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody must decide; a timer and an event wait by themselves."""
+        return is_tool_call(self.path) or name_at(self.path) not in ("sleep", "event")
 
 
 class Decided(JournalEntry, frozen=True, gc=False):

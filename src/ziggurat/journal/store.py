@@ -8,7 +8,7 @@ order, refuses a writer that has lost its lease, and returns them. Check your ow
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from math import inf
@@ -25,6 +25,9 @@ from ziggurat.core.protocols import implements
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""
 
+OPEN = ("running", "Suspended")
+"""The states of runs that have not ended."""
+
 
 class Row(Struct, frozen=True, gc=False):
     """One row of a log.
@@ -35,12 +38,14 @@ class Row(Struct, frozen=True, gc=False):
             missing at the end (see `SupportsLogMarks`), nor, without a key, who changed it; see `DigestChain`.
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
+        asks: Whether something in it waits for a person from this row on.
     """
 
     number: int
     digest: str
     data: bytes
     status: str = "running"
+    asks: bool = False
 
 
 class LogMark(Struct, frozen=True):
@@ -80,6 +85,7 @@ class LogInfo(Struct, frozen=True):
         due: From when a worker may take it, in POSIX seconds, if nobody has its lease; None if no worker may. In
             `Store.create` and `Store.append`, 0 for at once.
         priority: Of those that are due, the ones with the highest are taken first; each minute since then adds one.
+        asks: Whether something in it waits for a person, by its last row.
         labels: The labels of the run: plain values by name.
     """
 
@@ -94,6 +100,7 @@ class LogInfo(Struct, frozen=True):
     problem: str = ""
     due: float | None = None
     priority: int = 0
+    asks: bool = False
     labels: dict[str, Any] = {}
 
     @property
@@ -121,6 +128,19 @@ class LogInfo(Struct, frozen=True):
             and (before is None or self.updated < before)
             and (not labels or {*label_lines(labels)} <= {*label_lines(self.labels)})
         )
+
+    @staticmethod
+    def asking_among(
+        infos: "Iterable[LogInfo]",
+        agent: str | None,
+        labels: Mapping[str, object] | None,
+        after: tuple[float, str],
+        limit: int,
+    ) -> "list[LogInfo]":
+        """Return those of some logs that `Store.asking` returns, for a store without an index."""
+        found = [info for info in infos if info.asks and info.status in OPEN and info.fits(agent, None, None, labels)]
+        found = [info for info in found if (info.created, info.log) > after]
+        return sorted(found, key=lambda info: (info.created, info.log))[:limit]
 
 
 MAX_ITEMS = 100_000
@@ -277,6 +297,19 @@ class Store(Protocol):
             status: Only logs in this state.
             before: Only logs last changed before this time, in POSIX seconds.
             labels: Only logs that have each of these labels, with a value of the same JSON.
+            limit: The maximum number.
+        """
+        ...
+
+    async def asking(
+        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> list[LogInfo]:
+        """Return the headers of the runs in which something waits for a person, in the order of their creation.
+
+        Args:
+            agent: Only runs of this agent.
+            labels: Only runs that have each of these labels.
+            after: Only runs after the one that was created at this time and has this log.
             limit: The maximum number.
         """
         ...

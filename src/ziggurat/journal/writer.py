@@ -53,8 +53,8 @@ class LogWriter:
     """
 
     __slots__ = (
-        "_batch", "_chain", "_digest", "_epoch", "_immediate", "_journal", "_log", "_probe", "_rows", "_store", "_task",
-        "_waiting", "_writing", "conversations", "failed", "stable",
+        "_asks", "_batch", "_chain", "_digest", "_epoch", "_immediate", "_journal", "_log", "_probe", "_rows", "_store",
+        "_task", "_waiting", "_writing", "conversations", "failed", "stable",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,7 @@ class LogWriter:
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
+        self._asks = any(entry.asks for entry in journal.waits.at())
         for row in written:
             self.stable, self._digest = row.number, row.digest
 
@@ -158,6 +159,10 @@ class LogWriter:
             return
         bounds = [entry for entry, _ in entries if isinstance(entry, (Ended, Opened))]
         last = bounds[-1] if bounds else None
+        self._asks |= any(isinstance(entry, Pending) and entry.asks for entry, _ in entries)
+        if isinstance(last, Ended):
+            waits = [self._journal.entries[number - 1] for number in last.waits or ()]
+            self._asks = any(isinstance(entry, Pending) and entry.asks for entry in waits)
         rows, blobs = self.rows_of([data for _, data in entries], last)
         release = isinstance(last, Ended)
         due = last.due if isinstance(last, Ended) else 0.0
@@ -189,7 +194,7 @@ class LogWriter:
                 blobs[name] = data
                 data = msgspec.json.encode(Blob(name, len(data)))
             self._digest = self._chain.link(self._log, self._digest, data)
-            rows.append(Row(number, self._digest, data, status))
+            rows.append(Row(number, self._digest, data, status, self._asks))
         return rows, blobs
 
     def _on_written(

@@ -56,6 +56,12 @@ class Runs(ABC):
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
 
+    @abstractmethod
+    async def asking(
+        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> Sequence[LogInfo]:
+        """Return the runs of an agent in which something waits for a person; see `Store.asking`."""
+
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""
         return False
@@ -95,6 +101,21 @@ class Runs(ABC):
         priority: int = 0,
     ) -> None:
         """Create a run from existing entries; take it to continue."""
+
+    async def delete(self, run_id: str) -> bool:
+        """Remove a run that nobody drives, with all that belongs to it; return whether there was one."""
+        if run_id in self._in_progress:
+            raise RunInProgress(
+                f"the run {run_id!r} is in progress; cancel it and wait for its end before it is deleted"
+            )
+        self._in_progress[run_id] = None
+        try:
+            return await self._delete(run_id)
+        finally:
+            self._end(run_id)
+
+    @abstractmethod
+    async def _delete(self, run_id: str) -> bool: ...
 
     async def post(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run, whoever drives it; return whether its key is new."""
@@ -286,6 +307,14 @@ class LocalRuns(Runs):
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
         return [info for info in infos if info.fits(None, status, None, labels)][:limit]
 
+    async def asking(
+        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> Sequence[LogInfo]:
+        """Return the runs in which something waits for a person."""
+        journals = {**self._journals, **self._in_progress}
+        infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
+        return LogInfo.asking_among(infos, None, labels, after, limit)
+
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record."""
         return _copy(self._find(run_id), clock)
@@ -361,6 +390,10 @@ class LocalRuns(Runs):
             oldest, _ = self._journals.popitem(last=False)
             self._drop(oldest)
 
+    async def _delete(self, run_id: str) -> bool:
+        self._drop(run_id)
+        return self._journals.pop(run_id, None) is not None
+
     def _drop(self, run_id: str) -> None:
         self._fingerprints.pop(run_id, None)
         self._inboxes.pop(run_id, None)
@@ -381,10 +414,9 @@ class LocalRuns(Runs):
         assert isinstance(opened, Opened)
         fingerprint = self._fingerprints.get(run_id) or request_of(opened)
         status = ended.stop if isinstance(ended, Ended) else "running"
-        labels = labels_of(opened)
-        return LogInfo(
-            run_log(run_id), "", fingerprint, opened.at, status, opened.at, len(journal.entries), labels=labels
-        )
+        asks = any(entry.asks for entry in journal.waits.at())
+        count, labels = len(journal.entries), labels_of(opened)
+        return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)
 
 
 def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:

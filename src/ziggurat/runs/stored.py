@@ -48,6 +48,12 @@ class StoredRuns(Runs):
         """Return the runs."""
         return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
 
+    async def asking(
+        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> Sequence[LogInfo]:
+        """Return the runs of an agent in which something waits for a person."""
+        return await self._store.asking(agent, labels, after, limit)
+
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run was cancelled from outside; only its last entry is read."""
         try:
@@ -148,6 +154,17 @@ class StoredRuns(Runs):
         except RunExists:
             raise RunExists(f"the run {run_id!r} exists; choose another id") from None
         await self._store.release(log, epoch)
+
+    async def _delete(self, run_id: str) -> bool:
+        log = run_log(run_id)
+        if await self._store.find(log) is None:
+            return False
+        epoch = await self._store.lease(log)
+        try:
+            return await finished(self._store.delete(log))
+        except BaseException:
+            await finished(self._store.release(log, epoch))
+            raise
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run."""

@@ -188,6 +188,7 @@ class InMemoryStore(ListsPending):
             updated=now,
             owner="" if release else info.owner,
             due=due,
+            asks=rows[-1].asks,
         )
         if release:
             self._rest(log)
@@ -241,6 +242,13 @@ class InMemoryStore(ListsPending):
         ]
         return sorted(infos, key=lambda info: -info.updated)[:limit]
 
+    async def asking(
+        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> list[LogInfo]:
+        now = self.clock.now()
+        infos = [known.described(now) for log, known in self._logs.items() if log.startswith("run:")]
+        return LogInfo.asking_among(infos, agent, labels, after, limit)
+
     async def quarantine(self, log: str, problem: str) -> None:
         known = self._require(log)
         known.epoch += 1
@@ -249,6 +257,7 @@ class InMemoryStore(ListsPending):
     async def delete(self, log: str) -> bool:
         """Remove a log; see `Store`."""
         self._idle.pop(log, None)
+        self._held.pop(log, None)
         return self._logs.pop(log, None) is not None
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:

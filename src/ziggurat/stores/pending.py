@@ -1,37 +1,76 @@
-"""Which calls of which runs wait for a decision, read from their records."""
+"""Which calls of which runs wait for people, read from their records."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
-from ziggurat.core.errors import JournalCorrupt, RunNotFound
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.settings import PositiveInt
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, Store
+from ziggurat.journal.store import OPEN, LogInfo, Store
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.pending import recorded_items
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
+Kinds = Collection[Literal["tool", "model", "question"]]
+"""Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""
 
-async def pending_items(
-    infos: Iterable[LogInfo], read: Callable[[str], Awaitable[LocalJournal]]
-) -> dict[str, tuple[PendingItem, ...]]:
-    """Return the calls that wait for a decision in suspended runs, by the id of the run, in the order of the runs."""
-    waiting: dict[str, tuple[PendingItem, ...]] = {}
-    for info in infos:
-        try:
-            journal = await read(info.id)
-        except RunNotFound:
-            continue
-        except JournalCorrupt as error:
-            logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
-            continue
-        items = recorded_items(journal)
-        if items:
-            waiting[info.id] = items
+Find = Callable[[tuple[float, str], int], Awaitable[Sequence[LogInfo]]]
+"""Returns the runs that ask something, after one of them, and at most so many."""
+
+
+class PendingRuns(dict[str, tuple[PendingItem, ...]]):
+    """What waits for people, by the id of its run, the oldest run first.
+
+    Attributes:
+        next: What to give as ``after=`` for the runs that follow; None if these are the last.
+    """
+
+    next: str | None = None
+
+
+async def pending_runs(
+    find: Find,
+    read: Callable[[str], Awaitable[LocalJournal]],
+    kinds: Kinds | None,
+    after: str | None,
+    limit: int,
+) -> PendingRuns:
+    """Return a page of what waits for people; see `ListsPending.pending`."""
+    waiting, place = PendingRuns(), _place_of(after)
+    while infos := await find(place, limit):
+        for info in infos:
+            if len(waiting) == limit:
+                waiting.next = f"{place[0]!r} {place[1]}"
+                return waiting
+            place = (info.created, info.log)
+            items = await _items(info, read)
+            items = tuple(item for item in items if item.needs_decision and (kinds is None or item.stage in kinds))
+            if items:
+                waiting[info.id] = items
     return waiting
+
+
+def _place_of(after: str | None) -> tuple[float, str]:
+    """Return the time and the log after which a page begins."""
+    created, _, log = (after or "-inf ").partition(" ")
+    try:
+        return float(created), log
+    except ValueError:
+        raise ConfigurationError(f"after={after!r} is not the `next` of a page of pending()") from None
+
+
+async def _items(info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]]) -> tuple[PendingItem, ...]:
+    try:
+        journal = await read(info.id)
+    except RunNotFound:
+        return ()
+    except JournalCorrupt as error:
+        logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
+        return ()
+    return recorded_items(journal) if journal.ended is None or journal.ended.stop in OPEN else ()
 
 
 class ListsPending:
@@ -42,32 +81,51 @@ class ListsPending:
         *,
         agent: str | None = None,
         labels: Mapping[str, object] | None = None,
+        kinds: Kinds | None = None,
+        after: str | None = None,
         limit: PositiveInt = 100,
-    ) -> dict[str, tuple[PendingItem, ...]]:
-        """Return the calls that wait for a decision, by the id of the run, the latest run first.
+    ) -> PendingRuns:
+        """Return the calls that wait for people, by the id of the run, the run that was created first comes first.
 
         Only reads the records: it needs neither the code nor the dependencies of the agents, and takes no lease::
 
-            for run_id, items in (await store.pending()).items():
+            page = await store.pending()
+            for run_id, items in page.items():
                 print(run_id, [item.call.name for item in items])
+            more = await store.pending(after=page.next) if page.next else {}
+
+        What waits while all pages are read is in one of them, once, whatever happens to other runs meanwhile. Timers
+        and events wait by themselves, and are not listed.
 
         Args:
             agent: Only runs of the agent of this name.
             labels: Only runs that have each of these labels, with an equal value.
+            kinds: Only these: ``"tool"``, ``"model"``, ``"question"``.
+            after: The `next` of the page before.
             limit: The largest number of runs.
+
+        Raises:
+            ConfigurationError: `after` is not the `next` of a page.
         """
         from ziggurat.stores.records import read_record
 
         store = cast(Store, self)
-        infos = await store.logs("run:", agent=agent, status="Suspended", labels=labels, limit=limit)
-        return await pending_items(infos, partial(read_record, store))
+        return await pending_runs(
+            partial(store.asking, agent, labels), partial(read_record, store), kinds, after, limit
+        )
 
 
 class RunStore(Store, Protocol):
     """A store that also lists what waits in its runs, as all those do that `connect` opens."""
 
     async def pending(
-        self, *, agent: str | None = None, labels: Mapping[str, object] | None = None, limit: int = 100
-    ) -> dict[str, tuple[PendingItem, ...]]:
-        """Return the calls that wait for a decision; see `ListsPending.pending`."""
+        self,
+        *,
+        agent: str | None = None,
+        labels: Mapping[str, object] | None = None,
+        kinds: Kinds | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> PendingRuns:
+        """Return the calls that wait for people; see `ListsPending.pending`."""
         ...

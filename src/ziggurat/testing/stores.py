@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound, StoreError
 from ziggurat.core.protocols import implements
@@ -228,6 +230,27 @@ async def logs_are_listed(opened: StoreUnderTest) -> None:
     assert len(await store.logs()) == 4
     updated = [info.updated for info in await store.logs("run:")]
     assert updated == sorted(updated, reverse=True)
+
+
+async def those_that_ask_are_listed_in_order(opened: StoreUnderTest) -> None:
+    """Check that the runs that ask a person something are listed by the time of their creation, and page by page."""
+    store = opened.open()
+    for name, agent, created in (("b", "desk", 2.0), ("a", "desk", 2.0), ("c", "other", 1.0), ("d", "desk", 3.0)):
+        epoch = await store.create(LogInfo(run_log(name), agent, "digest", created), rows(1))
+        more = rows(1, 1, rows(1)[0].digest, "Suspended")
+        await store.append(run_log(name), epoch, [replace(more[0], asks=name != "d")], release=True)
+
+    async def listed(agent: str | None, after: tuple[float, str] = (0.0, ""), limit: int = 10) -> list[str]:
+        return [info.id for info in await opened.open().asking(agent, None, after, limit)]
+
+    assert await listed(None) == ["c", "a", "b"]
+    assert await listed("desk") == ["a", "b"]
+    assert await listed(None, limit=1) == ["c"]
+    assert await listed(None, (2.0, run_log("a"))) == ["b"]
+    await store.quarantine(run_log("a"), "a test")
+    epoch = await store.lease(run_log("b"))
+    await store.append(run_log("b"), epoch, rows(1, 2, rows(2)[1].digest))
+    assert await listed(None) == ["c"], "what is damaged, or asks no more, is not among them"
 
 
 async def names_do_not_collide(opened: StoreUnderTest) -> None:
@@ -557,6 +580,7 @@ CHECKS: tuple[Check, ...] = (
     a_lease_taken_again_by_its_holder_ends_the_former,
     large_values_stand_beside_their_log,
     logs_are_listed,
+    those_that_ask_are_listed_in_order,
     names_do_not_collide,
     a_damaged_log_is_set_apart,
     logs_are_removed,

@@ -11,7 +11,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import LogInfo, run_log
+from ziggurat.journal.store import LogInfo
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.live_responses import LiveResponses
 from ziggurat.serve.openai.places import ResponseId
@@ -147,5 +147,5 @@ async def _cancel(stored: RecordedResponse, request: Request) -> Json:
 async def _delete(stored: RecordedResponse, request: Request) -> Json:
     if stored.info.status == "running":
         raise NotAnswered(409, f"the run {stored.id.run_id} is in progress; cancel it first")
-    await stored.agent.store.delete(run_log(stored.id.run_id))
+    await stored.agent.delete(stored.id.run_id)
     return {"id": str(stored.id), "object": "response", "deleted": True}

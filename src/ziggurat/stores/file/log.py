@@ -41,11 +41,12 @@ class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     status: str = ""
     data: Raw = Raw()
     problem: str = ""
+    asks: bool = False
 
     @classmethod
     def of(cls, row: Row) -> "LogLine":
         """Return the line of a row."""
-        return cls(number=row.number, digest=row.digest, status=row.status, data=Raw(row.data))
+        return cls(number=row.number, digest=row.digest, status=row.status, data=Raw(row.data), asks=row.asks)
 
 
 _LINE = msgspec.json.Decoder(LogLine)
@@ -182,6 +183,7 @@ def state_of(folder: Path) -> LogState | None:
         updated=updated,
         owner=lease.owner,
         problem=problem,
+        asks=row.asks,
     )
     return LogState(without_lost_lease(info), lease.epoch or 0)
 

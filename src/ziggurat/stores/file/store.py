@@ -414,6 +414,12 @@ class FileStore(ListsPending):
         infos = await self._do(prefix, lambda: self._infos(prefix))
         return [info for info in infos if info.fits(agent, status, before, labels)][:limit]
 
+    async def asking(
+        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> list[LogInfo]:
+        infos = await self._do("run:", lambda: self._infos("run:"))
+        return LogInfo.asking_among(infos, agent, labels, after, limit)
+
     async def quarantine(self, log: str, problem: str) -> None:
         await self._do(log, lambda: self._quarantine(log, problem))
 

@@ -18,10 +18,11 @@ def _with_time(*parts: str) -> str:
 _APPEND = """,
 given AS (
     SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[],
-        $10::float8[], $11::bigint[]) AS given (id, epoch, before, more, status, release, due, read)),
+        $10::float8[], $11::bigint[], $12::boolean[])
+    AS given (id, epoch, before, more, status, release, due, read, asks)),
 done AS (
-    UPDATE logs SET count = logs.count + given.more, status = given.status, updated = now, until = now + $2,
-        owner = CASE WHEN given.release THEN '' ELSE logs.owner END,
+    UPDATE logs SET count = logs.count + given.more, status = given.status, asks = given.asks, updated = now,
+        until = now + $2, owner = CASE WHEN given.release THEN '' ELSE logs.owner END,
         due = CASE WHEN given.status = logs.status AND NOT given.release THEN logs.due
             WHEN given.due = 0 OR given.read < logs.posted THEN now ELSE given.due END
     FROM given, moment
@@ -30,12 +31,12 @@ done AS (
 written AS (
     INSERT INTO rows (id, number, digest, data, status)
     SELECT id, row.number, row.digest, row.data, row.status
-    FROM unnest($12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::text[])
+    FROM unnest($13::bigint[], $14::bigint[], $15::text[], $16::bytea[], $17::text[])
     AS row (id, number, digest, data, status) JOIN done USING (id))"""
 
 _KEEP = """, kept AS (
     INSERT INTO blobs (id, digest, data) SELECT id, blob.digest, blob.data
-    FROM unnest($17::bigint[], $18::text[], $19::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
+    FROM unnest($18::bigint[], $19::text[], $20::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
     ON CONFLICT DO NOTHING)"""
 
 _TOLD = """
@@ -96,7 +97,7 @@ WHERE logs.id = held.id AND logs.epoch = held.epoch"""
 
 _HEADER = """
 SELECT log, agent, request, created, status, updated, count, CASE WHEN until > now THEN owner ELSE '' END, problem, due,
-    priority, labels
+    priority, asks, labels
 FROM logs, moment WHERE """
 
 INFO = _with_time(_HEADER, "log = $2")
@@ -112,6 +113,13 @@ LIST = _with_time(
     AND ($5::float8 IS NULL OR updated < $5)
     AND NOT EXISTS (SELECT 1 FROM unnest($6::text[]) AS line WHERE strpos(labels, line) = 0)
 ORDER BY updated DESC, id DESC LIMIT $7""",
+)
+
+ASKING = _with_time(
+    _HEADER,
+    """asks AND status IN ('running', 'Suspended') AND (created, log) > ($2, $3) AND ($4::text IS NULL OR agent = $4)
+    AND NOT EXISTS (SELECT 1 FROM unnest($5::text[]) AS line WHERE strpos(labels, line) = 0)
+ORDER BY created, log LIMIT $6""",
 )
 
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1, due = NULL
@@ -245,6 +253,7 @@ async def write(
         [append.release for append in appends],
         [append.due for append in appends],
         [append.read for append in appends],
+        [append.rows[-1].asks for append in appends],
         [at for at, _ in rows],
         [row.number for _, row in rows],
         [row.digest for _, row in rows],

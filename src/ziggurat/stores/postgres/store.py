@@ -311,8 +311,13 @@ class PostgresStore(PostgresQueue):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        lines = [f"\n{line}\n" for line in label_lines(labels or {})]
-        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, lines, limit)
+        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, _lines(labels), limit)
+        return [_info_of(row) for row in rows]
+
+    async def asking(
+        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> list[LogInfo]:
+        rows = await self._read(sql.ASKING, self._now(), *after, agent, _lines(labels), limit)
         return [_info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
@@ -336,7 +341,12 @@ class PostgresStore(PostgresQueue):
 
     async def delete(self, log: str) -> bool:
         """Remove a log; see `Store`."""
-        return await self._writer.submit(lambda: self._remove(sql.NAMED, log), log) > 0
+
+        def work() -> int:
+            self._held.pop(log, None)
+            return self._remove(sql.NAMED, log)
+
+        return await self._writer.submit(work, log) > 0
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
         """Remove old logs and free their space; see `Store`."""
@@ -362,6 +372,10 @@ class PostgresStore(PostgresQueue):
             await self._reader.finish()
             await self.live.close()
             self._listener.close()
+
+
+def _lines(labels: Mapping[str, object] | None) -> list[str]:
+    return [f"\n{line}\n" for line in label_lines(labels or {})]
 
 
 def _info_of(row: Sequence[Any]) -> LogInfo:

@@ -36,10 +36,10 @@ class LiveFolder:
             yield reader
         finally:
             reader.close()
-            self._clean(log)
+            self.clean(log)
 
     async def watched(self, logs: Sequence[str]) -> Collection[str]:
-        return [log for log in logs if SUPPORTED and self._clean(log)] if self._path.exists() else ()
+        return [log for log in logs if self.clean(log)] if self._path.exists() else ()
 
     @asynccontextmanager
     async def sending(self, log: str) -> AsyncIterator["_FileSender"]:
@@ -49,9 +49,11 @@ class LiveFolder:
         finally:
             sender.close()
 
-    def _clean(self, log: str) -> bool:
+    def clean(self, log: str) -> bool:
         """Remove the folder of a log unless somebody listens; return whether somebody does."""
         folder = self._at(log)
+        if not SUPPORTED:
+            return False
         try:
             at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:

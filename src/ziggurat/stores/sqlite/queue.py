@@ -72,7 +72,7 @@ class SqliteQueue(ListsPending):
     _writer: Writer
     _held: dict[str, int]
     _ids: dict[str, int]
-    _states: dict[str, str]
+    _states: dict[str, tuple[str, bool]]
     _lost: LostLeases
     _busy: set[str]
 

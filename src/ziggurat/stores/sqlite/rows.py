@@ -13,8 +13,8 @@ from ziggurat.journal.store import LogInfo, Row, labels_in
 HEADERS = (
     "SELECT log, agent, request, created, status, updated, "
     "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), "
-    "CASE WHEN until > ? THEN owner ELSE '' END, problem, due, priority, labels "
-    "FROM logs WHERE "
+    "CASE WHEN until > ? THEN owner ELSE '' END, problem, due, priority, asks, labels "
+    "FROM logs "
 )
 """Selects the columns that `info_of` reads at a time; a condition follows."""
 
@@ -23,7 +23,9 @@ def info_of(row: Sequence[Any]) -> LogInfo:
     """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
     try:
         fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
-        return without_lost_lease(convert({**fields, "labels": labels_in(fields["labels"])}, LogInfo))
+        return without_lost_lease(
+            convert({**fields, "asks": bool(fields["asks"]), "labels": labels_in(fields["labels"])}, LogInfo)
+        )
     except (ValidationError, JournalCorrupt, TypeError) as error:
         return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")
 

@@ -38,7 +38,7 @@ _OURS = (
 
 
 _STATE = (
-    "UPDATE logs SET status = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END, "
+    "UPDATE logs SET status = ?, asks = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END, "
     "due = CASE WHEN status = ? AND NOT ? THEN due WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
 )
 
@@ -85,7 +85,7 @@ class SqliteStore(SqliteQueue):
         self.owner: str = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
-        self._states: dict[str, str] = {}  # the status of each held log, as written in the table of logs
+        self._states: dict[str, tuple[str, bool]] = {}  # status and asks of each held log, as in the table of logs
         self._lost = LostLeases(clock)
         self._busy: set[str] = set()  # the agents of which the last claim has found a run
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
@@ -174,7 +174,7 @@ class SqliteStore(SqliteQueue):
             (*values, now + self.seconds, labels_text(info.labels), due, info.priority),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
-        self._states[info.log] = "running"
+        self._states[info.log] = ("running", False)
         if rows:
             self._append(info.log, 1, rows, blobs, False, info.due)
         self._held[info.log] = 1
@@ -182,7 +182,7 @@ class SqliteStore(SqliteQueue):
 
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
-        statement = HEADERS + "log = ?"
+        statement = HEADERS + "WHERE log = ?"
         values = self.clock.now(), log
         header = self._database.execute(statement, values).fetchone()
         if header is None and self._marks.find(log) is not None:  # another process may have created it since
@@ -217,17 +217,18 @@ class SqliteStore(SqliteQueue):
         due: float | None,
         read: int | None = None,
     ) -> None:
-        database, now, number, status = self._database, self.clock.now(), self._ids.get(log, 0), rows[-1].status
+        database, now, number = self._database, self.clock.now(), self._ids.get(log, 0)
+        status, asks = rows[-1].status, rows[-1].asks
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
                 self._forget(log)
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
-        if release or self._states.get(log) != status:
+        if release or self._states.get(log) != (status, asks):
             due = now if due == 0 else due
             database.execute(
-                _STATE, (status, now, now + self.seconds, release, status, release, read, now, due, number)
+                _STATE, (status, asks, now, now + self.seconds, release, status, release, read, now, due, number)
             )
-            self._states[log] = status
+            self._states[log] = (status, asks)
             self._touched.pop(log, None)
         else:
             self._touched[log] = now
@@ -317,21 +318,23 @@ class SqliteStore(SqliteQueue):
         limit: int = 100,
     ) -> list[LogInfo]:
         """Return the descriptions of logs; see `Store`."""
-        terms: list[str] = ["substr(log, 1, ?) = ?"]
-        values: list[object] = [self.clock.now(), len(prefix), prefix]
-        for term, value in (("agent = ?", agent), ("status = ?", status), ("updated < ?", before)):
-            if value is not None:
-                terms.append(term)
-                values.append(value)
-        for line in label_lines(labels or {}):
-            terms.append("instr(labels, ?) > 0")
-            values.append(f"\n{line}\n")
-        where = " AND ".join(terms)
-        statement = HEADERS + where + " ORDER BY updated DESC, id DESC LIMIT ?"
+        terms, values = _terms(agent=agent, status=status, before=before, labels=labels)
+        where = " AND ".join(["substr(log, 1, ?) = ?", *terms])
+        statement = f"{HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
+        found = (self.clock.now(), len(prefix), prefix, *values, limit)
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
-        headers = await self._read(lambda: self._database.execute(statement, (*values, limit)).fetchall())
+        headers = await self._read(lambda: self._database.execute(statement, found).fetchall())
         return [info_of(each) for each in headers]
+
+    async def asking(
+        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
+    ) -> list[LogInfo]:
+        terms, values = _terms(agent=agent, labels=labels)
+        where = " AND ".join(["asks", "status IN ('running', 'Suspended')", "(created, log) > (?, ?)", *terms])
+        statement = f"{HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
+        found = (self.clock.now(), *after, *values, limit)
+        return [info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())]
 
     async def quarantine(self, log: str, problem: str) -> None:
         statement = (
@@ -346,6 +349,9 @@ class SqliteStore(SqliteQueue):
         def work() -> bool:
             ids = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchall()
             self._remove([log], [number for (number,) in ids])
+            self._forget(log)
+            self._touched.pop(log, None)
+            self.live.clean(log)
             return bool(ids)
 
         return await self._write(log, work)
@@ -379,6 +385,20 @@ class SqliteStore(SqliteQueue):
 def _close_all(database: SqliteConnection, marks: Marks) -> None:
     database.close()
     marks.close()
+
+
+def _terms(
+    *,
+    agent: str | None = None,
+    status: str | None = None,
+    before: float | None = None,
+    labels: Mapping[str, object] | None = None,
+) -> tuple[list[str], list[object]]:
+    """Return the conditions of a list of logs, and their values."""
+    given = [("agent = ?", agent), ("status = ?", status), ("updated < ?", before)]
+    given += [("instr(labels, ?) > 0", f"\n{line}\n") for line in label_lines(labels or {})]
+    terms = [(term, value) for term, value in given if value is not None]
+    return [term for term, _ in terms], [value for _, value in terms]
 
 
 def _is_small(rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> bool:
