@@ -26,25 +26,25 @@ def reply(request: ModelRequest) -> str | ToolCall:
 async def main() -> None:
     agent = Agent(ScriptedModel(always=reply), tools=[dig])
     handle = agent.start("Find the ziggurat")
-    events = handle.events()  # call it before anything is awaited, so that no event is missed
-    async for event in events:
-        if isinstance(event, ToolStarted):
-            await dug.wait()
-            handle.inject("It is made of bricks")
-            handle.redirect("Not there: look in Ur")  # cancels the tool call; its result says so
-        elif isinstance(event, Steered):
-            print(f"step {event.step}: {event.verb}")
-    run = events.response
+    async for item in handle.events():
+        match item.what:
+            case ToolStarted():
+                await dug.wait()
+                await handle.inject("It is made of bricks")
+                await handle.redirect("Not there: look in Ur")  # cancels the tool call; its result says so
+            case Steered(_, verb, step):
+                print(f"step {step}: {verb}")
+    run = await handle.result()
     print(run.observations[0])
     print(run.text)
 
     careful = Agent(ScriptedModel(always=reply), middleware=[Steerable("cancel")])
     handle = careful.start("Find the ziggurat")
     try:
-        handle.redirect("Stop and sing instead")
+        await handle.redirect("Stop and sing instead")
     except Denied as error:
         print(error)
-    handle.cancel(after_step=True)  # completed steps are kept, and the run can be resumed
+    await handle.cancel(after_step=True)  # completed steps are kept, and the run can be resumed
     print((await handle.result()).stop)
 
 

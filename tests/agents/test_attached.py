@@ -10,8 +10,7 @@ from tests.agents.support import turns
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Approvals, Approve, Rule, Usage, tool
-from ziggurat.agents import Environment
-from ziggurat.agents.attached import AttachedRun
+from ziggurat.agents import Environment, RunHandle
 from ziggurat.errors import RunExists, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
@@ -103,8 +102,8 @@ async def test_result_waits_for_the_end_and_drives_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize("stored", [True, False])
 async def test_an_unknown_run_is_an_error_where_it_is_read(stored: bool, tmp_path: Path) -> None:
     store = PLACES["memory"](tmp_path)() if stored else None
-    watched: AttachedRun[Any] = agent(store).attach("r")
-    assert repr(watched) == "AttachedRun('r')"
+    watched: RunHandle[Any] = agent(store).attach("r")
+    assert repr(watched) == "RunHandle('r')"
     for read in (watched.status(), watched.result(), anext(watched.events())):
         with pytest.raises(RunNotFound, match="there is no run 'r'"):
             await read
@@ -142,10 +141,10 @@ async def test_recorded_raises_what_kept_the_run_from_being_opened(tmp_path: Pat
         await one.start("Go elsewhere", run_id="r").recorded()
     with pytest.raises(RunInProgress):
         await one.start("Go", run_id="r").recorded()
-    first.cancel()
+    await first.cancel()
     assert (await first.result()).stop == stops.Cancelled()
     cancelled = one.start("Go", run_id="s")
-    cancelled.cancel()
+    await cancelled.cancel()
     assert not await cancelled.recorded()
     assert await store.find("run:s") is None
 

@@ -63,10 +63,7 @@ async def _stream(agent: Agent, events: list[Event], **arguments: Any) -> AgentR
 
 
 async def _start(agent: Agent, events: list[Event], **arguments: Any) -> AgentRun:
-    handle = agent.start(**arguments)
-    async for event in handle.events():
-        events.append(event)
-    return await handle.result()
+    return await agent.start(listeners=[events.append], **arguments).result()
 
 
 async def _run_sync(agent: Agent, events: list[Event], **arguments: Any) -> AgentRun:
@@ -124,11 +121,11 @@ async def test_a_continued_run_whose_stream_is_left_is_cancelled_and_can_be_cont
 @pytest.mark.parametrize("new_store", sample(STORES, 2), indirect=True)
 async def test_a_continued_run_is_steered_and_cancelled_as_a_first_one(new_store: Place) -> None:
     first = Desk(new_store()).agent.start("go", run_id="r")
-    first.inject("go quickly")
+    await first.inject("go quickly")
     begun = await first.result()
     desk, events = Desk(new_store()), list[Event]()
     handle = desk.agent.start(run_id="r", decisions=_decisions(begun), listeners=[events.append])
-    handle.inject("and be kind")
+    await handle.inject("and be kind")
     run = await handle.result()
     said = [message.text for message in run.messages if message.role == "user"]
     assert said == ["go", "go quickly", "and be kind"]
@@ -140,11 +137,11 @@ async def test_a_continued_run_is_steered_and_cancelled_as_a_first_one(new_store
     begun = await Desk(new_store()).agent.run("go", run_id="c")
     desk = Desk(new_store())
     handle = desk.agent.start(run_id="c", decisions=_decisions(begun))
-    handle.cancel(after_step=True)
+    await handle.cancel(after_step=True)
     run = await handle.result()
     assert (run.stop, desk.paid) == (stops.Cancelled(), ["ada"])
     unbegun = desk.agent.start(run_id="c")
-    unbegun.cancel()
+    await unbegun.cancel()
     assert (await unbegun.result()).stop == stops.Cancelled()
     assert (await Desk(new_store()).agent.run(run_id="c")).text == "all done"
 

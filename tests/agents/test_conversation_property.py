@@ -79,7 +79,7 @@ async def test_wherever_it_is_cancelled_the_conversation_is_valid(script: list[A
     agent = agent_of(slow, None, shorter, store)
     handle = agent.start("go", run_id="r")
     await turns(turn)
-    handle.cancel()
+    await handle.cancel()
     assert_valid(await handle.result())
     if "r" in ids_of(store):  # it had begun
         assert_valid(await agent.resume("r"))

@@ -286,7 +286,7 @@ async def test_a_flow_that_stops_on_the_way_has_counted_its_steps(stop: str) -> 
     handle = work.start(run_id="r")
     if stop == "Cancelled":
         await started.wait()
-        handle.cancel()
+        await handle.cancel()
     run = await handle.result()
     assert stops.status_of(run.stop) == stop
     assert run.steps == (3 if stop == "Suspended" else 2)

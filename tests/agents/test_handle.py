@@ -1,8 +1,10 @@
 """A run in the background."""
 
 import asyncio
-import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +23,11 @@ from ziggurat.tools import tool_call
 async def test_it_goes_on_beside_and_has_a_result() -> None:
     async with assert_no_leaks():
         handle = Agent(ScriptedModel(["a", PAUSE, "b"])).start("go")
-        assert not handle.done
+        assert await handle.is_driven()
         run = await handle.result()
-        assert handle.done
+        assert not await handle.is_driven()
         assert await handle.result() is run
-        handle.cancel()
+        await handle.cancel()
         assert (await handle.result()).stop == stops.Completed()
     assert run.text == "ab"
 
@@ -35,8 +37,8 @@ async def test_it_can_be_cancelled_at_once_and_later(after: int) -> None:
     async with assert_no_leaks():
         handle = Agent(ScriptedModel([PAUSE] * 50)).start("go", run_id="r")
         await turns(after)
-        handle.cancel()
-        handle.cancel()
+        await handle.cancel()
+        await handle.cancel()
         went = await handle.result()
     assert (went.stop, went.id, went.agent) == (stops.Cancelled(), "r", "agent")
     assert_sendable(went.messages)
@@ -51,7 +53,7 @@ async def test_it_can_be_cancelled_while_its_record_is_opened_in_a_store(tmp_pat
     async with assert_no_leaks():
         handle = Agent(slow, store=f"file:///{tmp_path}/runs").start("go", run_id="r")
         await turns(after)
-        handle.cancel()
+        await handle.cancel()
         went = await handle.result()
     assert (went.stop, went.id, went.agent) == (stops.Cancelled(), "r", "agent")
 
@@ -72,7 +74,7 @@ async def test_a_cancelled_run_keeps_what_is_complete_and_can_be_resumed() -> No
     agent = Agent(ScriptedModel(tool_call("echo"), [PAUSE] * 50, "done"), tools=[echo])
     handle = agent.start("go")
     await turns(10)
-    handle.cancel()
+    await handle.cancel()
     cancelled = await handle.result()
     resumed = await agent.resume(cancelled.id)
     assert cancelled.stop == stops.Cancelled()
@@ -121,18 +123,21 @@ def test_it_can_be_steered_from_another_thread() -> None:
         await turns(5)
 
         def steer() -> bool:
-            if how == "cancel":
-                handle.cancel()
-                return True
-            told = handle.inject("more") if how == "inject" else handle.redirect("other")
-            loop.call_soon_threadsafe(waits.set)
+            with pytest.raises(ConfigurationError, match="run_coroutine_threadsafe"):
+                asyncio.run(handle.inject("in a loop of its own"))
+            verbs: dict[str, Callable[[], Coroutine[Any, Any, bool]]] = {
+                "cancel": handle.cancel,
+                "inject": partial(handle.inject, "more"),
+                "redirect": partial(handle.redirect, "other"),
+            }
+            told = asyncio.run_coroutine_threadsafe(verbs[how](), loop).result()
+            if how != "cancel":
+                loop.call_soon_threadsafe(waits.set)
             return told
 
         assert await asyncio.to_thread(steer)
         run = await handle.result()
-        handle.cancel()
-        if how != "cancel":
-            assert not await asyncio.to_thread(handle.inject, "late")
+        assert not await handle.cancel()
         return run
 
     assert asyncio.run(main("cancel")).stop == stops.Cancelled()
@@ -151,12 +156,8 @@ def test_steered_after_its_event_loop_has_ended_nothing_is_done() -> None:
     handle = asyncio.run(main())
     outcome: list[object] = []
 
-    def steer() -> None:
-        outcome.append(handle.inject("late"))
-        handle.cancel()
-        outcome.append("cancelled")
+    async def steer() -> None:
+        outcome.append((await handle.inject("late"), await handle.cancel()))
 
-    thread = threading.Thread(target=steer)
-    thread.start()
-    thread.join()
-    assert outcome == [False, "cancelled"]
+    asyncio.run(steer())
+    assert outcome == [(False, False)]

@@ -235,7 +235,7 @@ async def test_runs_that_were_cancelled_by_a_shutdown_go_on_if_asked_for(kind: s
         began.clear()
         handle = one.start("go", run_id="by-its-user")
         await began.wait()
-        handle.cancel()
+        await handle.cancel()
         assert (await handle.result()).stop == stops.Cancelled()
         other = agent(elsewhere, False)
         assert (await other.recover()).runs == {}

@@ -80,7 +80,7 @@ async def test_interrupted_runs_of_the_agent_go_on_and_no_others(new_store: Plac
     await _begin(_agent(store, "other"), "go here", "of-another-agent")
     assert (await agent.run("go away", run_id="ended")).stop == stops.Completed()
     handle = agent.start("go here", run_id="cancelled")
-    handle.cancel()
+    await handle.cancel()
     assert (await handle.result()).stop == stops.Cancelled()
 
     later = _agent(new_store())

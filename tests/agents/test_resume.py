@@ -243,7 +243,7 @@ async def test_a_run_that_is_cancelled_while_it_fails_keeps_what_it_did(
         async with stores(kind, tmp_path / f"{turn}") as (here, there):
             handle = agent(here).start("go", run_id="r")
             await turns(turn)
-            handle.cancel()
+            await handle.cancel()
             cut = await handle.result()
             assert_sendable(cut.messages)
             if await here.find(run_log("r")) is None:  # it had not begun

@@ -1,7 +1,7 @@
 """Steering: a run is stopped after a step, given a message, or redirected, and the record has it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from ziggurat import (
 from ziggurat.agents import RunHandle, Steerable
 from ziggurat.errors import EmptyPrompt
 from ziggurat.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
+from ziggurat.journal.entries import Ended
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
@@ -68,13 +69,12 @@ def _valid(run: AgentRun) -> None:
     assert_sendable(run.messages)
 
 
-def _steer(handle: RunHandle, verb: str) -> bool:
+async def _steer(handle: RunHandle, verb: str) -> bool:
     if verb == "inject":
-        return handle.inject("by the way")
+        return await handle.inject("by the way")
     if verb == "redirect":
-        return handle.redirect("no, do this")
-    handle.cancel(after_step=verb == "cancel after step")
-    return True
+        return await handle.redirect("no, do this")
+    return await handle.cancel(after_step=verb == "cancel after step")
 
 
 VERBS = ("cancel", "cancel after step", "inject", "redirect")
@@ -86,7 +86,7 @@ async def test_steered_at_any_turn_the_run_is_valid_and_resume_and_replay_agree(
     async with assert_no_leaks():
         handle = work.agent(store).start("go", run_id="r")
         await turns(after)
-        steered = _steer(handle, verb)
+        steered = await _steer(handle, verb)
         run = await handle.result()
     _valid(run)
     if not verb.startswith("cancel"):
@@ -112,7 +112,7 @@ async def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str
     handle = work.agent(store).start("go", run_id="r")
     await turns(after)
     for verb in verbs:
-        _steer(handle, verb)
+        await _steer(handle, verb)
     run = await handle.result()
     _valid(run)
     ended = run.stop
@@ -128,7 +128,7 @@ async def test_two_at_once_are_valid_too_and_a_soft_cancel_wins(verbs: tuple[str
 # -- inject ------------------------------------------------------------------------------------------------------
 
 
-def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], object], **options: Any) -> Any:
+def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], Awaitable[object]], **options: Any) -> Any:
     """Start a run and steer it on the first event of a kind."""
     work = Work()
 
@@ -136,10 +136,10 @@ def _at(when: Callable[[Event], bool], do: Callable[[RunHandle], object], **opti
         heard: list[Event] = []
         todo = [do]
 
-        def listen(event: Event) -> None:
+        async def listen(event: Event) -> None:
             heard.append(event)
             if todo and when(event):
-                todo.pop()(handle)
+                await todo.pop()(handle)
 
         handle = work.agent(**options).start("go", listeners=[listen])
         return await handle.result(), work, heard
@@ -174,15 +174,15 @@ def test_a_policy_that_stops_has_the_last_word() -> None:
 
 async def test_messages_with_parts_may_be_injected_and_only_a_users() -> None:
     handle = Work().agent().start("go")
-    assert handle.inject(["a", "b"])
+    assert await handle.inject(["a", "b"])
     with pytest.raises(ConfigurationError, match="what a user says"):
-        handle.inject(assistant("I am the model"))
+        await handle.inject(assistant("I am the model"))
     with pytest.raises(EmptyPrompt):
-        handle.redirect(" ")
+        await handle.redirect(" ")
     run = await handle.result()
     assert run.messages[1] == user("a", "b")
-    assert not handle.inject("too late")
-    assert not handle.redirect("too late")
+    assert not await handle.inject("too late")
+    assert not await handle.redirect("too late")
 
 
 # -- redirect ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async def test_a_redirection_cancels_the_tools_that_run() -> None:
     handle = work.agent().start("go")
     while "+0a" not in work.did:
         await turns(1)
-    handle.redirect("no, do this")
+    await handle.redirect("no, do this")
     run = await handle.result()
     assert "-0a" not in work.did
     assert all(text.startswith("interrupted: the run was redirected") for text in run.observations[:2])
@@ -219,8 +219,8 @@ async def test_soft_cancel_completes_the_turn_keeps_usage_and_conversation_and_s
     handle = work.agent().start("go", listeners=[ended.append])
     while "+0a" not in work.did:
         await turns(1)
-    handle.cancel(after_step=True)
-    handle.cancel(after_step=True)
+    await handle.cancel(after_step=True)
+    await handle.cancel(after_step=True)
     run = await handle.result()
     following = await work.agent().run("again", history=run.messages)
     assert work.did[:4] == ["+0a", "+0b", "-0a", "-0b"]
@@ -237,11 +237,11 @@ async def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
     handle = work.agent().start("go")
     while "+0a" not in work.did:
         await turns(1)
-    handle.cancel(after_step=True)
-    handle.cancel()
-    handle.cancel()
+    await handle.cancel(after_step=True)
+    await handle.cancel()
+    await handle.cancel()
     run = await handle.result()
-    handle.cancel()
+    await handle.cancel()
     assert await handle.result() is run
     assert run.stop == stops.Cancelled()
     assert "-0a" not in work.did
@@ -250,35 +250,33 @@ async def test_cancel_is_idempotent_and_a_soft_one_can_be_made_hard() -> None:
 async def test_cancel_unblocks_a_waiting_consumer_of_events_and_none_come_after_it() -> None:
     async with assert_no_leaks():
         handle = Agent(ScriptedModel(["a", *[PAUSE] * 1000, "b"])).start("go")
-        events, heard = handle.events(), list[Event]()
+        events, heard = handle.events(), list[object]()
 
         async def consume() -> None:
-            async for event in events:
-                heard.append(event)
+            async for item in events:
+                heard.append(item.what)
 
         consumer = asyncio.ensure_future(consume())
         await turns(20)
         assert not consumer.done()
         assert heard
-        handle.cancel()
-        before = len(heard)
+        await handle.cancel()
         await consumer
         assert (await handle.result()).stop == stops.Cancelled()
-        assert len(heard) == before
+        assert isinstance(heard[-1], Ended)
 
 
 async def test_events_tell_of_the_whole_run_to_its_end() -> None:
     handle = Work().agent().start("go")
-    events = handle.events()
-    assert handle.events() is events
-    heard = [event async for event in events]
-    assert isinstance(heard[-1], AgentEnded)
-    assert events.response is await handle.result()
-    with pytest.raises(ConfigurationError, match="right after"):
-        late = Work().agent().start("go")
-        await turns(2)
-        late.events()
-    await late.result()
+    early, another = handle.events(), handle.events()
+    await turns(2)
+    late = handle.events()
+    heard, beside, later = [[item.what async for item in each] for each in (early, another, late)]
+    assert heard == beside
+    assert later[0] == heard[0]
+    ended = [event for event in heard if isinstance(event, AgentEnded)]
+    assert [event.run for event in ended] == [await handle.result()]
+    assert [event for event in heard if isinstance(event, Delta)]
 
 
 async def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
@@ -296,7 +294,7 @@ async def test_a_hard_cancel_lets_tools_clean_up_and_cancels_siblings() -> None:
     model = ScriptedModel([tool_call("careful", name="a", id="1"), tool_call("careful", name="b", id="2")])
     handle = Agent(model, tools=[careful]).start("go")
     await turns(20)
-    handle.cancel()
+    await handle.cancel()
     assert (await handle.result()).stop == stops.Cancelled()
     assert sorted(cleaned) == ["a", "b"]
 
@@ -310,10 +308,10 @@ async def test_an_agent_may_forbid_it(verbs: tuple[Any, ...]) -> None:
     handle = agent.layered(retry(attempts=2)).start("go")
     for verb in ("inject", "redirect", "cancel", "cancel after step"):
         if verb.split()[0] in verbs:
-            _steer(handle, verb)
+            await _steer(handle, verb)
         else:
             with pytest.raises(Denied, match=rf"agent may not be steered by {verb.split()[0]} \(allowed: "):
-                _steer(handle, verb)
+                await _steer(handle, verb)
     await handle.result()
     with pytest.raises(ConfigurationError, match="'redirect'"):
         Steerable("pause")  # type: ignore[arg-type]
@@ -326,11 +324,11 @@ async def test_what_has_no_loop_can_only_be_cancelled_at_once() -> None:
 
     handle = Runnable(team, name="team").start("go")
     with pytest.raises(ConfigurationError, match="team"):
-        handle.inject("x")
+        await handle.inject("x")
     with pytest.raises(ConfigurationError, match="no loop"):
-        handle.cancel(after_step=True)
+        await handle.cancel(after_step=True)
     await turns(9)
-    handle.cancel()
+    await handle.cancel()
     assert (await handle.result()).stop == stops.Cancelled()
 
 
@@ -339,7 +337,7 @@ async def test_agents_beneath_are_not_steered_but_the_one_that_was_started() -> 
     outer = Agent(ScriptedModel(tool_call("inner", input="go"), "done"), tools=[inner])
     handle = outer.start("go")
     await turns(3)
-    assert handle.inject("by the way")
+    assert await handle.inject("by the way")
     run = await handle.result()
     assert texts(run.messages)[-2:] == ["by the way", "done"]
     assert run.observations == ("inner is done",)
@@ -350,7 +348,7 @@ def test_a_run_started_within_a_tool_is_steered_by_its_own_handle() -> None:
 
     async def ask() -> str:
         handle = helper.start("go")
-        handle.inject("more")
+        await handle.inject("more")
         return " ".join(texts((await handle.result()).messages))
 
     run = Agent(ScriptedModel(tool_call("ask"), "done"), tools=[ask]).run_sync("go")
@@ -380,8 +378,8 @@ async def test_several_agents_behind_one_front_cannot_be_steered(combined: str) 
     handle = COMBINED[combined]().start("go")
     for verb in (handle.inject, handle.redirect):
         with pytest.raises(ConfigurationError, match="no loop"):
-            verb("also this")
-    handle.cancel()
+            await verb("also this")
+    await handle.cancel()
     assert (await handle.result()).stop == stops.Cancelled()
 
 
@@ -392,6 +390,6 @@ async def test_one_agent_in_layers_of_any_kind_can_be_steered() -> None:
     model = ScriptedModel("one")
 
     handle = Agent(model).layered(retry(), closure).start("go")
-    assert handle.inject("also this")
+    assert await handle.inject("also this")
     assert (await handle.result()).text == "one"
     assert texts(model.last.messages) == ["go", "also this"]

@@ -363,7 +363,7 @@ async def test_a_call_that_was_held_back_beside_one_that_is_lost_is_asked_about(
     handle = agent([PAY, AGAIN], hangs=True).start("go", run_id="r")
     while not paid:
         await turns(1)
-    handle.cancel()
+    await handle.cancel()
     await handle.result()
     run = await agent("end", hangs=False).resume("r")
     assert (len(run.pending), len(paid)) == (1, 1)

@@ -211,7 +211,7 @@ async def test_an_agent_that_goes_on_when_a_wait_was_cancelled_has_its_slot_agai
     else:
         await until(lambda: "other" in world.working)
         if how == "redirect":
-            handle.redirect("something else")
+            await handle.redirect("something else")
         await until(lambda: world.slots.waiting)
         await world.end("other")
         await world.end("next")

@@ -196,7 +196,7 @@ async def test_a_call_that_states_its_cost_as_it_is_cancelled_counts_once(within
 
     async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
         world.usage["helper"] = COST
-        handle.cancel()
+        await handle.cancel()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as error:
@@ -229,7 +229,7 @@ async def test_an_answer_that_comes_as_a_race_is_cancelled_counts(other: str) ->
     async def another(request: ModelRequest, ctx: Context) -> ModelResponse:
         world.usage["desk"] += expected_usage(request) if other == "goes on" else COST
         both.set()
-        handle.cancel()
+        await handle.cancel()
         if other == "goes on":
             await asyncio.Event().wait()
         if other == "fails":

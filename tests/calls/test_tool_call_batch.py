@@ -439,7 +439,7 @@ async def test_a_call_that_had_not_begun_is_made_on_resume(cut: str, where: str,
     if cut == "time":
         await clock.advance(6)
     else:
-        handle.cancel()
+        await handle.cancel()
     assert isinstance((await handle.result()).stop, stops.TimedOut if cut == "time" else stops.Cancelled)
     run = await agent(None).resume("r")
     assert (run.stop, run.pending, paid) == (stops.Completed(), (), ["ann"])
@@ -462,7 +462,7 @@ async def test_a_call_that_is_lost_after_it_never_began_is_unknown(interrupted: 
     held = Held()
     handle = agent(held).start("go", run_id="r")
     await held.reached.wait()
-    handle.cancel()
+    await handle.cancel()
     await handle.result()
     run = await agent(None).resume("r")
     assert paid == ["ann"]
@@ -533,7 +533,7 @@ async def test_a_run_counts_the_calls_on_its_record_wherever_it_is_cancelled(cal
         agent = Agent(model, tools=[look], store=store or InMemoryStore())
         handle = agent.start("go", run_id=f"r{turn}")
         await turns(turn)
-        handle.cancel()
+        await handle.cancel()
         run = await handle.result()
         if isinstance(run.stop, stops.Completed):
             return

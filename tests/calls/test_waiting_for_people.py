@@ -215,7 +215,7 @@ async def test_a_resumed_run_has_the_rest_of_its_time(seconds: float, stop: stop
 
     handle = agent().start("go", run_id="r", environment=environment)
     await world.clock.sleep(HOURS + seconds + 1)  # 1 s of the second tool
-    handle.cancel()
+    await handle.cancel()
     await handle.result()
     other = Agent(ScriptedModel("done"), tools=agent().tools, timeout=LIMIT, store=store)
     run = await other.resume("r", environment=environment)
@@ -295,7 +295,7 @@ async def test_an_agent_that_waited_beside_work_keeps_its_time_in_the_next_proce
     settings["approvals"] = Approvals(approver=world.approver)
     handle = _beside(world, store, depth, seconds).start("go", run_id="r", **settings)
     await world.clock.sleep(1 + HOURS + seconds + 0.5)  # half of the second work
-    handle.cancel()
+    await handle.cancel()
     await handle.result()
     run = await _beside(world, store, depth, seconds).resume("r", **settings)
     assert run.stop == stops.Completed()

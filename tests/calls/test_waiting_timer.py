@@ -147,7 +147,7 @@ async def test_it_can_be_cancelled_and_goes_on_with_what_is_left() -> None:
     environment = Environment(clock=clock)
     handle = waiting.start(run_id="w", environment=environment)
     await clock.advance(9 * 3600)
-    handle.cancel()
+    await handle.cancel()
     assert isinstance((await handle.result()).stop, stops.Cancelled)
     task = asyncio.create_task(waiting.resume("w", environment=environment))
     await clock.advance(3599)

@@ -119,7 +119,7 @@ async def _handled(agent: Agent, run_id: str) -> AgentRun:
     try:
         return await handle.result()
     except asyncio.CancelledError:
-        handle.cancel()
+        await handle.cancel()
         run = await handle.result()
         if isinstance(run.stop, stops.Cancelled):
             assert_sendable(run.messages)
@@ -254,7 +254,7 @@ async def test_a_model_may_be_asked_again_where_it_was_cancelled() -> None:
 
     handle = Agent(slow, store=store).start("go", run_id="r")
     await asked.wait()
-    handle.cancel()
+    await handle.cancel()
     cancelled = await handle.result()
     resumed = await Agent(ScriptedModel("done", name="slow"), store=elsewhere(store, "r")).resume("r")
     assert cancelled.stop == stops.Cancelled()

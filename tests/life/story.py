@@ -357,7 +357,7 @@ class Story:
         handle = process.agent.start(life.plan.prompt(), run_id=run_id)
         for _ in range(self.random.randint(0, 60)):
             await asyncio.sleep(0)
-        handle.cancel()
+        await handle.cancel()
         run = await handle.result()
         life.stop = status_of(run.stop)
         if await process.store.find(run_log(run_id)) is None:

@@ -57,7 +57,7 @@ async def test_while_a_person_is_asked_in_the_process_the_session_shows_what_wai
         pass
     assert seen[:4] == ["refund 881", "seen", "I ask.", _WAITING]
     if end is None:
-        handle.cancel()
+        await handle.cancel()
     else:
         answered.set_result(end)
     run = await handle.result()

@@ -49,7 +49,8 @@ async def _handle(agent: Agent, turns: int, options: Any) -> AgentRun:
     for _ in range(turns):
         await disk()
         await asyncio.sleep(0)
-    handle.cancel()
+    if await handle.is_driven():
+        await handle.cancel()
     return await handle.result()
 
 

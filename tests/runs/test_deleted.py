@@ -8,7 +8,7 @@ import pytest
 
 from tests.stores.places import PLACES
 from ziggurat import Agent, Approve, tool
-from ziggurat.core.errors import LeaseHeld, RunInProgress, RunNotFound
+from ziggurat.errors import LeaseHeld, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.store import SupportsLogMarks, run_log
 from ziggurat.models import ScriptedModel

@@ -187,7 +187,7 @@ async def test_a_run_that_goes_on_while_it_is_read_is_never_corrupt(method: str,
     else:
         with pytest.raises(LeaseHeld):
             await agent.run("go", run_id="r")
-    handle.cancel()
+    await handle.cancel()
     await handle.result()
 
 
@@ -409,15 +409,15 @@ async def test_a_mistake_leaves_decisions_that_were_made_while_the_run_worked(
     tools = [Ledger().tools()[1], look]
     agent = Agent(ScriptedModel(calls, "done"), tools=tools, store=place() if kept else None)
     listen: Callable[[Event], None] = lambda event: waits.set() if isinstance(event, ApprovalRequested) else None  # noqa: E731
-    handle = agent.start("go", run_id="r", listeners=[listen])
+    working = asyncio.ensure_future(agent.run("go", run_id="r", listeners=[listen]))
     await waits.wait()
     await begun.wait()
     (item,) = (await agent.attach("r").status()).pending
     await agent.decide("r", {item.id: Deny("no")})
     if cancelled:
-        handle.cancel()
+        await agent.attach("r").cancel()
     over.set()
-    await handle.result()
+    await working
     before = await agent.record("r"), (await agent.attach("r").status()).status
     with pytest.raises(ConfigurationError, match="waits for a decision"):
         await agent.resume("r", {"another": Approve()})
@@ -456,7 +456,7 @@ async def test_a_replay_ends_as_the_run_did_at_any_depth(how: str, depth: int, p
     handle = agent.start("go", run_id="r")
     if how == "cancelled":
         await ledger.hangs.wait()
-        handle.cancel()
+        await handle.cancel()
     run = await handle.result()
     again = await agent.replay("r")
     assert (type(again.stop), again.messages) == (type(run.stop), run.messages)

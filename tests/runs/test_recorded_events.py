@@ -121,7 +121,7 @@ async def test_all_readers_get_what_a_listener_hears(kind: str, seed: int, tmp_p
         readers.append(asyncio.create_task(read(far_one)))
     for _ in range(chance.randrange(60)):
         await asyncio.sleep(0)
-    if not handle.done:
+    if await handle.is_driven():
         readers.append(asyncio.create_task(read(one)))
     run = await handle.result()
     assert run.output == 7

@@ -121,7 +121,7 @@ async def test_what_was_said_in_runs_that_fail_or_are_cancelled_is_kept(place: P
 
     handle = Agent(FunctionModel(reply), tools=[add], store=place()).start("More", session="alice")
     await waits.wait()
-    handle.cancel()
+    await handle.cancel()
     run = await handle.result()
     assert run.stop == stops.Cancelled()
     assert await said(place) == texts(run.messages)

@@ -96,7 +96,7 @@ class World:
         @tool
         async def redirect() -> str:
             self.tools += 1
-            self.handle.redirect("something else")
+            await self.handle.redirect("something else")
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -247,7 +247,7 @@ async def test_a_model_call_that_was_cancelled_counts_when_the_run_goes_on(task:
     else:
         handle = agent.start("go", run_id="r")
         await world.begun.wait()
-        handle.cancel()
+        await handle.cancel()
         run = await handle.result()
     await agree(agent, run, world)
     assert run.usage.requests == 2
@@ -365,7 +365,7 @@ async def test_a_fork_has_the_cost_of_cancelled_calls_in_its_steps_but_not_of_wh
     world.begun.clear()
     await world.clock.advance(2)  # the tool has timed out, so that the next call of the model is made
     await world.begun.wait()
-    handle.cancel()
+    await handle.cancel()
     assert isinstance((await handle.result()).stop, stops.Cancelled)
     world.mended = True
     run = await agent.resume("r")

@@ -138,11 +138,11 @@ async def cancelled(case: Sequence[str], store: InMemoryStore, turn: int) -> Age
     """Run a team that is cancelled when its n-th model call begins."""
     started: list[Event] = []
 
-    def cancel(event: Event) -> None:
+    async def cancel(event: Event) -> None:
         if isinstance(event, ModelStarted):
             started.append(event)
             if len(started) == turn:
-                handle.cancel()
+                await handle.cancel()
 
     team = built(case, worker(effect="repeatable"), store=store)
     handle = team.start("go", run_id="r-1", listeners=[cancel])

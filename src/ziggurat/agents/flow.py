@@ -30,7 +30,6 @@ from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
-    from ziggurat.agents.attached import AttachedRun
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.stream import EventStream
 
@@ -74,9 +73,7 @@ class Flow(Runnable[Out], Generic[In, Out]):
         """Start a run in the background of this event loop and return its handle. See `Runnable.start`."""
         return super().start(self._takes.prompt(prompt, arguments), **arguments)
 
-    async def submit(
-        self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]
-    ) -> "AttachedRun[Out]":
+    async def submit(self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]) -> "RunHandle[Out]":
         """Store a run without driving it; `prompt` is the input of the flow. See `RunQueue.submit`."""
         return await super().submit(self._takes.prompt(prompt, {}), **arguments)
 

@@ -1,102 +1,59 @@
-"""The handle of a run in the background: its result, its events, and ways to steer it."""
+"""RunHandle: watch, steer, decide and wait for a run, whichever process drives it."""
 
 import asyncio
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Listener
-from ziggurat.core.stream import EventStream
-from ziggurat.messages.agent import AgentRun, Out
-from ziggurat.messages.steer import Verb
+from ziggurat.agents.starter import Driving, Starter
+from ziggurat.agents.status import RunStatus, read_status
+from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun, Decisions, Out
+from ziggurat.runs import sending
 from ziggurat.runs.control import RunControl, SteeringAct, check_steerable
 from ziggurat.runs.drive import partial_of
-from ziggurat.runs.options import Prompt, user_messages
+from ziggurat.runs.options import Environment, Prompt, user_messages
 
-T = TypeVar("T")
-
-_PATIENCE = 1.0
-"""Seconds between another thread's checks that the event loop still exists."""
-
-Begin = Callable[[Sequence[Listener]], Coroutine[Any, Any, AgentRun]]
+if TYPE_CHECKING:
+    from ziggurat.runs.broadcast import SubscribedItem
 
 
 class RunHandle(Generic[Out]):
-    """The handle of a run in the background, returned by ``agent.start(...)``::
+    """The handle of a run, returned by ``agent.start(...)``, ``agent.attach(run_id)`` and ``await agent.submit(...)``::
 
-        handle = agent.start("Write a report")
-        handle.inject("Mention the weather.")
+        handle = agent.start("Write a report", run_id="r-17")
+        await handle.inject("Mention the weather.")
         run = await handle.result()
 
-    It may be steered from any thread. From a thread other than that of its event loop, a steering call blocks until
-    that loop has handled it, so the loop must not wait for that thread meanwhile. Await its result and read its events
-    on its own event loop.
+    Any number of handles may watch and control one run, from any process that has the store. A handle that has started
+    its run drives it in the background of its event loop. A run that is driven elsewhere does what it is asked within
+    half a second; one that nobody drives, when it is continued.
 
-    Args:
-        begin: Makes the run, given its listeners.
-        unbegun: The result if it is cancelled before it has begun.
-        control: Shared with the run.
+    Every verb is a coroutine. From another thread, pass it to the event loop of the handle::
+
+        asyncio.run_coroutine_threadsafe(handle.inject("Mention the weather."), loop).result()
     """
 
-    def __init__(self, begin: Begin, unbegun: AgentRun, control: RunControl) -> None:
-        self._control = control
+    def __init__(self, run_id: str, starter: Starter, driving: Driving | None = None) -> None:
+        self.id = run_id
+        self._starter = starter
+        self._opener = starter.opener
+        self._runs = starter.opener.runs
+        self._driving = driving
+        self._control: RunControl | None = None  # of the run while it is driven by this handle
+        self._task: asyncio.Task[AgentRun] | None = None
         self._begun = self._cancelled = self._at_once = False
-        self._unbegun = unbegun
-        self._events: EventStream[AgentRun] | None = None
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
-        self._loop, self._thread = loop, threading.get_ident()
-        self._task = loop.create_task(self._run(begin))
+        self._count = self._seen = 0  # entries when it began to wait for people, and the last item seen in its inbox
+        if driving is not None:
+            try:
+                self._loop = asyncio.get_running_loop()
+            except RuntimeError:
+                raise ConfigurationError("start() needs a running event loop; from other code use run_sync()") from None
+            self._control = driving.control
+            self._task = self._loop.create_task(self._drive(driving, again=False))
 
-    async def _run(self, begin: Begin) -> AgentRun:
-        if self._at_once:
-            return self._unbegun
-        self._begun = True
-        try:
-            return await begin(() if self._events is None else (self._events,))
-        except asyncio.CancelledError as error:
-            if not self._cancelled:
-                raise
-            partial = partial_of(error)  # None if its record was still being opened
-            return self._unbegun if partial is None else partial
-
-    @property
-    def id(self) -> str:
-        """The id of the run, also before it is on record; inside another run, that of the other."""
-        return self._control.run_id
-
-    async def recorded(self) -> bool:
-        """Wait until the run is on record, so that it survives its process and other processes find it.
-
-        Returns:
-            Whether it is; not if it was cancelled before.
-
-        Raises:
-            ZigguratError: it could not be opened: `RunExists`, `LeaseHeld`, `StoreError` or a mistake of the caller.
-        """
-        recorded = self._control.recorded
-        waiting = asyncio.ensure_future(recorded.wait())
-        try:
-            await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-        if not recorded.is_set():
-            await self.result()
-        return recorded.is_set()
-
-    @property
-    def done(self) -> bool:
-        """Whether the run has ended."""
-        return self._task.done()
-
-    async def result(self) -> AgentRun[Out]:
-        """Wait for the run to end and return it."""
-        return await asyncio.shield(self._task)
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
 
     if not TYPE_CHECKING:  # type checkers already reject `await handle`
 
@@ -107,108 +64,280 @@ class RunHandle(Generic[Out]):
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
 
-    def events(self) -> EventStream[AgentRun[Out]]:
-        """Return the events of the run, for one reader with ``async for``.
+    # -- driving -------------------------------------------------------------------------------------------------
 
-        Unread events are buffered in memory, so a slow reader does not slow the run. No more events come once the run
-        is cancelled.
+    async def _drive(self, driving: Driving, *, again: bool) -> AgentRun:
+        """Drive the run until it has ended, or only people can go on with it."""
+        assert self._task is not None
+        while True:
+            try:
+                run = await self._drive_once(driving, again)
+            except (LeaseHeld, RunInProgress):
+                if not again:
+                    raise
+                return await self._follow()  # somebody else goes on with it
+            if driving.joined or not isinstance(run.stop, stops.Suspended):
+                return run
+            try:
+                if not _goes_on_by_itself(run):
+                    info = await self._runs.find(self.id)
+                    self._count = 0 if info is None else info.count
+                    return run
+                due = min((item.until for item in run.pending if item.until is not None), default=None)
+                self._seen = await self._runs.due(self.id, due, driving.clock, self._seen)
+            except asyncio.CancelledError:
+                if not self._at_once:
+                    raise
+                self._at_once = False  # it was cancelled when it had just begun to wait
+                self._task.uncancel()
+                await sending.post_cancel(self._runs, self.id, after_step=False)
+            again, self._control = True, RunControl(self.id, steerable=self._opener.steerable)
+
+    async def _drive_once(self, driving: Driving, again: bool) -> AgentRun:
+        control = self._control
+        assert control is not None
+        if self._at_once and not self._begun:
+            return driving.unbegun
+        self._begun = True
+        try:
+            return await driving.begin(control, again)
+        except asyncio.CancelledError as error:
+            if not self._cancelled:
+                raise
+            partial = partial_of(error)  # None if its record was still being opened
+            return driving.unbegun if partial is None else partial
+        finally:
+            self._control = None
+
+    async def recorded(self) -> bool:
+        """Wait until the run is on record, so that it survives its process and other processes find it.
+
+        Returns:
+            Whether it is; not if it was cancelled before.
 
         Raises:
-            ConfigurationError: the run has already begun, so its first events are lost; call this right after `start`.
+            ZigguratError: it could not be opened: `RunExists`, `LeaseHeld`, `StoreError` or a mistake of the caller.
         """
-        if self._events is None:
-            if self._begun or self.done:
-                raise ConfigurationError("ask for events() right after start(), before anything is awaited")
-            self._events = EventStream(sys.maxsize)
-            self._events.follow(self._task)
-        return self._events
+        if self._driving is None or self._task is None:
+            return await self._runs.find(self.id) is not None
+        recorded = self._driving.control.recorded
+        waiting = asyncio.ensure_future(recorded.wait())
+        try:
+            await asyncio.wait([waiting, self._task], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if not recorded.is_set():
+            await self.result()
+        return recorded.is_set()
 
-    def cancel(self, *, after_step: bool = False) -> None:
-        """Stop the run; its result says `Cancelled`, and it can be resumed. Does nothing if it has ended.
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    async def result(self) -> AgentRun[Out]:
+        """Wait until the run has ended, or only people can go on with it, and return it.
+
+        A handle that has started its run drives it on through timers and events, and when this is called after a
+        decision or a cancellation. Elsewhere this waits for whoever drives it or resumes it; limit that with
+        `asyncio.timeout`.
+
+        Raises:
+            RunNotFound: there is no such run; without a store, one that has ended is not kept.
+            JournalCorrupt: its record is damaged; the message names the entry.
+        """
+        if self._driving is None or self._task is None:
+            return await self._follow()
+        run = await asyncio.shield(self._task)
+        waits = self._task.done() and not self._driving.joined and isinstance(run.stop, stops.Suspended)
+        if waits and await self._went_on():
+            if self._task.done():  # no other caller was quicker
+                self._control = RunControl(self.id, steerable=self._opener.steerable)
+                self._task = asyncio.get_running_loop().create_task(self._drive(self._driving, again=True))
+            run = await asyncio.shield(self._task)
+        return run
+
+    async def _went_on(self) -> bool:
+        """Return whether something was decided on or posted since the run began to wait for people."""
+        info, items = await self._runs.find(self.id), await self._runs.inbox(self.id, self._seen)
+        self._seen = items[-1].number if items else self._seen
+        return info is not None and (info.count != self._count or bool(items))
+
+    async def _follow(self) -> AgentRun[Out]:
+        while True:
+            async for _ in self._runs.subscribe(self.id, 0, live=False):
+                pass
+            info = await self._runs.find(self.id)
+            if info is None or info.status != "running":
+                run = await self._starter.drive_apart(lambda: self._opener.answer(self.id), "read")
+                if info is None or not _goes_on_by_itself(run):
+                    return run
+                await self.continued(after=info.count)
+
+    async def status(self) -> RunStatus:
+        """Read what is on record of the run so far; one that was just started is waited for until it is on record.
+
+        Raises:
+            RunNotFound: there is no such run; without a store, one that has ended is not kept.
+            JournalCorrupt: its record is damaged; the message names the entry.
+        """
+        if self._control is not None:
+            await self.recorded()
+        return await read_status(self._opener, self.id)
+
+    async def is_driven(self) -> bool:
+        """Return whether a process drives the run, without reading its record.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+        if self._control is not None:
+            return True
+        info = await self._runs.find(self.id)
+        if info is None and self._driving is None:
+            raise RunNotFound(f"there is no run {self.id!r}")
+        return info is not None and (bool(info.owner) or self._runs.is_in_progress(self.id))
+
+    def events(self, *, after: int = 0) -> "AsyncGenerator[SubscribedItem, None]":
+        """Follow the run until it ends or waits, from its start or after a given entry; see `RunRecords.subscribe`.
+
+        Pieces of replies come too from the moment of this call: call it right after `start` to get all of them.
+
+        Raises:
+            ConfigurationError: the run is a part of the run around; subscribe to that.
+        """
+        control = self._control
+        if control is None:
+            return self._opener.subscribe(self.id, after)
+        if self._driving is not None and self._driving.joined:
+            raise ConfigurationError(f"this run of {self._starter.name} is a part of the run {self.id!r}: follow that")
+        return self._events(control, after, control.events())
+
+    async def _events(
+        self, control: RunControl, after: int, items: "AsyncGenerator[SubscribedItem, None]"
+    ) -> "AsyncGenerator[SubscribedItem, None]":
+        if await self.recorded():
+            opened = control.broadcast
+            async for item in self._opener.subscribe(self.id, after, None if opened is None else items):
+                yield item
+            if opened is not None:
+                await self._runs.left(self.id, opened.journal)
+
+    async def continued(self, *, after: int) -> bool:
+        """Wait until a run that waits, or was interrupted, goes on after an entry, whoever continues it.
+
+        Args:
+            after: The number of the last entry that is known; if the record has more, it has gone on already.
+
+        Returns:
+            Whether it goes on; if not, it was removed.
+        """
+        return await self._runs.continued(self.id, after)
+
+    # -- controlling ---------------------------------------------------------------------------------------------
+
+    async def cancel(self, *, after_step: bool = False) -> bool:
+        """Stop the run; its result says `Cancelled`, and it can be resumed. One that waits ends when it is continued.
+
+        It stops nothing that happens after the run has ended: if it is resumed later, it goes on.
 
         Args:
             after_step: Let the current step finish, its tools included, and start no other. The result includes that
                 step. A run that is complete with that step is `Completed`.
 
+        Returns:
+            Whether the run was in progress or waiting; if not, nothing was done.
+
         Raises:
+            RunNotFound: there is no such run.
             Denied: the agent may not be cancelled.
             ConfigurationError: it has no steps to wait for.
         """
         self._check("cancel", loop=after_step)
-        self._call_on_loop(lambda: self._cancel(after_step), None)
-
-    def _cancel(self, after_step: bool) -> None:
-        if self._task.done():
-            return
-        if not after_step and self._events is not None:
-            self._events.close()
-        self._control.cancelled = True
-        first, self._cancelled = not self._cancelled, True
+        control = self._here()
+        if control is None:
+            return await self._post(lambda: sending.post_cancel(self._runs, self.id, after_step))
+        first, self._cancelled, control.cancelled = not self._cancelled, True, True
         if after_step:
             if first:
-                self._control.mailbox.put(SteeringAct("cancel"))
-            return
+                control.mailbox.put(SteeringAct("cancel"))
+            return True
         self._at_once = True
-        if self._begun:
+        if self._begun and self._task is not None:
             self._task.cancel()
+        return True
 
-    def inject(self, prompt: Prompt) -> bool:
+    async def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, never between a tool call and its result.
 
-        A run that would have ended continues to answer it, unless its steps are used up.
+        A run that would have ended continues to answer it, unless its steps are used up. To a run that is driven
+        elsewhere, or waits, it is posted: it is in the record once, however often the process of the run is lost. If
+        the run ends before it is read, it stays with the run, and is added when that is resumed.
 
         Returns:
-            Whether the run was still in progress; if not, nothing was done.
+            Whether the run was in progress or waiting; if not, nothing was done.
 
         Raises:
+            RunNotFound: there is no such run.
             Denied: the agent does not accept messages while it runs.
             ConfigurationError: the prompt is empty, or not a user's.
         """
-        return self._tell("inject", prompt)
+        return await self._tell("inject", prompt)
 
-    def redirect(self, prompt: Prompt) -> bool:
+    async def redirect(self, prompt: Prompt) -> bool:
         """Make the model abandon its current plan, and give it a new message.
 
-        Running tool calls are cancelled, those that have not started are skipped, and both get a result that says so. A
-        reply in progress is waited for, but none of its calls is made. What was done before is kept.
+        Running tool calls are cancelled, those that have not started are skipped, and both get a result that says so.
+        Calls that wait for a decision are abandoned too. A reply in progress is waited for, but none of its calls is
+        made. What was done before is kept.
 
         Returns:
-            Whether the run was still in progress; if not, nothing was done.
+            Whether the run was in progress or waiting; if not, nothing was done.
 
         Raises:
+            RunNotFound: there is no such run.
             Denied: the agent may not be redirected.
             ConfigurationError: the prompt is empty, or not a user's.
         """
-        return self._tell("redirect", prompt)
+        return await self._tell("redirect", prompt)
 
-    def _tell(self, verb: Verb, prompt: Prompt) -> bool:
+    async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
+        """Decide on what waits in the run; see `RunRecords.decide`."""
+        await self._opener.decide(self.id, decisions, (environment or Environment()).clock)
+
+    async def send(self, name: str, value: object = None, *, key: str | None = None) -> bool:
+        """Send the run an event; see `RunRecords.send`."""
+        return await sending.send_to(self._runs, self.id, name, value, key)
+
+    async def _tell(self, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
         self._check(verb, loop=True)
         messages = user_messages(prompt, verb)
+        control = self._here()
+        if control is None:
+            return await self._post(lambda: self._opener.post_messages(self.id, verb, prompt))
+        if control.mailbox.open:
+            control.mailbox.put(SteeringAct(verb, messages))
+        return control.mailbox.open
 
-        def put() -> bool:
-            mailbox = self._control.mailbox
-            if self._task.done() or not mailbox.open:
-                return False
-            mailbox.put(SteeringAct(verb, messages))
-            return True
+    async def _post(self, post: Callable[[], Awaitable[bool]]) -> bool:
+        """Post something to a run that this handle does not drive, unless it was a part of another."""
+        if self._driving is None:
+            return await post()
+        try:
+            return not self._driving.joined and await post()
+        except RunNotFound:  # it has ended, and is not kept
+            return False
 
-        return self._call_on_loop(put, False)
+    def _here(self) -> RunControl | None:
+        """Return the control of the run if this handle drives it."""
+        if self._control is not None and asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError(
+                f"the run {self.id!r} is driven by another event loop; from here write "
+                "asyncio.run_coroutine_threadsafe(handle.cancel(), loop)"
+            )
+        return self._control
 
     def _check(self, verb: str, *, loop: bool) -> None:
-        check_steerable(self._control.steerable, verb, self._unbegun.agent, loop=loop)
+        check_steerable(self._opener.steerable, verb, self._starter.name, loop=loop)
 
-    def _call_on_loop(self, steer: Callable[[], T], over: T) -> T:
-        """Call `steer` in the thread of the run's event loop and return its result; `over` if that loop is closed."""
-        if threading.get_ident() == self._thread:
-            return steer()
-        outcome: Future[T] = Future()
-        try:
-            self._loop.call_soon_threadsafe(lambda: outcome.set_result(steer()))
-        except RuntimeError:
-            return over
-        while True:
-            try:
-                return outcome.result(_PATIENCE)
-            except TimeoutError:
-                if self._loop.is_closed():
-                    return over
+
+def _goes_on_by_itself(run: AgentRun[Any]) -> bool:
+    """Return whether a run waits for a time or an event, so that it can go on before anybody decides."""
+    return isinstance(run.stop, stops.Suspended) and not all(item.needs_decision for item in run.pending)

@@ -18,7 +18,7 @@ from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
-    from ziggurat.agents.attached import AttachedRun
+    from ziggurat.agents.handle import RunHandle
     from ziggurat.agents.worker import Recovery, Recurring, Worker
 
 Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
@@ -52,8 +52,8 @@ class RunQueue(RunRecords[Out]):
         not_before: datetime | None = None,
         priority: Priority = 0,
         environment: Environment | None = None,
-    ) -> "AttachedRun[Out]":
-        """Store a run without driving it, and return a view of it; a `worker` of an agent of this name drives it::
+    ) -> "RunHandle[Out]":
+        """Store a run without driving it, and return its handle; a `worker` of an agent of this name drives it::
 
             submitted = await agent.submit("Write the report", run_id="report-7")
             run = await submitted.result()

@@ -11,7 +11,7 @@ from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
-    from ziggurat.agents.attached import AttachedRun
+    from ziggurat.agents.handle import RunHandle
     from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
     from ziggurat.runs.broadcast import SubscribedItem
@@ -53,14 +53,14 @@ class RunRecords(Generic[Out]):
         return self._starter.opener.subscribe(run_id, after)
 
     @checked
-    def attach(self, run_id: RunId) -> "AttachedRun[Out]":
-        """Return a view of a run that is on record, whichever process drives it: its status, events and result.
+    def attach(self, run_id: RunId) -> "RunHandle[Out]":
+        """Return the handle of a run that is on record, whichever process drives it; see `RunHandle`.
 
-        It can also be cancelled, steered and decided on. That there is such a run is checked when it is first read.
+        It drives nothing and needs no dependencies. That there is such a run is checked when it is first read.
         """
-        from ziggurat.agents.attached import AttachedRun
+        from ziggurat.agents.handle import RunHandle
 
-        return AttachedRun(run_id, self._starter)
+        return RunHandle(run_id, self._starter)
 
     @checked
     async def pending(

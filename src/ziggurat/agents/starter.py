@@ -1,10 +1,11 @@
 """Starter: starts runs of one agent, outside of all others, or as a part of the run around."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.blocking import loop_elsewhere
@@ -12,9 +13,10 @@ from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.steering import STEERABLE
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import GATE, AgentService, enter
+from ziggurat.core.clock import Clock
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import SILENCE, Listener
+from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import fact, innermost
 from ziggurat.core.path import is_beneath
 from ziggurat.core.scope import Scope
@@ -31,6 +33,24 @@ from ziggurat.tools.threads import POOL, check_thread, trust_thread
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.stream import EventStream
+
+
+class Driving(Struct, frozen=True):
+    """How the handle of a run that was started here drives it.
+
+    Attributes:
+        begin: Makes the run, with its control, or goes on with it.
+        control: The first control.
+        unbegun: The result if it is cancelled before it has begun.
+        joined: Whether it is a part of the run around, whose id it has then.
+        clock: The clock of its timers.
+    """
+
+    begin: Callable[[RunControl, bool], Coroutine[Any, Any, AgentRun]]
+    control: RunControl
+    unbegun: AgentRun
+    joined: bool
+    clock: Clock
 
 
 class Starter:
@@ -113,12 +133,14 @@ class Starter:
         if around is not None:
             control.recorded.set()  # it becomes a part of that run
 
-        def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
-            steered = replace(options.heard_by(listeners), values={STEERING: control.mailbox}, control=control)
+        def begin(control: RunControl, again: bool) -> Coroutine[Any, Any, AgentRun]:
+            steered = replace(options, values={STEERING: control.mailbox}, control=control)
+            if again:
+                return self.run(None, replace(steered, run_id=run_id, labels=None, decisions=None), True)
             return self.run(request, steered, detached)
 
         nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), run_id)
-        return RunHandle(begin, nothing, control)
+        return RunHandle(run_id, self, Driving(begin, control, nothing, around is not None, options.clock))
 
     async def _run_as_root(
         self, ambient: Context | None, request: AgentRequest | None, options: RunOptions

@@ -152,7 +152,7 @@ class _Reader:
         """Follow a run to its end; return its store."""
         path = escaped(info.agent)
         with self._view if isinstance(self._view, ConsoleView) else ExitStack():
-            async for item in subscribe(runs_of(store), info.id, 0, RecordedEvents(info.id, path, None)):
+            async for item in subscribe(runs_of(store).subscribe(info.id, 0), 0, RecordedEvents(info.id, path, None)):
                 if isinstance(item.what, Event):
                     self._show(item.what, path)
                 elif isinstance(item.what, Ended) and isinstance(item.what.run, AgentRun):

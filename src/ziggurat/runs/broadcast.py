@@ -98,13 +98,19 @@ class EventBroadcast(Passing):
 
 
 async def subscribe(
-    journal: LocalJournal, broadcast: EventBroadcast | None = None, *, after: int = 0, buffer: int = 1000
+    journal: LocalJournal,
+    broadcast: EventBroadcast | None = None,
+    *,
+    after: int = 0,
+    buffer: int = 1000,
+    unread: Unread | None = None,
 ) -> AsyncGenerator[SubscribedItem, None]:
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended."""
     # A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
     # arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind,
     # the oldest are dropped, and a `Skipped` says how many.
-    unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
+    if unread is None:
+        unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
     number, index = after, 0
 
     def over() -> bool:

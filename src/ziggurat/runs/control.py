@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from ziggurat.messages.steer import Steer, Verb
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox, Inboxes
+    from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
 
 logger: logging.Logger = logging.getLogger("ziggurat")
 
@@ -123,10 +124,29 @@ class RunControl:
         self.cancelled: bool = False
         self.withdrawn = False
         self.inboxes: Inboxes | None = None
+        self.broadcast: EventBroadcast | None = None
+        self.readers: list[Unread] = []  # those that follow the run since before it was opened
         self._inbox: Inbox | None = None
         self._driving: Interruption | None = None
         self._posted = False  # whether it was cancelled from elsewhere
         self._earlier: _Earlier | None = None  # read when it is needed
+
+    def events(self) -> "AsyncGenerator[SubscribedItem, None]":
+        """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
+        from ziggurat.runs.broadcast import Unread
+
+        unread = Unread() if self.broadcast is None else None
+        if unread is not None:
+            self.readers.append(unread)
+        return self._events(unread)
+
+    async def _events(self, unread: "Unread | None") -> "AsyncGenerator[SubscribedItem, None]":
+        from ziggurat.runs.broadcast import subscribe
+
+        assert self.broadcast is not None
+        async with aclosing(subscribe(self.broadcast.journal, self.broadcast, unread=unread)) as items:
+            async for item in items:
+                yield item
 
     def inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
         """Return the inbox of the run, always the same; it is made when it is first needed."""

@@ -352,17 +352,21 @@ class Opener:
 
             known = has_id or state == "continued"  # someone may subscribe
             broadcast = EventBroadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
+            broadcast.readers, control.broadcast = control.readers, broadcast
             runs.announce(DrivenRun(run_id, broadcast, control))
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()
         return Opening(state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control)
 
-    def subscribe(self, run_id: str, after: int) -> AsyncGenerator["SubscribedItem", None]:
+    def subscribe(
+        self, run_id: str, after: int, items: AsyncGenerator["SubscribedItem", None] | None = None
+    ) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""
         from ziggurat.runs.recorded_events import RecordedEvents, subscribe
 
-        return subscribe(self.runs, run_id, after, RecordedEvents(run_id, self.path, self._parts.read))
+        items = self.runs.subscribe(run_id, 0) if items is None else items
+        return subscribe(items, after, RecordedEvents(run_id, self.path, self._parts.read))
 
     def _control(self, run_id: str) -> RunControl:
         return RunControl(run_id, steerable=self.steerable)

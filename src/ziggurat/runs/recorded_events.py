@@ -41,7 +41,6 @@ from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.steer import Steer
 from ziggurat.messages.usage import Usage, as_usage
 from ziggurat.runs.broadcast import SubscribedItem
-from ziggurat.runs.runs import Runs
 
 RECORDED_EVENTS: tuple[type[Event], ...] = (
     AgentStarted,
@@ -108,10 +107,10 @@ class RecordedEvents:
 
 
 async def subscribe(
-    runs: Runs, run_id: str, after: int, events: RecordedEvents
+    items: AsyncGenerator[SubscribedItem, None], after: int, events: RecordedEvents
 ) -> AsyncGenerator[SubscribedItem, None]:
-    """Yield the items of a run after an entry, until it has ended and its leases are free."""
-    async with aclosing(runs.subscribe(run_id, 0)) as items:  # from the start: a result refers to an earlier call
+    """Yield those of all items of a run that come after an entry, with their events."""
+    async with aclosing(items):  # from the start: a result refers to an earlier call
         async for item in items:
             if isinstance(item.what, JournalEntry):
                 item = SubscribedItem(item.number, 0, events.read(item.what))

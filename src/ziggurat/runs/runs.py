@@ -128,6 +128,8 @@ class Runs(ABC):
         driven = self._driven.get(run_id)
         if driven is not None:
             driven.posted()
+        elif run_id in self._waiting:
+            self._wake(run_id)
 
     @abstractmethod
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
@@ -157,6 +159,23 @@ class Runs(ABC):
                 break
             await self._begun(run_id, POLL)
         return True
+
+    async def due(self, run_id: str, at: float | None, clock: Clock, seen: int) -> int:
+        """Wait until a run that waits can go on, or somebody goes on with it; return the last item of its inbox.
+
+        It can at a time, or when its inbox has an item after the last one that was seen.
+        """
+        while True:
+            info, items = await self.find(run_id), await self.inbox(run_id, seen)
+            left = POLL if at is None else at - clock.now()
+            if info is None or info.status != "Suspended" or items or left <= 0 or self.is_in_progress(run_id):
+                return items[-1].number if items else seen
+            waits = [asyncio.ensure_future(self._begun(run_id, POLL)), asyncio.ensure_future(clock.sleep(left))]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
 
     async def _begun(self, run_id: str, seconds: float) -> bool:
         """Wait until a run is in progress in this process, at most for some seconds; return whether it is."""
@@ -248,6 +267,10 @@ class Runs(ABC):
         async with aclosing(subscribe(journal, broadcast, after=after)) as items:
             async for item in items:
                 yield item
+        await self.left(run_id, journal)
+
+    async def left(self, run_id: str, journal: LocalJournal) -> None:
+        """Wait until the leases of a run are free that has ended in this process."""
         await self._wait_while(run_id, lambda: self._in_progress.get(run_id) is journal)
 
     async def _wait_while(self, run_id: str, condition: Callable[[], bool]) -> None:
@@ -355,9 +378,11 @@ class LocalRuns(Runs):
         """Return the items of a run's inbox."""
         return self._inboxes.get(run_id, [])[after:]
 
-    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
+    async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
-        return self._follow(run_id, self._find(run_id), after)
+        async with aclosing(self._follow(run_id, self._find(run_id), after)) as items:
+            async for item in items:
+                yield item
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment

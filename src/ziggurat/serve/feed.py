@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ziggurat.agents.attached import AttachedRun
+from ziggurat.agents.handle import RunHandle
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry
@@ -49,7 +49,7 @@ class _Frame(Struct, frozen=True, gc=False):
 class Feed:
     """The events of a run after a place, kept for a while."""
 
-    def __init__(self, run: AttachedRun[Any], start: Place, feeds: "Feeds") -> None:
+    def __init__(self, run: RunHandle[Any], start: Place, feeds: "Feeds") -> None:
         self.run = run
         self.start: Place = start
         self.count: int = 0
@@ -205,7 +205,7 @@ class Feeds:
         self.limit = limit
         self._feeds: dict[str, Feed] = {}
 
-    def open(self, run: AttachedRun[Any], place: Place) -> Feed:
+    def open(self, run: RunHandle[Any], place: Place) -> Feed:
         """Return the feed of a run; if nobody reads it yet, a new one that begins after a place."""
         feed = self._feeds.get(run.id)
         if feed is None:
@@ -254,7 +254,7 @@ class EventFeed:
 
     __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_send", "_writing")
 
-    def __init__(self, feeds: Feeds, run: AttachedRun[Any], after: Position | None) -> None:
+    def __init__(self, feeds: Feeds, run: RunHandle[Any], after: Position | None) -> None:
         self._feeds = feeds
         self._run = run
         self._resets = after is None

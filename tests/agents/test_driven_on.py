@@ -1,0 +1,124 @@
+"""A handle that has started its run drives it on through timers, events, decisions and cancellations."""
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.samples import sample
+from tests.stores.places import PLACES
+from ziggurat import Agent
+from ziggurat.agents import Answer, Environment, RunHandle
+from ziggurat.flows import Flow, ask, event, flow, gather, sleep
+from ziggurat.journal import Store
+from ziggurat.messages import stops
+from ziggurat.models import ScriptedModel
+from ziggurat.testing import HandClock, assert_no_leaks
+
+KINDS = [None, *PLACES]
+
+
+def _order(store: Store | None) -> Flow[None, str]:
+    @flow(name="order", store=store)
+    async def order() -> str:
+        await sleep(days=2)
+        paid, _ = await gather(event("paid", int), sleep(days=1))
+        answer = await ask("Send it?")
+        await sleep(days=1)
+        return f"{paid} {answer}"
+
+    return order
+
+
+async def _waits(handle: RunHandle[str]) -> None:
+    """Wait until a run waits."""
+    async for _ in handle.events():
+        pass
+
+
+async def _end(kind: str | None, tmp_path: Path, act: Any) -> None:
+    place = (lambda: None) if kind is None else PLACES[kind](tmp_path)
+    async with assert_no_leaks():
+        store, elsewhere = place(), place()
+        here = _order(store)
+        there = here if elsewhere is None else _order(elsewhere)
+        await act(here, there.attach("r"), Environment(clock=HandClock(auto=True)))
+        for each in (store, elsewhere):
+            if each is not None:
+                await each.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_it_goes_on_until_only_people_can_and_after_their_decision(kind: str | None, tmp_path: Path) -> None:
+    async def act(here: Flow[None, str], there: RunHandle[str], environment: Environment) -> None:
+        handle = here.start(run_id="r", environment=environment)
+        assert await handle.recorded()
+        assert await there.send("paid", 30, key="once")
+        assert not await handle.send("paid", 30, key="once")
+        run = await handle.result()
+        assert (run.stop, [item.stage for item in run.pending]) == (stops.Suspended(), ["question"])
+        assert await handle.result() is run, "nobody has decided"
+        assert (await there.result()).pending == run.pending
+        await there.decide({run.pending[0].id: Answer("yes")}, environment=environment)
+        assert [each.output for each in await asyncio.gather(handle.result(), handle.result())] == ["30 yes"] * 2
+
+    await _end(kind, tmp_path, act)
+
+
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_one_that_waits_is_cancelled_from_anywhere(kind: str, elsewhere: bool, tmp_path: Path) -> None:
+    async def act(here: Flow[None, str], there: RunHandle[str], environment: Environment) -> None:
+        handle = here.start(run_id="r")
+        assert await handle.recorded()
+        await _waits(there)
+        assert await (there if elsewhere else handle).cancel()
+        assert (await handle.result()).stop == stops.Cancelled()
+        assert not await handle.cancel()
+
+    await _end(kind, tmp_path, act)
+
+
+@pytest.mark.parametrize("kind", sample(PLACES, 2))
+async def test_one_that_another_process_goes_on_with_is_followed(kind: str, tmp_path: Path) -> None:
+    async with assert_no_leaks():
+        place = PLACES[kind](tmp_path)
+        store, elsewhere = place(), place()
+        handle = _order(store).start(run_id="r")
+        assert await handle.recorded()
+        there, environment = _order(elsewhere), Environment(clock=HandClock(auto=True))
+        await _waits(there.attach("r"))
+        assert await there.send("r", "paid", 7)
+        other = there.start(run_id="r", environment=environment)
+        (item,) = (await other.result()).pending
+        assert (await handle.result()).pending == (item,)
+        await other.decide({item.id: Answer("no")}, environment=environment)
+        assert (await other.result()).output == (await handle.result()).output == "7 no"
+        await store.close()
+        await elsewhere.close()
+
+
+async def test_start_attach_and_submit_return_the_same() -> None:
+    agent: Agent[Any] = Agent(ScriptedModel("done", per_run=True), store="memory:")
+    handles = [agent.start("go", run_id="a"), agent.attach("a"), await agent.submit("go", run_id="b")]
+    assert {type(handle) for handle in handles} == {RunHandle}
+    await agent.recover()
+    assert [(await handle.result()).text for handle in handles] == ["done"] * 3
+    assert [(await handle.status()).status for handle in handles] == ["Completed"] * 3
+    assert not any([await handle.is_driven() for handle in handles])
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("verb", ["cancel", "inject", "redirect", "send", "decide", "result", "status", "is_driven"])
+async def test_a_verb_that_is_not_awaited_is_noticed(verb: str) -> None:
+    handle = Agent(ScriptedModel("done"), store="memory:").attach("r")
+    arguments: Any = {"inject": ["x"], "redirect": ["x"], "send": ["x"], "decide": [{}]}.get(verb, [])
+    with pytest.warns(RuntimeWarning, match=rf"RunHandle\.{verb}' was never awaited"):
+        _forget(getattr(handle, verb)(*arguments))
+
+
+def _forget(coroutine: Any) -> None:
+    del coroutine
+    gc.collect()
