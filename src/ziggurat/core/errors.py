@@ -69,6 +69,17 @@ class ZigguratError(Exception):
     partial: object | None = None
     """The part completed before the failure: the AgentRun so far, or the received part of a reply."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # For process pools and task queues. An exception is otherwise built from its text again, which is not always
+        # the arguments of its class.
+        return _rebuilt, (type(self), self.args), dict(vars(self))
+
+
+def _rebuilt(kind: type[F], arguments: tuple[object, ...]) -> F:
+    error = kind.__new__(kind)
+    cast("BaseException", error).args = arguments
+    return error
+
 
 _LONGEST = 2_000
 _MOST_IN_GROUP = 10  # errors of a group that its text names
@@ -325,6 +336,8 @@ class Suspend(BaseException):
     def __init__(self, pending: tuple[object, ...]) -> None:
         super().__init__(f"waiting for {len(pending)} decision(s)")
         self.pending = pending
+
+    __reduce__ = ZigguratError.__reduce__
 
 
 class RecordEnds(Suspend):

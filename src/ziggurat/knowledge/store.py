@@ -12,6 +12,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.knowledge.entities import Entity, Relation
@@ -168,6 +169,7 @@ class GraphStore:
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
     """
 
+    @reopened_after_fork
     @checked
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Seconds, checked
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
@@ -28,6 +29,7 @@ def _by_word(rows: Sequence[Any]) -> Entries:
 class PostgresMemoryStore:
     """Store memories in a schema of a PostgreSQL database that has the extension pgvector."""
 
+    @reopened_after_fork
     @checked
     def __init__(self, url: str, *, timeout: Seconds = 10.0) -> None:
         if find_spec("asyncpg") is None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.memory.record import MemoryRecord
@@ -24,6 +25,7 @@ _WRITES = "memories"
 class SqliteMemoryStore:
     """Store memories in a SQLite database; several processes may use it at once."""
 
+    @reopened_after_fork
     @checked
     def __init__(
         self,

@@ -19,6 +19,7 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import SUPPORTED, lock_now
 from ziggurat.databases.files import Disk, read_private
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.journal.rows import DigestChain, Key
@@ -79,6 +80,7 @@ class FileStore(ListsPending):
         ConfigurationError: an argument has the wrong type or range.
     """
 
+    @reopened_after_fork
     @checked
     def __init__(
         self,

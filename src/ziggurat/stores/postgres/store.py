@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
 from ziggurat.core.settings import Seconds, checked
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
@@ -60,6 +61,7 @@ class PostgresStore(PostgresQueue):
         ConfigurationError: `url` is not the URL of a PostgreSQL server.
     """
 
+    @reopened_after_fork
     @checked
     def __init__(
         self,

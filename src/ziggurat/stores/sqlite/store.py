@@ -17,6 +17,7 @@ from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
 from ziggurat.databases.files import Disk
+from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
 from ziggurat.databases.writer import Job, Writer
@@ -65,6 +66,7 @@ class SqliteStore(SqliteQueue):
         ConfigurationError: an argument has the wrong type or range.
     """
 
+    @reopened_after_fork
     @checked
     def __init__(
         self,
