@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.calls.given import given
 from tests.samples import pairs
 from ziggurat import (
+    Agent,
     Approvals,
     Approve,
     Context,
@@ -33,7 +34,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Intent, JournalEntry, Pending, Result
 from ziggurat.layers import retry
 from ziggurat.messages import tool_call
-from ziggurat.testing import run_until_idle
+from ziggurat.testing import ScriptedModel, run_until_idle
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 
@@ -508,3 +509,21 @@ async def test_a_hook_may_rewrite_the_arguments_and_that_is_what_runs() -> None:
     (result,) = [entry for entry in journal.entries if isinstance(entry, Result)]
     assert isinstance(result.request, ToolCall)
     assert result.request.arguments == '{"amount":99}', "looked up by what the model asked"
+
+
+async def test_a_hook_that_fails_after_a_tool_does_not_hide_that_it_was_executed() -> None:
+    paid: list[int] = []
+
+    @tool(effect="once")
+    def charge(amount: int) -> str:
+        paid.append(amount)
+        return "receipt 17"
+
+    class Metrics(Middleware):
+        async def after_tool(self, result: ToolResult, ctx: Context) -> ToolResult:
+            raise ConnectionError("no server")
+
+    model = ScriptedModel(tool_call("charge", amount=5), "done")
+    run = await Agent(model, tools=[charge], middleware=[Metrics(), Metrics()]).run("go")
+    assert paid == [5]
+    assert run.observations == ("ConnectionError: no server (charge was executed; only its result is lost)",)

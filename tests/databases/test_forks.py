@@ -34,7 +34,7 @@ def in_children(work: Callable[[int], object]) -> list[int]:
         if not child:
             try:
                 work(number)
-            except BaseException as error:  # noqa: BLE001 - pytest must not go on in the child
+            except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.__stderr__)
                 os._exit(1)
             os._exit(0)

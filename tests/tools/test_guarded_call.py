@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,3 +225,24 @@ async def test_what_a_tool_says_of_its_own_failure_is_its_kind() -> None:
     results = await call_tools(box, tuple(ToolCall(name, name) for name in box), _ctx(), "step-1")
     assert [each.error for each in results] == ["transient", "timeout", "transient"]
     assert results[0].text == "come back later"
+
+
+@pytest.mark.parametrize("threaded", [False, True], ids=["async", "sync"])
+async def test_a_context_variable_that_a_tool_sets_ends_with_the_tool(threaded: bool) -> None:
+    user = ContextVar("user", default="nobody")
+
+    def change(name: str) -> str:
+        before = user.get()
+        user.set(name)
+        return before
+
+    async def change_async(name: str) -> str:
+        return change(name)
+
+    box = Toolbox([tool(change if threaded else change_async, name="change")])
+    user.set("ann")
+    ben, cleo = (ToolCall(name, "change", b'{"name": "%s"}' % name.encode()) for name in ("ben", "cleo"))
+    alone = [await act(box, call, _ctx().at(call.id)) for call in (ben, cleo)]
+    beside = await call_tools(box, (ben, cleo), _ctx(), "step-1")
+    assert [each.text for each in (*alone, *beside)] == ["ann"] * 4
+    assert user.get() == "ann"

@@ -149,11 +149,14 @@ async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context
 
 
 async def _apply_after_tool(result: ToolResult, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
+    # A hook that fails must not hide that the tool was executed, or the model makes the call again.
+    done = f" ({call.name} was executed; only its result is lost)" if result.error is None else ""
     for middleware in reversed(chain.hooks["after_tool"]):
         try:
             result = await hooked(middleware, "after_tool", result, ctx)
         except BaseException as raised:  # noqa: BLE001 - as above; a result the hook did not pass must not be used
-            result = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
+            failed = await _failed(raised, f"the hook {middleware.name}.after_tool", call, ctx, chain)
+            result = replace(failed, content=failed.text + done)
     fits = result.id == call.id and result.name == call.name
     return result if fits else replace(result, id=call.id, name=call.name)
 

@@ -6,7 +6,9 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from typing import TypeVar
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, described
 
@@ -83,6 +85,34 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
         cancelled = task is not None and task.cancelling() > 0  # asyncio.run cancels at the first Ctrl-C
         return cancelled or signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return False
+
+
+class Isolated(Awaitable[T]):
+    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
+
+    def __init__(self, begin: Callable[[], Awaitable[T]]) -> None:
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        context = copy_context()
+
+        async def work() -> T:
+            return await self._begin()
+
+        steps = work()
+        step: Callable[[], Any] = partial(steps.send, None)
+        while True:
+            try:
+                waited_for = context.run(step)
+            except StopIteration as ended:
+                return cast("T", ended.value)
+            try:
+                step = partial(steps.send, (yield waited_for))
+            except GeneratorExit:
+                context.run(steps.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancellation, raised where the work waits
+                step = partial(steps.throw, error)
 
 
 class _Done(Awaitable[None]):

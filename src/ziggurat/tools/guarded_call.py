@@ -7,12 +7,12 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ziggurat.core.containment import ring
+from ziggurat.core.containment import Isolated, ring
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.path import is_beneath
@@ -129,7 +129,7 @@ async def run_guarded(
     """Await a user's function in the current task; SystemExit and similar become a ToolError."""
     try:
         with running(ctx):
-            value = await function(**arguments)
+            value = await Isolated(lambda: function(**arguments))
     except BaseException as error:
         if (readable := presentable(error)) is not error:
             raise readable from None
@@ -189,7 +189,7 @@ async def run_in_thread(
     return result_of(value, call)
 
 
-async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, seconds: float | None) -> T:
+async def run_bounded(work: Awaitable[T], ctx: Context, *, name: str, seconds: float | None) -> T:
     """Await `work` in a task of its own, so that control returns even if it ignores cancellation."""
     watch = ctx.watch or Stopwatch(ctx.clock)
     loop = asyncio.get_running_loop()
@@ -218,7 +218,7 @@ async def run_bounded(work: Coroutine[Any, Any, T], ctx: Context, *, name: str, 
     return task.result()
 
 
-async def _ringing(work: Coroutine[Any, Any, T], ended: "asyncio.Future[None]") -> T:
+async def _ringing(work: Awaitable[T], ended: "asyncio.Future[None]") -> T:
     """Await `work` and say that it has ended; a callback of its task would say so a turn of the event loop later."""
     try:
         return await work

@@ -10,7 +10,7 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import COUNTED, Candidate, Entries, best, hits
+from ziggurat.memory.search import COUNTED, Candidate, best, hits
 from ziggurat.memory.store import Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.stores.rows import scan_pages
@@ -19,7 +19,7 @@ from ziggurat.memory.vectors import EXACT
 T = TypeVar("T")
 
 
-def _by_word(rows: Sequence[Any]) -> Entries:
+def _by_word(rows: Sequence[Any]) -> dict[str, dict[int, float]]:
     entries: dict[str, dict[int, float]] = {}
     for number, word, often in rows:
         entries.setdefault(word, {})[number] = often
@@ -80,10 +80,10 @@ class PostgresMemoryStore:
         ((whole,),) = self._database.fetch(sql.COUNT, query.owner, COUNTED)
         return whole, {row[0]: row[1] for row in self._database.fetch(sql.SPREAD, list(words), query.owner, COUNTED)}
 
-    def entries(self, query: Query, words: Sequence[str], limit: int) -> Entries:
+    def entries(self, query: Query, words: Sequence[str], limit: int) -> dict[str, dict[int, float]]:
         return _by_word(self._database.fetch(sql.ENTRIES, list(words), query.owner, limit))
 
-    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> Entries:
+    def entries_of(self, query: Query, words: Sequence[str], numbers: Sequence[int]) -> dict[str, dict[int, float]]:
         return _by_word(self._database.fetch(sql.ENTRIES_OF, list(words), query.owner, list(numbers)))
 
     def chosen(self, query: Query, most: int) -> Sequence[int] | None:

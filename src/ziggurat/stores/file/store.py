@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
@@ -48,11 +47,11 @@ _STALE = 60.0
 """Seconds after which a log that is still being created was left by a process that was killed."""
 
 
-class _Format(Struct):
+class _Format(msgspec.Struct):
     format: int
 
 
-class _Held(Struct):
+class _Held(msgspec.Struct):
     """A log that this store has the lease of, and the open file whose lock that is."""
 
     epoch: int

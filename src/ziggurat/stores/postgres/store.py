@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -102,7 +101,7 @@ class PostgresStore(PostgresQueue):
         with closed_when_unused():  # one warning for an unclosed store is enough, the writer's
             reader = self._reader = Writer(name, one_by_one, lambda: None, 60.0, end_reading)
 
-        def read(statement: str, *values: object) -> "Future[Sequence[Any]]":
+        def read(statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
             return reader.submit(lambda: reading.fetch(statement, *values))
 
         self.live: PostgresLive = PostgresLive(self.address.schema, listener, read, sending)
@@ -272,11 +271,11 @@ class PostgresStore(PostgresQueue):
         release: bool = False,
         due: float | None = None,
         read: int | None = None,
-    ) -> "Future[None]":
+    ) -> "asyncio.Future[None]":
         at, _ = self._held.get(log, (0, 0))  # 0 is the number of no log
         return self._writer.submit(Append(at, epoch, rows, blobs or {}, release, due, read), log)
 
-    def release(self, log: str, epoch: int) -> "Future[None]":
+    def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
         return self._writer.submit(lambda: self._release(log, epoch), log)
 
     async def find(self, log: str) -> LogInfo | None:

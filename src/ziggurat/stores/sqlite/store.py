@@ -1,7 +1,6 @@
 """The store in a SQLite database: one file, one writer thread, many runs per transaction."""
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +92,7 @@ class SqliteStore(SqliteQueue):
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
         self._renewed = time.monotonic()
         self._marks = Marks(self.path, disk)
-        self.live: LiveFolder = LiveFolder(Path(f"{os.path.realpath(self.path)}-live"))
+        self.live: LiveFolder = LiveFolder(Path(f"{self.path.resolve()}-live"))
         self._written: dict[str, LogMark] = {}  # the last rows of the transaction under way
         self._database = SqliteConnection(self.path, synchronous, timeout, connect, self._marks.clear)
         self._writer = Writer(
