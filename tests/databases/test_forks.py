@@ -60,7 +60,9 @@ def test_an_agent_made_before_a_fork_runs_in_each_process(kind: str, used: bool,
     assert agent.run_sync("hello", run_id="after").text == "hi"
 
     async def read() -> set[str]:
-        return {info.log.removeprefix("run:") for info in await store.logs("run:")}
+        found = {info.log.removeprefix("run:") for info in await store.logs("run:")}
+        await store.close()
+        return found
 
     known = asyncio.run(read())
     assert known == {f"w{each}-{turn}" for each in range(WORKERS) for turn in range(5)} | {"after"} | {

@@ -15,7 +15,7 @@ from ziggurat.databases.owner import is_gone
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.runs import runs_of
-from ziggurat.stores.addresses import connect
+from ziggurat.stores.addresses import shared
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.stores.pending import RunStore
 
@@ -41,7 +41,7 @@ def open_store(option: str | None) -> RunStore:
     url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
         try:
-            return connect(url)
+            return shared(url)
         except ConfigurationError as error:
             if option is not None:
                 raise
@@ -54,7 +54,7 @@ def open_store(option: str | None) -> RunStore:
             f"runs cannot be kept in {path.parent}: {error.strerror}; name another place with --store sqlite:///FILE "
             "or keep none with --store memory:"
         ) from error
-    return connect(f"sqlite:///{path}")
+    return shared(f"sqlite:///{path}")
 
 
 @asynccontextmanager

@@ -459,9 +459,9 @@ def runs_of(store: str | Store | None) -> Runs:
     if store is None:
         return LocalRuns()
     from ziggurat.runs.stored import StoredRuns
-    from ziggurat.stores.addresses import connect
+    from ziggurat.stores.addresses import shared
 
-    store = connect(store)
+    store = shared(store)
     runs = _BY_STORE.get(id(store))  # runs keep their store alive, so its id is not reused
     if runs is None:
         runs = _BY_STORE[id(store)] = StoredRuns(store)

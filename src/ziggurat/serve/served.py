@@ -22,7 +22,7 @@ from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
-from ziggurat.stores.addresses import connect
+from ziggurat.stores.addresses import shared
 from ziggurat.stores.session.session import Session
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class ServedAgents:
     def __init__(
         self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int, grace: float = 0.0
     ) -> None:
-        shared = connect("memory:" if store is None else store)
+        common = shared("memory:" if store is None else store)
         self.agents: dict[str, Runnable[Any]] = {}
         self.kinds: dict[str, str] = {}
         for agent in agents:
@@ -42,7 +42,7 @@ class ServedAgents:
                 raise ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
             self.kinds[agent.name] = type(agent).__name__
             keeps = store is None and runs_of(agent.store).keeps_ended
-            self.agents[agent.name] = agent.with_store(agent.store if keeps else shared)
+            self.agents[agent.name] = agent.with_store(agent.store if keeps else common)
         if not self.agents:
             raise ConfigurationError("a server needs at least one agent")
         self.limit = limit

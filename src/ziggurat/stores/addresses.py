@@ -46,6 +46,8 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
         connect("file:///var/agents")                      # a folder of JSON lines, without a queue
         connect("postgresql://ada@db.example/agents")      # a server, for many processes on many machines
 
+    Close it with ``await store.close()`` when it is no longer used.
+
     Args:
         url: The URL; a store is returned as it is.
         key: The key of the digests of entries, or several, the first of which is for new entries; see `DigestChain`. By
@@ -77,12 +79,17 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
     return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options, key))
 
 
+def shared(store: str | Store) -> Store:
+    """Return a store for an agent that was given its address: it needs no closing, unless its user has opened it."""
+    with closed_when_unused():
+        return connect(store)
+
+
 def _open_once(known: str, make: Callable[[], Store]) -> Store:
     with _lock:
         store = _open.get(known)
         if store is None or getattr(store, "closed", False):
-            with closed_when_unused():
-                store = _open[known] = make()
+            store = _open[known] = make()
         return store
 
 

@@ -329,10 +329,10 @@ class Session:
 
 
 def _store_at(address: str | Store | None) -> Store:
-    from ziggurat.stores.addresses import connect
+    from ziggurat.stores.addresses import shared
     from ziggurat.stores.local import InMemoryStore
 
-    return InMemoryStore() if address is None else connect(address)
+    return InMemoryStore() if address is None else shared(address)
 
 
 class SessionLease:
