@@ -13,7 +13,7 @@ settings = st.builds(
     stop=st.lists(words, max_size=2).map(tuple),
     reasoning=st.sampled_from([None, "none", "high"]),
     tool_choice=maybe,
-    parallel_tools=st.none() | st.booleans(),
+    parallel_tool_calls=st.none() | st.booleans(),
     extra=json_objects,
 )
 specs = st.builds(

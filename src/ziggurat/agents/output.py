@@ -11,6 +11,7 @@ from ziggurat.core.facts import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode
+from ziggurat.messages.left_out import text_left_out
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
 from ziggurat.tools.arguments import listing, read
@@ -106,7 +107,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     def read(self, text: str) -> Any:
         """Parse an answer from the JSON in a model's text."""
-        body = _json_in(text)
+        body = text_left_out(_json_in(text), self.schema)
         try:
             value = read(body)
             if self.wrapped:

@@ -11,6 +11,7 @@ from ziggurat.core.path import is_beneath
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.events import AgentStarted, Delta, ModelEnded
 from ziggurat.messages.facts import FINAL_ANSWER
+from ziggurat.messages.left_out import left_out
 from ziggurat.messages.message import Message
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class _Growing(Generic[T]):
             _cut(open_containers)
 
     def _converted(self, read: dict[str, Any]) -> object:
+        read = left_out(read, self._reader.schema)
         if not self._reader.wrapped:
             return self._reader.parameter.convert(read)
         return self._reader.parameter.convert(read["value"]) if "value" in read else None

@@ -83,7 +83,7 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
         seed: A seed for repeatable replies, if the provider supports it.
         reasoning: The reasoning effort.
         tool_choice: Whether a tool may, must or must not be called; or the name of the tool that must be.
-        parallel_tools: Whether one reply may call several tools.
+        parallel_tool_calls: Whether one reply may call several tools.
         extra: Additional provider-specific fields, sent unchanged.
 
     Raises:
@@ -97,7 +97,7 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
     seed: int | None = None
     reasoning: Literal["none", "minimal", "low", "medium", "high"] | None = None
     tool_choice: str | None = None
-    parallel_tools: bool | None = None
+    parallel_tool_calls: bool | None = None
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def updated(self, other: "ModelSettings") -> "ModelSettings":

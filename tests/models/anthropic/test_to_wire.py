@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from ziggurat.errors import ModelError
 from ziggurat.messages import Audio, File, OutputSchema, Thinking, ToolSpec, assistant, system, tool_message
 from ziggurat.messages.conversation import Conversation
 from ziggurat.models.anthropic import CACHE, ModelCapabilities, capabilities, from_wire, to_wire
-from ziggurat.models.anthropic.to_wire import strict_schema
+from ziggurat.models.http.strict import strict_schema
 
 HELLO = user("Hello")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -80,8 +81,8 @@ def test_tools() -> None:
     ],
 )
 def test_choice(choice: str | None, parallel: bool | None, expected: dict[str, Any]) -> None:
-    assert sent(tools=(TOOL,), tool_choice=choice, parallel_tools=parallel)["tool_choice"] == expected
-    assert "tool_choice" not in sent(tool_choice=choice, parallel_tools=parallel)
+    assert sent(tools=(TOOL,), tool_choice=choice, parallel_tool_calls=parallel)["tool_choice"] == expected
+    assert "tool_choice" not in sent(tool_choice=choice, parallel_tool_calls=parallel)
 
 
 def test_settings() -> None:
@@ -126,7 +127,7 @@ def test_output_by_a_tool() -> None:
     assert body["tools"][0]["name"] == "final_answer"
     assert body["tools"][0]["input_schema"] == SCHEMA
     assert body["tool_choice"] == {"type": "tool", "name": "final_answer"}
-    beside = sent(OLD, output=OutputSchema("Place", SCHEMA), tools=(TOOL,), parallel_tools=False)
+    beside = sent(OLD, output=OutputSchema("Place", SCHEMA), tools=(TOOL,), parallel_tool_calls=False)
     assert beside["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
     named = sent(OLD, output=OutputSchema("Place", SCHEMA), tools=(TOOL,), tool_choice="weather")
     assert named["tool_choice"] == {"type": "tool", "name": "weather"}
@@ -287,8 +288,9 @@ def test_arguments_that_are_no_object_stand_in_one(arguments: str) -> None:
 
 def test_ids_and_thoughts_of_other_providers() -> None:
     sent = body_of(HELLO, assistant(ToolCall("functions.f:0", "f")), tool_message(ToolResult("functions.f:0", "f", "")))
-    assert sent["messages"][1]["content"][0]["id"] == "functions_f_0"
-    assert sent["messages"][2]["content"][0]["tool_use_id"] == "functions_f_0"
+    called = sent["messages"][1]["content"][0]["id"]
+    assert re.fullmatch("functions_f_0_[A-Z2-7]{9}", called)
+    assert sent["messages"][2]["content"][0]["tool_use_id"] == called
     foreign = (
         Thinking("unsigned"),
         Thinking("x", "signature", None, "rs_1"),
@@ -333,14 +335,14 @@ def test_code_that_calls_tools_stays_known() -> None:
 
 def test_each_message_is_written_once() -> None:
     conversation = Conversation([HELLO])
-    dialect = DIALECT
-    first = to_wire(ModelRequest(conversation.view()), model="m", stream=False, dialect=dialect)
-    kept = conversation.fragments("anthropic", lambda message: b"never", 1)
+    first = to_wire(ModelRequest(conversation.view()), model="m", stream=False, dialect=DIALECT)
+    [kept] = (conversation._fragments or {}).values()
+    known = kept[0]
     conversation.append(assistant("Hi"))
-    second = to_wire(ModelRequest(conversation.view()), model="m", stream=False, dialect=dialect)
-    assert conversation.fragments("anthropic", lambda message: b"never", 2)[0] is kept[0]
-    assert kept[0] in first
-    assert kept[0] in second
+    second = to_wire(ModelRequest(conversation.view()), model="m", stream=False, dialect=DIALECT)
+    assert kept[0] is known
+    assert known in first
+    assert known in second
 
 
 def strict(schema: dict[str, Any]) -> Any:

@@ -13,10 +13,9 @@ from ziggurat import Message, ModelRequest, Text
 from ziggurat.core import root
 from ziggurat.errors import ContextOverflow, ModelError
 from ziggurat.messages.conversation import Conversation
-from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.dialect import DIALECTS, secrets_in
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.http.providers import Provider
-from ziggurat.models.http.service import secrets_in
 
 OPENAI, ANTHROPIC = DIALECTS["openai"], DIALECTS["anthropic"]
 WIRES = ("openai", "openai-responses", "anthropic")

@@ -134,7 +134,7 @@ def test_tool_choice() -> None:
     assert "reply" not in rules_in(engine.asked[0]["grammar"])["start"]
     _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="none"))
     assert "grammar" not in engine.asked[1]
-    _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(parallel_tools=False))
+    _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(parallel_tool_calls=False))
     assert "{0,15}" not in engine.asked[2]["grammar"]
     with pytest.raises(ConfigurationError, match="wheather"):
         _ask(engine, user("?"), tools=(WEATHER,), settings=ModelSettings(tool_choice="wheather"))

@@ -26,7 +26,7 @@ from ziggurat.messages.conversation import Conversation
 from ziggurat.models.openai_responses import to_wire
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
-OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": True}
 
 
 def settled(**settings: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_settings() -> None:
     assert (body["temperature"], body["top_p"], body["max_output_tokens"]) == (0.0, 0.5, 99)
     assert body["reasoning"] == {"effort": "low"}
     assert "seed" not in body
-    off = ModelSettings(parallel_tools=False)
+    off = ModelSettings(parallel_tool_calls=False)
     assert "parallel_tool_calls" not in written(settings=off)
     assert written(settings=off, tools=(ToolSpec("add"),))["parallel_tool_calls"] is False
     with pytest.raises(ConfigurationError, match="stop"):

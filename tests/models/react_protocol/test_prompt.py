@@ -36,7 +36,7 @@ def test_instructions_hold_rules_tools_and_schemas() -> None:
 
 
 def test_settings_are_kept_but_for_those_of_tools() -> None:
-    settings = ModelSettings(temperature=0.5, stop=("END",), tool_choice="required", parallel_tools=False)
+    settings = ModelSettings(temperature=0.5, stop=("END",), tool_choice="required", parallel_tool_calls=False)
     asked = prompt_of(ModelRequest(Transcript.of(user("x")), tools=(ADD,), settings=settings), 10, ("X", "END"))
     assert asked.settings == ModelSettings(temperature=0.5, stop=("END", "\nObservation:", "X"))
     assert "In this reply you must call a tool." in (asked.instructions or "")

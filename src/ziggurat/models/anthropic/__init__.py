@@ -2,6 +2,7 @@
 
 from ziggurat.models.anthropic.from_wire import from_wire
 from ziggurat.models.anthropic.stream import Reader
-from ziggurat.models.anthropic.to_wire import CACHE, ModelCapabilities, capabilities, to_wire
+from ziggurat.models.anthropic.to_wire import CACHE, to_wire
+from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 
 __all__ = ["CACHE", "ModelCapabilities", "Reader", "capabilities", "from_wire", "to_wire"]

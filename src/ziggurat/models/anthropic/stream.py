@@ -208,6 +208,9 @@ class Reader:
 
     def _about_message(self, kind: str, got: _Event, event: ServerEvent) -> list[PartDelta]:
         if kind == "message_start" and got.message is not None:
+            if self._reply.id is not None and (self._reply.id != got.message.id or self._fold.message().parts):
+                another = f"another reply began in the stream of {self._dialect.name}"
+                raise self._with_partial(StreamInterrupted(another))
             self._reply = got.message
             self._count(got.message.usage)
         elif kind == "message_delta":

@@ -1,70 +1,21 @@
 """Write a request of the Messages API."""
 
-import re
-from functools import lru_cache
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.limits import check_depth
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.anthropic.blocks import CALLER, OPAQUE
+from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 from ziggurat.models.http.dialect import Dialect
-
-_NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z]+))?")
-_NEWEST = (99, 0)  # a name without a version counts as a new model
-
-
-class ModelCapabilities(Struct, frozen=True, gc=False):
-    """The differences between models."""
-
-    longest: int | None
-    thinking: Literal["", "budget", "effort"] = ""
-    native_output: bool = False
-    sampling: Literal["both", "one", "none"] = "both"
-    inline_system: bool = False
-
-
-@lru_cache(maxsize=256)
-def capabilities(model: str) -> ModelCapabilities:
-    """Return the capabilities of a model.
-
-    >>> capabilities("claude-sonnet-4-5-20250929").longest
-    64000
-    """
-    if "claude" not in model:
-        return ModelCapabilities(None, "budget")
-    family, version = _read(model)
-    if version < (3, 7):
-        return ModelCapabilities(8192 if version == (3, 5) else 4096)
-    sampling: Literal["both", "one", "none"] = "both" if version < (4, 1) else "one" if version < (4, 7) else "none"
-    return ModelCapabilities(
-        _longest(family, version),
-        "budget" if version < (4, 6) else "effort",
-        version >= (4, 5),
-        sampling,
-        version >= (4, 8),
-    )
-
-
-def _longest(family: str, version: tuple[int, int]) -> int:
-    if family == "opus":
-        return 32000 if version < (4, 5) else 64000 if version < (4, 6) else 128000
-    return 64000
-
-
-def _read(model: str) -> tuple[str, tuple[int, int]]:
-    match = _NAME.search(model)
-    if match is None:
-        old = model.startswith("claude-instant")
-        return "", (1, 0) if old else _NEWEST
-    before, major, minor, after = match.groups()
-    return before or after or "", (int(major), int(minor or 0))
-
+from ziggurat.models.http.fitting import fitted, fitted_parameters, object_text, with_own_ids
+from ziggurat.models.http.strict import strict_schema
 
 CACHE = "prompt_cache"
 """The extra setting that caches the prompt: ``True`` (five minutes), ``"5m"`` or ``"1h"``.
@@ -72,9 +23,6 @@ CACHE = "prompt_cache"
 It sets a cache mark on the instructions (or the tools, if there are none), which later conversations share, and
 requests a mark that moves along with the end of the conversation.
 """
-
-FINAL_ANSWER = "final_answer"
-"""The tool with which a model answers if it cannot enforce a schema on its text."""
 
 _USUAL = 16000  # tokens; a much higher limit makes plain calls wait for minutes
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16000}
@@ -89,13 +37,13 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     can = capabilities(model)
     mark = _cache_mark(settings)
     body: dict[str, Any] = {**dialect.body, "model": model}
-    tools = [_tool(tool) for tool in request.tools]
+    tools = [_tool(tool, dialect) for tool in request.tools]
     choice = _choice(settings, bool(tools))
     if request.output is not None:
-        choice = _enforce_schema(body, tools, choice, request.output, can)
+        choice = _enforce_schema(body, tools, choice, request.output, can, dialect)
     forced = choice is not None and choice["type"] in ("any", "tool")
     _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
-    system, messages = _conversation(request, can)
+    system, messages = _conversation(request, can, dialect)
     if mark is not None:
         body["cache_control"] = mark
         for last in (system or tools)[-1:]:
@@ -114,15 +62,22 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
 # -- the conversation ------------------------------------------------------------------------------------------------
 
 
-def _conversation(request: ModelRequest, can: ModelCapabilities) -> tuple[list[dict[str, Any]], bytes]:
+def _conversation(
+    request: ModelRequest, can: ModelCapabilities, dialect: Dialect
+) -> tuple[list[dict[str, Any]], bytes]:
     """Return the blocks of the system prompt, and the messages; consecutive ones of the same role are merged."""
     instructions = [request.instructions] if request.instructions else []
     turns: list[_Turn] = []
     last = ""
     inline = False
-    messages = request.messages
-    for message, written in zip(messages[:], messages.fragments("anthropic", encode_message), strict=True):
+    messages = request.messages[:]
+    encode = partial(encode_message, dialect=dialect)
+    form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
+    fragments = request.messages.fragments(f"anthropic {form}", encode)
+    repeated = with_own_ids(messages)
+    for at, message in enumerate(messages):
         role: str = message.role
+        written = encode(repeated[at]) if at in repeated else fragments[at]
         if role == "system":
             if not turns:
                 instructions.append(message.text)
@@ -166,8 +121,8 @@ def _place_system(turns: list[_Turn]) -> list[_Turn]:
 # -- tools and output ------------------------------------------------------------------------------------------------
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    wire = {"name": tool.name, "input_schema": tool.parameters}
+def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
+    wire: dict[str, Any] = {"name": tool.name, "input_schema": fitted_parameters(tool.parameters, dialect.key_rule)}
     if tool.description:
         wire["description"] = tool.description
     return wire
@@ -184,9 +139,9 @@ def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
         choice = {"type": "any"}
     elif setting is not None:
         choice = {"type": "tool", "name": setting}
-    if settings.parallel_tools is not None and setting != "none":
+    if settings.parallel_tool_calls is not None and setting != "none":
         choice = choice or {"type": "auto"}
-        choice["disable_parallel_tool_use"] = not settings.parallel_tools
+        choice["disable_parallel_tool_use"] = not settings.parallel_tool_calls
     return choice
 
 
@@ -196,6 +151,7 @@ def _enforce_schema(
     choice: dict[str, Any] | None,
     output: OutputSchema,
     can: ModelCapabilities,
+    dialect: Dialect,
 ) -> dict[str, Any] | None:
     """Enforce a schema, on the text if the model supports it, else with a tool for the answer; return the choice."""
     schema = strict_schema(output.schema) if can.native_output else None
@@ -207,7 +163,7 @@ def _enforce_schema(
         {
             "name": FINAL_ANSWER,
             "description": f"Give the final answer, of the type {output.name}; call this when you are done.",
-            "input_schema": output.schema,
+            "input_schema": fitted_parameters(output.schema, dialect.key_rule),
         }
     )
     if choice is not None and choice["type"] == "tool":
@@ -283,101 +239,18 @@ def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:
             body[name] = value
 
 
-_KEPT = frozenset({"type", "title", "description", "enum", "const", "default", "required", "$ref"})
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
-_MAPS = ("properties", "$defs", "definitions")
-_LISTS = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf"}
-_DROPPED = frozenset({"$schema", "$id", "$comment", "additionalProperties", "discriminator", "examples"})
-
-
-class _Inexpressible(Exception):
-    """Raised for a schema that the subset cannot express."""
-
-
-def strict_schema(schema: dict[str, Any]) -> bytes | None:
-    """Return a schema in the API's subset, as JSON; None if the subset cannot express it (open objects, recursion)."""
-    return _strict(msgspec.json.encode(schema))
-
-
-@lru_cache(maxsize=128)
-def _strict(written: bytes) -> bytes | None:
-    schema = msgspec.json.decode(written)
-    try:
-        _refuse_circles(schema)
-        return msgspec.json.encode(_node(schema))
-    except (_Inexpressible, RecursionError):
-        return None
-
-
-def _node(node: Any) -> dict[str, Any]:
-    if not isinstance(node, dict) or not node:
-        raise _Inexpressible  # true or {}, which accept anything
-    closed: dict[str, Any] = {}
-    constraints: list[str] = []
-    for name, value in node.items():
-        if name in _MAPS:
-            closed[name] = {key: _node(each) for key, each in value.items()}
-        elif name in _LISTS:
-            closed[_LISTS[name]] = [_node(each) for each in value]
-        elif name == "items":
-            closed[name] = _node(value)
-        elif name in _KEPT or (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
-            closed[name] = value
-        elif name not in _DROPPED:
-            constraints.append(f"{name}: {msgspec.json.encode(value).decode()}")
-    if "properties" in node or node.get("type") == "object":
-        _close(node, closed)
-    if constraints:
-        closed["description"] = " ".join(filter(None, (node.get("description"), f"({', '.join(constraints)})")))
-    return closed
-
-
-def _close(node: dict[str, Any], closed: dict[str, Any]) -> None:
-    """Set `additionalProperties` of an object to false, or raise if the object must allow others."""
-    others = node.get("additionalProperties")
-    if isinstance(others, dict) or (others is not False and not node.get("properties")):
-        raise _Inexpressible
-    closed.setdefault("type", "object")
-    closed["additionalProperties"] = False
-
-
-def _refuse_circles(schema: dict[str, Any]) -> None:
-    definitions = {**schema.get("$defs", {}), **schema.get("definitions", {})}
-
-    def walk(node: Any, within: tuple[str, ...]) -> None:
-        if isinstance(node, list):
-            for each in node:
-                walk(each, within)
-        elif isinstance(node, dict):
-            for name, value in node.items():
-                if name == "$ref":
-                    target = str(value).rpartition("/")[2]
-                    if target in within or target not in definitions:
-                        raise _Inexpressible
-                    walk(definitions[target], (*within, target))
-                elif name not in ("$defs", "definitions", "enum", "const", "default"):
-                    walk(value, within)
-
-    walk(schema, ())
-
-
-_ID = re.compile(r"[A-Za-z0-9_-]+")
-_NOT_ID = re.compile(r"[^A-Za-z0-9_-]")
-_object = msgspec.json.Decoder(dict[str, Raw])
-
-
-def encode_message(message: Message) -> bytes:
+def encode_message(message: Message, dialect: Dialect) -> bytes:
     """Write a message as content blocks separated by commas; empty if none of it can be sent."""
-    return b",".join(map(_encode, _blocks_of(message)))
+    return b",".join(map(_encode, _blocks_of(message, dialect)))
 
 
-def _blocks_of(message: Message) -> list[Any]:
+def _blocks_of(message: Message, dialect: Dialect) -> list[Any]:
     # Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API
     # accepts none of them.
     blocks: list[Any] = []
     caller: Raw | None = None
     for part in message.parts:
-        block = _block(part)
+        block = _block(part, dialect)
         if isinstance(part, Thinking) and part.id == CALLER:
             caller = block
             continue
@@ -392,13 +265,15 @@ def _blocks_of(message: Message) -> list[Any]:
     return blocks
 
 
-def _block(part: Part) -> Any:
+def _block(part: Part, dialect: Dialect) -> Any:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, ToolCall):
-        return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": _input(part.arguments)}
+        arguments = Raw(object_text(part.arguments, dialect.key_rule).encode())
+        name, call_id = fitted(part.name, dialect.name_rule), fitted(part.id, dialect.id_rule)
+        return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
     if isinstance(part, ToolResult):
-        return _result(part)
+        return _result(part, dialect)
     if isinstance(part, Thinking):
         return _thought(part)
     return _media(part)
@@ -414,27 +289,11 @@ def _thought(part: Thinking) -> Any:
     return None
 
 
-def _id(call_id: str) -> str:
-    """Return an id with only the characters that the API allows; other providers' ids may have more."""
-    return call_id if _ID.fullmatch(call_id) else _NOT_ID.sub("_", call_id) or "call"
-
-
-def _input(arguments: str) -> Any:
-    """Return arguments unchanged if they are an object; otherwise wrapped in one, as the API requires."""
-    written = arguments or "{}"
-    try:
-        check_depth(written)
-        _object.decode(written)
-    except (msgspec.DecodeError, RecursionError):
-        return {"invalid_arguments": arguments}
-    return Raw(written.encode())
-
-
-def _result(part: ToolResult) -> dict[str, Any]:
+def _result(part: ToolResult, dialect: Dialect) -> dict[str, Any]:
     content: Any = part.content
     if not isinstance(content, str):
-        content = [block for each in content if (block := _block(each)) is not None]
-    block = {"type": "tool_result", "tool_use_id": _id(part.id), "content": content}
+        content = [block for each in content if (block := _block(each, dialect)) is not None]
+    block = {"type": "tool_result", "tool_use_id": fitted(part.id, dialect.id_rule), "content": content}
     if part.error is not None:
         block["is_error"] = True
     return block

@@ -17,9 +17,8 @@ from ziggurat.http.route import is_loopback
 from ziggurat.messages.embedding import Embeddings, EmbedRequest
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
-from ziggurat.models.http.dialect import Dialect, dialect_of
+from ziggurat.models.http.dialect import Dialect, dialect_of, path_of, secrets_in
 from ziggurat.models.http.providers import base_of, key_of, transport_of
-from ziggurat.models.http.service import path_of, secrets_in
 from ziggurat.models.real import require_real_calls_allowed
 
 

@@ -1,7 +1,9 @@
 """Dialect: the differences between providers that share a wire format, as data; windows, and strict schemas."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -43,13 +45,20 @@ class Dialect(Struct, frozen=True, kw_only=True):
         stream_usage: Whether usage in a stream must be requested (``stream_options``).
         reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, a switch
             ``thinking``, or not at all.
-        reasoning_reply: The field of assistant messages in which thoughts are sent back; empty for never.
+        reasoning_reply: The field of assistant messages in which thoughts are sent back; ``"received"`` for the one in
+            which each came from this server, empty for never.
         native_output: Whether it can enforce a JSON Schema on its text.
-        strict_tools: Whether a tool may be marked ``strict``.
+        output_beside_tools: Whether it can do so in a request that has tools; if not, a tool takes the answer.
+        strict_tools: Whether a schema may be marked ``strict``.
+        makes_strict: Whether a schema is rewritten so that it can be strict: fields that may be left out are nullable.
         tool_names: Whether a tool message must repeat the tool's name.
         empty_content: The content of a message with tool calls but no text: null, an empty text, or no field.
         tool_images: Whether tool results may contain images; if not, they follow in a user message.
         files: Whether documents may be sent.
+        name_rule: The pattern of the names of tools.
+        id_rule: The pattern of the ids of calls.
+        key_rule: The pattern of the names of a tool's parameters; empty for any.
+        ordered_roles: Whether the model must speak between tools and users, and system messages come first.
     """
 
     name: str
@@ -74,13 +83,19 @@ class Dialect(Struct, frozen=True, kw_only=True):
     parallel_field: str = "parallel_tool_calls"
     stream_usage: bool = True
     reasoning_request: Literal["", "reasoning_effort", "reasoning", "thinking"] = ""
-    reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
+    reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received"] = ""
     native_output: bool = True
+    output_beside_tools: bool = True
     strict_tools: bool = True
+    makes_strict: bool = False
     tool_names: bool = False
     empty_content: Literal["null", "empty", "absent"] = "null"
     tool_images: bool = False
     files: bool = True
+    name_rule: str = r"[A-Za-z0-9_-]{1,64}"
+    id_rule: str = r"(?s).{1,40}"
+    key_rule: str = ""
+    ordered_roles: bool = False
 
 
 _OPENAI = Dialect(
@@ -91,6 +106,7 @@ _OPENAI = Dialect(
     system_role="developer",
     max_tokens_field="max_completion_tokens",
     reasoning_request="reasoning_effort",
+    makes_strict=True,
 )
 
 
@@ -127,6 +143,8 @@ _ALL = (
         stop_field="",
         reasoning_request="reasoning",
         tool_images=True,
+        makes_strict=True,
+        id_rule=r"(?s).{1,64}",
     ),
     Dialect(
         name="anthropic",
@@ -144,6 +162,8 @@ _ALL = (
         required_choice="any",
         reasoning_request="thinking",
         tool_images=True,
+        id_rule=r"[A-Za-z0-9_-]{1,64}",
+        key_rule=r"[A-Za-z0-9_.-]{1,64}",
     ),
     Dialect(
         name="azure",
@@ -154,6 +174,7 @@ _ALL = (
         system_role="developer",
         max_tokens_field="max_completion_tokens",
         reasoning_request="reasoning_effort",
+        makes_strict=True,
     ),
     _hosted(
         "openrouter",
@@ -169,6 +190,7 @@ _ALL = (
         max_tokens_field="max_completion_tokens",
         reasoning_request="reasoning_effort",
         reasoning_reply="reasoning",
+        output_beside_tools=False,
     ),
     _hosted(
         "mistral",
@@ -179,6 +201,8 @@ _ALL = (
         stream_usage=False,
         tool_names=True,
         empty_content="empty",
+        id_rule=r"[A-Za-z0-9]{9}",
+        ordered_roles=True,
     ),
     _hosted(
         "deepseek",
@@ -211,6 +235,8 @@ _ALL = (
         seed_field="",
         parallel_field="",
         strict_tools=False,
+        output_beside_tools=False,
+        name_rule=r"[A-Za-z_][A-Za-z0-9_-]{0,63}",
     ),
     _local("ollama", 11434, "OLLAMA_BASE_URL", "OLLAMA_HOST", parallel_field=""),
     _local("vllm", 8000, "VLLM_BASE_URL", reasoning_reply="reasoning_content"),
@@ -234,7 +260,32 @@ def dialect_of(provider: str) -> Dialect:
         raise ConfigurationError(
             f"{provider!r} names no address: write {name}@https://host/v1:model, with http:// or https://"
         )
-    return msgspec.structs.replace(known, base_url=address.rstrip("/"), base_variables=(), key_needed=False)
+    return at_address(msgspec.structs.replace(known, base_variables=(), key_needed=False), address.rstrip("/"))
+
+
+def at_address(dialect: Dialect, base_url: str) -> Dialect:
+    """Return a dialect at a base URL; a server of your own gets its thoughts back, as OpenAI's own sends none."""
+    own = dialect.name == "openai" and base_url != _OPENAI.base_url and not dialect.reasoning_reply
+    return msgspec.structs.replace(
+        dialect, base_url=base_url, reasoning_reply="received" if own else dialect.reasoning_reply
+    )
+
+
+_SECRET = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+
+
+def secrets_in(headers: Iterable[tuple[str, str]], query: str) -> tuple[str, ...]:
+    """Return the values of headers and of fields of a URL's query that by their names are secret."""
+    fields = [*headers, *parse_qsl(query)]
+    return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
+
+
+def path_of(dialect: Dialect) -> str:
+    """Return the path and query of a provider's model calls."""
+    parts = urlsplit(dialect.base_url)
+    path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
+    query = "&".join(each for each in (parts.query, dialect.query) if each)
+    return f"{path}?{query}" if query else path
 
 
 _WINDOWS = (

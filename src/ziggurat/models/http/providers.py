@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
 from ziggurat.http.client import Client, Transport
 from ziggurat.http.limits import Limits
-from ziggurat.models.http.dialect import DIALECTS, Dialect, dialect_of
+from ziggurat.models.http.dialect import DIALECTS, Dialect, at_address, dialect_of
 from ziggurat.models.http.service import HttpModel, Key, Wire
 
 
@@ -65,7 +63,7 @@ class Provider:
             ConfigurationError: the key or the URL is missing or invalid; the message names the variable to set.
             MissingExtra: the HTTP package is not installed.
         """
-        dialect = replace(self.dialect, base_url=base_of(self.dialect, base_url))
+        dialect = at_address(self.dialect, base_of(self.dialect, base_url))
         if not isinstance(model, str) or not model.strip():
             raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
         if key is None:

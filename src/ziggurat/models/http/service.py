@@ -1,11 +1,10 @@
 """HttpModel: a model over HTTP, for all wire formats."""
 
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
@@ -17,7 +16,8 @@ from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.dialect import Dialect, window_of
+from ziggurat.models.http.dialect import Dialect, path_of, secrets_in, window_of
+from ziggurat.models.http.fitting import restored
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
 
@@ -28,8 +28,6 @@ _LAST = frozenset({"message_stop", "response.completed", "response.incomplete", 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _RETRY_COUNT = "x-retry-count"
 """The header with the number of earlier tries; absent in a first try."""
-
-_SECRET = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 _LONGEST_LINE = 1 << 25  # bytes of an event without end
 
@@ -118,7 +116,7 @@ class HttpModel:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
-            return await self._answer(reply, ctx, stream)
+            return restored(await self._answer(reply, ctx, stream), request, self.dialect)
         except ModelError as error:
             from ziggurat.models.http.failures import mask_error
 
@@ -165,7 +163,7 @@ class HttpModel:
                 await self._events(data, reply, EventParser(), reader, ctx)
                 data = b""
         except ModelError as error:
-            if error.kind in ("connection", "timeout"):
+            if error.kind in ("connection", "timeout") and not isinstance(error, StreamInterrupted):
                 _cut(reader, error)
             raise
         if not data:
@@ -231,20 +229,6 @@ class HttpModel:
         return f"{self.dialect.name}({self.model!r})"
 
 
-def secrets_in(headers: Iterable[tuple[str, str]], query: str) -> tuple[str, ...]:
-    """Return the values of headers and of fields of a URL's query that by their names are secret."""
-    fields = [*headers, *parse_qsl(query)]
-    return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
-
-
-def path_of(dialect: Dialect) -> str:
-    """Return the path and query of a provider's model calls."""
-    parts = urlsplit(dialect.base_url)
-    path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
-    query = "&".join(each for each in (parts.query, dialect.query) if each)
-    return f"{path}?{query}" if query else path
-
-
 async def _opening(reply: HttpReply) -> bytes:
     """Return the beginning of a body, with at least one non-blank byte if there is any."""
     data = await reply.more()
@@ -266,11 +250,13 @@ async def _tell(response: ModelResponse, ctx: Context) -> None:
 def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
     """Raise an error with the partial message: a stream that broke off never counts as finished."""
     try:
-        cut = StreamInterrupted("the stream broke off", partial=reader.finish().message)
+        response = reader.finish()
+        cut = StreamInterrupted("the stream broke off", partial=response.message)
+        cut.usage = response.usage if response.usage.input is not None else None
     except StreamInterrupted as known:
         cut = known
     if error.kind == "timeout":
-        error.partial = cut.partial
+        error.partial, error.usage = cut.partial, cut.usage
         raise error from None
     cut.args = (f"{cut} ({error})",)
     raise cut from error

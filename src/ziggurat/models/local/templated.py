@@ -190,7 +190,7 @@ class _Prompt:
         grammar = calls_grammar(
             self.tools,
             None if self._required else reply_tool(self.tools).name,
-            parallel=self._settings.parallel_tools is not False,
+            parallel=self._settings.parallel_tool_calls is not False,
             thinking=self._thinking,
         )
         return self._body(chat_messages(self._request, self.tools, self._template), grammar)

@@ -38,7 +38,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     if choice.error:
         raise failure_of(choice.error, dialect, status=200)
     message = choice.message or ReplyMessage()
-    deltas, custom = _deltas(message)
+    deltas, custom = _deltas(message, dialect)
     fold = Fold()
     for delta in deltas:
         fold.push(delta)
@@ -84,11 +84,11 @@ def raw_of(reply: ChatCompletion | Chunk, finish: FinishReason, end: str | None,
     return raw
 
 
-def _deltas(message: ReplyMessage) -> tuple[list[PartDelta], list[str]]:
+def _deltas(message: ReplyMessage, dialect: Dialect) -> tuple[list[PartDelta], list[str]]:
     """Return all parts of a message as deltas, and the ids of calls whose input is free text."""
     deltas: list[PartDelta] = []
     if message.reasoning_content or message.reasoning or message.reasoning_details:
-        deltas.extend(thought_deltas(message.reasoning, message.reasoning_content, message.reasoning_details))
+        deltas.extend(thought_deltas(message.reasoning, message.reasoning_content, message.reasoning_details, dialect))
     deltas.extend(content_deltas(message.content))
     if message.refusal:
         deltas.append(TextDelta(message.refusal))

@@ -9,12 +9,12 @@ import msgspec
 
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.parts import Audio, Image, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.brackets import Brackets
+from ziggurat.models.http.fitting import is_object
 from ziggurat.models.openai.reasoning import signature_delta
 from ziggurat.models.openai.shapes import Count, Details, FunctionPiece, ToolPiece, UsageShape, name_of
 
@@ -209,18 +209,7 @@ def merge_usage(known: UsageShape | None, latest: UsageShape) -> UsageShape:
     return UsageShape(*[b if (b := getattr(latest, name)) is not None else getattr(known, name) for name in names])
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEGACY = -1
-
-
-def is_object(arguments: str) -> bool:
-    """Return whether arguments are a complete JSON object."""
-    try:
-        check_depth(arguments)
-        _OBJECT.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
 
 
 class _Call:

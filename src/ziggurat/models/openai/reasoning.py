@@ -12,22 +12,28 @@ import msgspec
 from ziggurat.core.codec import canonical
 from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.parts import Thinking
+from ziggurat.models.http.dialect import Dialect
 
 GOOGLE = "google"
 """The id of a thought that is only Google's signature of the tool call (or the text) after it."""
+
+RECEIVED = ("reasoning_content", "reasoning")
+"""The ids of thoughts of a server that is sent them back in the field in which they came: that field."""
 
 _TEXTS = ("text", "summary")
 _ABOUT = msgspec.json.Decoder(dict[str, Any])
 
 
-def thought_deltas(reasoning: Any, content: Any, details: Any) -> list[ThinkingDelta]:
+def thought_deltas(reasoning: Any, content: Any, details: Any, dialect: Dialect) -> list[ThinkingDelta]:
     """Return the thoughts of a message or chunk as deltas; a thought repeated in two fields counts once."""
     deltas = detail_deltas(details) if details else []
     if any(delta.text for delta in deltas):
         return deltas
-    text = content if isinstance(content, str) and content else reasoning
+    field, text = next(
+        ((name, text) for name, text in zip(RECEIVED, (content, reasoning), strict=True) if text), ("", "")
+    )
     if isinstance(text, str) and text:
-        deltas.insert(0, ThinkingDelta(text))
+        deltas.insert(0, ThinkingDelta(text, id=field if dialect.reasoning_reply == "received" else None))
     return deltas
 
 

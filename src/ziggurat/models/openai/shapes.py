@@ -60,6 +60,7 @@ class UsageShape(Struct, gc=False):
 class ChunkDelta(Struct, gc=False):
     """The new content in one chunk of a reply."""
 
+    role: Any = None
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None

@@ -17,12 +17,12 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
+from ziggurat.models.http.fitting import is_object
 from ziggurat.models.openai.from_wire import raw_of
 from ziggurat.models.openai.reading import (
     CallReader,
     content_deltas,
     finish_of,
-    is_object,
     mark_cut_calls,
     media_deltas,
     merge_usage,
@@ -79,9 +79,10 @@ class Reader:
                 return []
         if self._broken is not None:
             start = redacted(self._broken[:200])
-            raise ModelError(f"an event of {self._dialect.name}'s stream cannot be read: {start!r}", kind="malformed")
+            unread = f"an event of {self._dialect.name}'s stream cannot be read: {start!r}"
+            raise self._with_partial(ModelError(unread, kind="malformed"))
         if event.event == "error":
-            raise failure(None, {}, data, self._dialect)
+            raise self._with_partial(failure(None, {}, data, self._dialect))
         try:
             check_depth(data)
             chunk = _decode(data)
@@ -91,15 +92,24 @@ class Reader:
             except ValueError:
                 self._broken = data
                 return []
-        if chunk.error or chunk.object == "error":
-            raise failure_of(chunk.error or {"message": chunk.message}, self._dialect)
         if chunk.usage is not None:
             self._usage = merge_usage(self._usage, chunk.usage)
+        if chunk.error or chunk.object == "error":
+            raise self._with_partial(failure_of(chunk.error or {"message": chunk.message}, self._dialect))
+        choice = next((each for each in chunk.choices or () if not each.index), None)
+        if choice is not None and self._begins_anew(chunk, choice):
+            raise self._interrupted("another reply began in its stream")
         self._note(chunk)
-        for choice in chunk.choices or ():
-            if not choice.index:
-                return self._read(choice)
-        return []
+        return [] if choice is None else self._read(choice)
+
+    def _begins_anew(self, chunk: Chunk, choice: ChunkChoice) -> bool:
+        """Return whether a chunk begins another reply, as of a gateway that asks again while the first one streams."""
+        known, begins = self._ids[0], choice.delta is not None and choice.delta.role is not None
+        return bool(begins and known and chunk.id and name_of(chunk.id) != known and self._began)
+
+    @property
+    def _began(self) -> bool:
+        return bool(self._fold.message().parts)
 
     def _note(self, chunk: Chunk) -> None:
         """Keep the fields of the reply as a whole: the first id and model, and the latest of the rest."""
@@ -113,7 +123,7 @@ class Reader:
 
     def _read(self, choice: ChunkChoice) -> list[PartDelta]:
         if choice.error:
-            raise failure_of(choice.error, self._dialect)
+            raise self._with_partial(failure_of(choice.error, self._dialect))
         delta = choice.delta
         deltas: list[PartDelta] = [] if delta is None else self._deltas(delta)
         if choice.finish_reason:
@@ -130,7 +140,8 @@ class Reader:
     def _deltas(self, delta: ChunkDelta) -> list[PartDelta]:
         deltas: list[PartDelta] = []
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-            deltas.extend(thought_deltas(delta.reasoning, delta.reasoning_content, delta.reasoning_details))
+            thoughts = (delta.reasoning, delta.reasoning_content, delta.reasoning_details)
+            deltas.extend(thought_deltas(*thoughts, self._dialect))
         content = delta.content
         if content:
             deltas.extend((TextDelta(content),) if isinstance(content, str) else content_deltas(content))
@@ -166,13 +177,23 @@ class Reader:
         parts = tuple([part for part in message.parts if not isinstance(part, ToolCall) or is_object(part.arguments)])
         return msgspec.structs.replace(message, parts=parts)
 
+    def _interrupted(self, why: str) -> ModelError:
+        return self._with_partial(StreamInterrupted(f"the reply of {self._dialect.name} was cut: {why}"))
+
+    def _with_partial(self, error: ModelError) -> ModelError:
+        """Add the message so far to an error, and the usage if the server has sent any."""
+        error.partial = self.partial()
+        if self._usage is not None:
+            error.usage = usage_of(self._usage)[0]
+        return error
+
     def finish(self) -> ModelResponse:
         """Return the response, once the server has ended the stream."""
         message = self._fold.message()
         calls = message.tool_calls
         why = self._cut(calls)
         if why:
-            raise StreamInterrupted(f"the reply of {self._dialect.name} was cut: {why}", partial=self.partial())
+            raise self._interrupted(why)
         finish = finish_of(self._finish, calls=bool(calls), refused=bool(self._refusal), unsaid="other")
         usage, own = usage_of(self._usage)
         self._kept.usage = self._usage

@@ -1,17 +1,20 @@
 """Write a request of Chat Completions."""
 
 import base64
+import re
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect, is_strict
-from ziggurat.models.openai.reasoning import GOOGLE, details_of
+from ziggurat.models.http.fitting import fitted, object_text, strict_form
+from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
 
 _CHOICES = ("auto", "none", "required")
 
@@ -19,13 +22,17 @@ _CHOICES = ("auto", "none", "required")
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
     """Write the body of a call; each message is encoded only once in a run."""
     head = to_json(_fields(request, model, stream, dialect))
-    return b"".join([head[:-1], b',"messages":[', b",".join(filter(None, _messages(request, dialect))), b"]}"])
+    messages = _messages(request, dialect, _UNSIGNED if _SIGNED.search(model) else "")
+    if dialect.ordered_roles:
+        messages = _in_order(messages)
+    return b"".join([head[:-1], b',"messages":[', b",".join(filter(None, messages)), b"]}"])
 
 
-def _messages(request: ModelRequest, dialect: Dialect) -> list[bytes]:
-    key = f"chat {dialect.name} {dialect.system_role} {dialect.reasoning_reply} {dialect.empty_content}"
+def _messages(request: ModelRequest, dialect: Dialect, unsigned: str) -> list[bytes]:
+    form = (dialect.system_role, dialect.reasoning_reply, dialect.empty_content, dialect.id_rule, dialect.name_rule)
+    key = f"chat {dialect.name} {unsigned} {form}"
     transcript = request.messages
-    fragments = transcript.fragments(key, partial(encode_message, dialect=dialect))
+    fragments = transcript.fragments(key, partial(encode_message, dialect=dialect, unsigned=unsigned))
     pictures = transcript.fragments(f"{key} pictures", partial(encode_pictures, dialect=dialect))
     if any(pictures):
         fragments = _with_pictures(fragments, pictures, [message.role for message in transcript])
@@ -49,6 +56,28 @@ def _with_pictures(fragments: list[bytes], pictures: list[bytes], roles: list[st
     return placed + waiting
 
 
+_ROLE = re.compile(rb'\{"role":"(\w+)"')
+_BETWEEN = b'{"role":"assistant","content":"OK."}'
+
+
+def _in_order(fragments: list[bytes]) -> list[bytes]:
+    """Let the model speak between tools and users, and continue its own last words; later instructions are a user's."""
+    ordered: list[bytes] = []
+    before = b""
+    for fragment in filter(None, fragments):
+        match = _ROLE.match(fragment)
+        role = match[1] if match else b""
+        if role == b"system" and before in (b"assistant", b"tool"):
+            role, fragment = b"user", fragment.replace(b'"system"', b'"user"', 1)
+        if role == b"user" and before == b"tool":
+            ordered.append(_BETWEEN)
+        ordered.append(fragment)
+        before = role
+    if before == b"assistant":
+        ordered[-1] = ordered[-1][:-1] + b',"prefix":true}'
+    return ordered
+
+
 def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -> dict[str, Any]:
     settings = request.settings
     fields: dict[str, Any] = {"model": model}
@@ -58,26 +87,35 @@ def _fields(request: ModelRequest, model: str, stream: bool, dialect: Dialect) -
             fields["stream_options"] = {"include_usage": True}
     if dialect.body:
         fields.update(dialect.body)
-    tools = [_tool(tool) for tool in request.tools]
+    tools = [_tool(tool, dialect) for tool in request.tools]
     own_tools = settings.extra.get("tools", ())
+    output = request.output
+    if output is not None and (tools or own_tools) and not dialect.output_beside_tools:
+        tools.append(_tool(ToolSpec(FINAL_ANSWER, "Give the final answer.", output.schema), dialect))
+        output = None
+        if settings.tool_choice in (None, "auto", "none"):
+            settings = msgspec.structs.replace(settings, tool_choice="required")
     if tools or own_tools:
         fields["tools"] = [*tools, *own_tools]
         _add_choice(fields, settings, dialect)
     _add_sampling(fields, settings, dialect)
     if settings.reasoning is not None:
         _add_reasoning(fields, settings.reasoning, dialect)
-    if request.output is not None:
-        fields["response_format"] = _format(request, dialect)
+    if output is not None:
+        fields["response_format"] = _format(output, dialect)
     if settings.extra:
         fields.update({name: value for name, value in settings.extra.items() if name not in ("tools", "messages")})
     return fields
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name}
+def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": fitted(tool.name, dialect.name_rule)}
     if tool.description:
         function["description"] = tool.description
-    function["parameters"] = tool.parameters
+    strict = strict_form(tool.parameters, dialect)
+    function["parameters"] = tool.parameters if strict is None else strict
+    if strict is not None:
+        function["strict"] = True
     return {"type": "function", "function": function}
 
 
@@ -88,9 +126,9 @@ def _add_choice(fields: dict[str, Any], settings: ModelSettings, dialect: Dialec
     elif choice in _CHOICES:
         fields["tool_choice"] = choice
     elif choice is not None:
-        fields["tool_choice"] = {"type": "function", "function": {"name": choice}}
-    if settings.parallel_tools is not None and dialect.parallel_field:
-        fields[dialect.parallel_field] = settings.parallel_tools
+        fields["tool_choice"] = {"type": "function", "function": {"name": fitted(choice, dialect.name_rule)}}
+    if settings.parallel_tool_calls is not None and dialect.parallel_field:
+        fields[dialect.parallel_field] = settings.parallel_tool_calls
 
 
 def _add_sampling(fields: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
@@ -114,13 +152,13 @@ def _add_reasoning(fields: dict[str, Any], effort: str, dialect: Dialect) -> Non
         fields["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
 
 
-def _format(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-    output = request.output
-    if output is None or not dialect.native_output:
+def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
+    if not dialect.native_output:
         return {"type": "json_object"}
-    described: dict[str, Any] = {"name": output.name, "schema": output.schema}
+    strict = strict_form(output.schema, dialect)
+    described: dict[str, Any] = {"name": output.name, "schema": output.schema if strict is None else strict}
     if dialect.strict_tools:
-        described["strict"] = is_strict(output.schema)
+        described["strict"] = strict is not None or (not dialect.makes_strict and is_strict(output.schema))
     return {"type": "json_schema", "json_schema": described}
 
 
@@ -132,6 +170,11 @@ _DOCUMENT_FIELDS: dict[str, str] = {"mistral": "document_url"}
 
 _SIGNING = frozenset({"gemini"})
 """The providers that sign tool calls, and need the signature back in the call."""
+
+_SIGNED = re.compile(r"gemini-([3-9]|\d\d)")
+"""The models that refuse calls without a signature, and take this word for calls that another model made."""
+
+_UNSIGNED = "skip_thought_signature_validator"
 
 
 Wire = dict[str, Any]
@@ -155,16 +198,21 @@ def _whole(value: Any) -> Any:
     return [_whole(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def encode_message(message: Message, dialect: Dialect) -> bytes:
+def encode_message(message: Message, dialect: Dialect, unsigned: str = "") -> bytes:
     """Return a message as one or more JSON objects separated by commas, without brackets; empty if there are none."""
     role = message.role
     if role == "assistant":
-        wires = [_assistant(message, dialect)]
+        said = _assistant(message, dialect, unsigned)
+        wires = [said] if said.keys() & {"tool_calls", "audio"} or _is_said(said["content"]) else []
     elif role == "tool" or any(isinstance(part, ToolResult) for part in message.parts):
         wires = _results(message, dialect)
     else:
         wires = [_encode_plain(message, dialect)]
     return b",".join([to_json(wire) for wire in wires])
+
+
+def _is_said(content: str | list[Wire]) -> bool:
+    return bool(content.strip() if isinstance(content, str) else content)
 
 
 def _encode_plain(message: Message, dialect: Dialect) -> Wire:
@@ -197,13 +245,15 @@ def _results(message: Message, dialect: Dialect) -> list[Wire]:
     for part in message.parts:
         if not isinstance(part, ToolResult):
             continue
-        wire: Wire = {"role": "tool", "tool_call_id": part.id}
+        wire: Wire = {"role": "tool", "tool_call_id": fitted(part.id, dialect.id_rule)}
         if dialect.tool_names:
-            wire["name"] = part.name
+            wire["name"] = fitted(part.name, dialect.name_rule)
         wire["content"] = _result(part, dialect)
         wires.append(wire)
     rest = tuple([part for part in message.parts if not isinstance(part, (ToolResult, ToolCall, Thinking))])
     if rest:
+        if dialect.ordered_roles:
+            wires.append(msgspec.json.decode(_BETWEEN))
         wires.append(_encode_plain(Message("user", rest, message.name), dialect))
     return wires
 
@@ -227,12 +277,13 @@ def encode_pictures(message: Message, dialect: Dialect) -> bytes:
             continue
         media = [_media_part(part, dialect) for part in result.content if not isinstance(part, Text)]
         if media:
-            content.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {result.id}:"})
+            call = fitted(result.id, dialect.id_rule)
+            content.append({"type": "text", "text": f"What {result.name or 'the tool'} gave for the call {call}:"})
             content.extend(media)
     return to_json({"role": "user", "content": content}) if content else b""
 
 
-def _assistant(message: Message, dialect: Dialect) -> Wire:
+def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
     wire: Wire = {"role": "assistant"}
     texts: list[str] = []
     thoughts: list[Thinking] = []
@@ -247,7 +298,8 @@ def _assistant(message: Message, dialect: Dialect) -> Wire:
             else:
                 thoughts.append(part)
         elif isinstance(part, ToolCall):
-            calls.append(_call(part, signature if dialect.name in _SIGNING else None))
+            first = signature or (None if calls else unsigned)
+            calls.append(_call(part, first if dialect.name in _SIGNING else None, dialect))
             signature = None
         elif isinstance(part, Audio) and part.url:
             wire["audio"] = {"id": part.url}
@@ -263,9 +315,10 @@ def _assistant(message: Message, dialect: Dialect) -> Wire:
     return wire
 
 
-def _call(part: ToolCall, signature: str | None) -> Wire:
-    function = {"name": part.name, "arguments": part.arguments or "{}"}
-    call: Wire = {"id": part.id, "type": "function", "function": function}
+def _call(part: ToolCall, signature: str | None, dialect: Dialect) -> Wire:
+    arguments = object_text(part.arguments, dialect.key_rule)
+    function = {"name": fitted(part.name, dialect.name_rule), "arguments": arguments}
+    call: Wire = {"id": fitted(part.id, dialect.id_rule), "type": "function", "function": function}
     if signature:
         call["extra_content"] = {"google": {"thought_signature": signature}}
     return call
@@ -282,6 +335,9 @@ def _set_content(wire: Wire, text: str, calls: list[Wire], dialect: Dialect) -> 
 def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
     """Send thoughts back in the provider's field for them; providers without one refuse them."""
     field = _THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
+    if field == "received":
+        thoughts = [thought for thought in thoughts if thought.id in RECEIVED]
+        field = next((thought.id for thought in thoughts if thought.id), "")
     if field == "reasoning_details":
         details = details_of(thoughts)
         if details:

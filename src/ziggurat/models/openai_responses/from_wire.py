@@ -75,10 +75,14 @@ def unreadable(dialect: Dialect, why: object) -> ModelError:
 
 def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
     """Raise the error that a reply reports instead of an answer, if any."""
+    error: ModelError | None = None
     if reply.error is not None and reply.status not in _ANSWERED:
-        raise failure_of(reply.error, dialect)
-    if reply.status in ("failed", "cancelled"):
-        raise ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
+        error = failure_of(reply.error, dialect)
+    elif reply.status in ("failed", "cancelled"):
+        error = ModelError(f"{dialect.name}: the reply {reply.id or ''} {reply.status}", kind="server")
+    if error is not None:
+        error.usage = None if reply.usage is None else _usage_of(reply.usage)
+        raise error
     if reply.status is None and reply.output is None:
         raise unreadable(dialect, "it has neither output nor status")
 

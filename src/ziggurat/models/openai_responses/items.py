@@ -28,7 +28,7 @@ from ziggurat.messages.parts import Thinking
 OPAQUE = "responses:"
 """The prefix of the ids of parts that only this wire can read."""
 
-_FOREIGN = re.compile(r"\{|google$|anthropic:")  # the marks of thoughts from other wires that have an id
+_FOREIGN = re.compile(r"\{|google$|anthropic:|reasoning")  # the marks of thoughts from other wires that have an id
 
 T = TypeVar("T")
 

@@ -55,6 +55,13 @@ _event = msgspec.json.Decoder(_Event)
 _reply = msgspec.json.Decoder(ResponseObject)
 
 
+class _Head(Struct, gc=False):
+    id: str | None = None
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
 class _Slot:
     __slots__ = ("after_reasoning", "begun", "call", "done", "item", "sent")
 
@@ -77,6 +84,7 @@ class Reader:
         self._by_id: dict[str, _Slot] = {}
         self._by_place: dict[int | str | None, _Slot] = {}
         self._calls = 0
+        self._id: str | None = None
         self._reply: ResponseObject | None = None
         self._items: list[Item] = []
         self._unread: str | None = None
@@ -262,6 +270,14 @@ class Reader:
                 deltas += self._settle(slot, item)
         return deltas
 
+    def _created(self, event: _Event) -> list[PartDelta]:
+        name = _head.decode(event.response).id
+        if self._id is not None and (name != self._id or self._slots):
+            another = f"another reply began in the stream of {self._dialect.name}"
+            raise StreamInterrupted(another, partial=self._fold.message())
+        self._id = name
+        return []
+
     def _failed(self, event: _Event) -> list[PartDelta]:
         flat = {"code": event.code, "message": event.message}
         error = failure_of(flat if event.error is None else event.error, self._dialect)
@@ -288,6 +304,7 @@ _TAKES: dict[str, Callable[[Reader, _Event], list[PartDelta]]] = {
     "response.reasoning_summary_text.done": Reader._summary_done,
     "response.reasoning_text.delta": Reader._thought,
     "response.reasoning_text.done": Reader._thought_done,
+    "response.created": Reader._created,
     "response.output_item.added": Reader._added,
     "response.output_item.done": Reader._done,
     "response.completed": Reader._ended,

@@ -3,7 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -14,6 +14,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect, is_strict
+from ziggurat.models.http.fitting import fitted, object_text, strict_form
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _encode = msgspec.json.Encoder().encode
@@ -34,21 +35,17 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     _put_tools(body, request.tools, settings, dialect)
     _put_settings(body, settings, dialect)
     if request.output is not None and dialect.native_output:
-        body["text"] = {"format": _format(request.output)}
+        body["text"] = {"format": _format(request.output, dialect)}
     if stream:
         body["stream"] = True
     for name, value in settings.extra.items():
         body[name] = _merged(body.get(name), value)
     if "input" not in body:
-        role = dialect.system_role
-        fragments = request.messages.fragments(f"openai_responses:{role}", _encoder(role))
+        form = (dialect.system_role, dialect.id_rule, dialect.name_rule)
+        encode = partial(encode_message, dialect=dialect)
+        fragments = request.messages.fragments(f"openai_responses:{form}", encode)
         body["input"] = Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
     return _encode(body)
-
-
-@lru_cache(maxsize=8)
-def _encoder(system_role: str) -> "partial[bytes]":
-    return partial(encode_message, system_role=system_role)
 
 
 def _put_settings(body: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
@@ -70,26 +67,30 @@ def _put_settings(body: dict[str, Any], settings: ModelSettings, dialect: Dialec
 def _put_tools(body: dict[str, Any], tools: tuple[ToolSpec, ...], settings: ModelSettings, dialect: Dialect) -> None:
     if tools:
         body["tools"] = [_tool(tool, dialect) for tool in tools]
-        if settings.parallel_tools is not None:
-            body["parallel_tool_calls"] = settings.parallel_tools
+        if settings.parallel_tool_calls is not None:
+            body["parallel_tool_calls"] = settings.parallel_tool_calls
     choice = settings.tool_choice
     if choice is not None:
         body["tool_choice"] = choice if choice in _CHOICES else {"type": "function", "name": choice}
 
 
 def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": dialect.strict_tools and is_strict(tool.parameters),  # the API's default is true
-    }
+    fields = {"type": "function", "name": fitted(tool.name, dialect.name_rule), "description": tool.description}
+    schema, strict = _schema(tool.parameters, dialect)
+    return {**fields, "parameters": schema, "strict": strict}  # the API's default is true
 
 
-def _format(output: OutputSchema) -> dict[str, Any]:
+def _schema(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
+    strict = strict_form(schema, dialect)
+    if strict is not None:
+        return strict, True
+    return schema, dialect.strict_tools and not dialect.makes_strict and is_strict(schema)
+
+
+def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
     name = _NOT_IN_A_NAME.sub("_", output.name)[:64] or "answer"
-    return {"type": "json_schema", "name": name, "schema": output.schema, "strict": is_strict(output.schema)}
+    schema, strict = _schema(output.schema, dialect)
+    return {"type": "json_schema", "name": name, "schema": schema, "strict": strict}
 
 
 def _merged(ours: Any, theirs: Any) -> Any:
@@ -103,16 +104,16 @@ def _merged(ours: Any, theirs: Any) -> Any:
 _TYPES = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "application/json": "json"}
 
 
-def encode_message(message: Message, system_role: str = "developer") -> bytes:
+def encode_message(message: Message, dialect: Dialect) -> bytes:
     """Write a message as items, separated by commas; empty if the API accepts none of it."""
     parts = message.parts
     if message.role == "assistant":
-        items = _output(parts)
+        items = _output(parts, dialect)
     else:
-        items = [_result(part) for part in parts if isinstance(part, ToolResult)]
+        items = [_result(part, dialect) for part in parts if isinstance(part, ToolResult)]
         content = [part for part in parts if not isinstance(part, (ToolResult, Thinking, ToolCall))]
         if content:
-            role = system_role if message.role == "system" else "user"
+            role = dialect.system_role if message.role == "system" else "user"
             items.append({"role": role, "content": _content(content)})
     return _encode(items)[1:-1]
 
@@ -163,22 +164,25 @@ def _unsendable(part: Part, remedy: str) -> ConfigurationError:
     return ConfigurationError(f"the Responses API does not accept this {type(part).__name__}: {remedy}")
 
 
-def _result(part: ToolResult) -> dict[str, Any]:
+def _result(part: ToolResult, dialect: Dialect) -> dict[str, Any]:
     output = part.content if isinstance(part.content, str) else [_piece(each) for each in part.content]
-    return {"type": "function_call_output", "call_id": part.id, "output": output}
+    return {"type": "function_call_output", "call_id": fitted(part.id, dialect.id_rule), "output": output}
 
 
-def _output(parts: tuple[Part, ...]) -> list[Any]:
+def _output(parts: tuple[Part, ...], dialect: Dialect) -> list[Any]:
     """Return the original items of an assistant's message, in order and with their fields."""
     items: list[Any] = []
     beside: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, Text):
-            items.append(_message_item(part.text, beside if beside.get("type") == "message" else {}))
+            own = beside if beside.get("type") == "message" else {}
+            if own or part.text.strip():
+                items.append(_message_item(part.text, own))
             beside = {}
         elif isinstance(part, ToolCall):
             fields = beside if beside.get("type") == "function_call" else {}
-            call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments or "{}"}
+            call = {"type": "function_call", "call_id": fitted(part.id, dialect.id_rule)}
+            call |= {"name": fitted(part.name, dialect.name_rule), "arguments": object_text(part.arguments)}
             items.append({**call, **fields})
             beside = {}
         elif isinstance(part, Thinking) and is_ours(part):

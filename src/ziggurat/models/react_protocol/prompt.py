@@ -39,7 +39,10 @@ def prompt_of(request: ModelRequest, max_observation: int, stop: Sequence[str]) 
         Transcript.of(Message("user", pieces)),
         _instructions(request),
         settings=replace(
-            settings, stop=tuple(dict.fromkeys((*settings.stop, _STOP, *stop))), tool_choice=None, parallel_tools=None
+            settings,
+            stop=tuple(dict.fromkeys((*settings.stop, _STOP, *stop))),
+            tool_choice=None,
+            parallel_tool_calls=None,
         ),
     )
 

@@ -1,0 +1,131 @@
+"""Fit what is said to the rules of a provider, and map its reply back.
+
+A conversation may hold calls that another model wrote: names that are no names, ids in another form, arguments that are
+no JSON. The record keeps them as they are. A request has them in a form that its provider accepts, always the same one;
+names that a provider refuses of tools and parameters are mapped back in its reply.
+"""
+
+import re
+from base64 import b32encode
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from ziggurat.messages.facts import FINAL_ANSWER
+from ziggurat.messages.left_out import text_left_out
+from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.parts import Part, ToolCall, ToolResult
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.strict import OPENAI, strict_schema
+
+_REFUSED = re.compile(r"[^A-Za-z0-9_-]")
+_object = msgspec.json.Decoder(dict[str, Raw])
+_encode = msgspec.json.Encoder().encode
+
+
+def fitted(text: str, rule: str) -> str:
+    """Return a text that a rule accepts: itself, or one made of its beginning and a digest of all of it."""
+    if re.fullmatch(rule, text):
+        return text
+    start = _REFUSED.sub("_", text[:24])
+    mark = b32encode(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).digest())[:9].decode()
+    return next(each for each in (f"{start}_{mark}", f"_{start}_{mark}", mark) if re.fullmatch(rule, each))
+
+
+def is_object(arguments: str) -> bool:
+    """Return whether arguments are a complete JSON object."""
+    return _fields_of(arguments) is not None
+
+
+def _fields_of(arguments: str) -> dict[str, Raw] | None:
+    try:
+        check_depth(arguments)
+        return _object.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def object_text(arguments: str, key_rule: str = "") -> str:
+    """Return the text of a JSON object: the arguments of a call if they are one, otherwise one that holds them."""
+    if not arguments.strip():
+        return "{}"
+    fields = _fields_of(arguments)
+    if fields is None:
+        return _encode({"invalid_arguments": arguments.encode("utf-8", "replace").decode()}).decode()
+    if not key_rule or all(re.fullmatch(key_rule, key) for key in fields):
+        return arguments
+    return _encode({fitted(key, key_rule): value for key, value in fields.items()}).decode()
+
+
+def fitted_parameters(schema: dict[str, Any], key_rule: str) -> dict[str, Any]:
+    """Return the schema of a tool's parameters with names that a rule accepts."""
+    properties = schema.get("properties")
+    if not key_rule or not properties or all(re.fullmatch(key_rule, key) for key in properties):
+        return schema
+    return {
+        **schema,
+        "properties": {fitted(key, key_rule): value for key, value in properties.items()},
+        "required": [fitted(key, key_rule) for key in schema.get("required", ())],
+    }
+
+
+def strict_form(schema: dict[str, Any], dialect: Dialect) -> Raw | None:
+    """Return a schema in the form in which a provider enforces it strictly; None if it has none."""
+    made = strict_schema(schema, OPENAI) if dialect.makes_strict and dialect.strict_tools else None
+    return None if made is None else Raw(made)
+
+
+def restored(response: ModelResponse, request: ModelRequest, dialect: Dialect) -> ModelResponse:
+    """Return a reply with the names of the tools and parameters that its calls mean, and without what was left out."""
+    calls = response.message.tool_calls
+    if not calls or not (dialect.key_rule or dialect.makes_strict or dialect.name_rule != Dialect.name_rule):
+        return response
+    tools = {fitted(tool.name, dialect.name_rule): tool for tool in request.tools}
+    if request.output is not None:
+        tools.setdefault(FINAL_ANSWER, ToolSpec(FINAL_ANSWER, parameters=request.output.schema))
+    parts = tuple([_restored(part, tools, dialect) for part in response.message.parts])
+    if parts == response.message.parts:
+        return response
+    return replace(response, message=replace(response.message, parts=parts))
+
+
+def _restored(part: Part, tools: dict[str, ToolSpec], dialect: Dialect) -> Part:
+    tool = tools.get(part.name) if isinstance(part, ToolCall) else None
+    if tool is None or not isinstance(part, ToolCall):
+        return part
+    arguments = part.arguments
+    if strict_form(tool.parameters, dialect) is not None:
+        arguments = text_left_out(arguments, tool.parameters)
+    properties = tool.parameters.get("properties") or ()
+    names = {made: key for key in properties if dialect.key_rule and (made := fitted(key, dialect.key_rule)) != key}
+    fields = _fields_of(arguments) if names else None
+    if fields is not None:
+        arguments = _encode({names.get(key, key): value for key, value in fields.items()}).decode()
+    return ToolCall(part.id, tool.name, arguments)
+
+
+def with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
+    """Return the messages whose calls repeat ids of earlier calls, and their results, by position, with other ids."""
+    times: dict[str, int] = {}
+    ids: dict[str, str] = {}
+    changed: dict[int, Message] = {}
+    for at, message in enumerate(messages):
+        if message.role == "assistant":
+            ids = {}
+            for call in message.tool_calls:
+                times[call.id] = times.get(call.id, 0) + 1
+                if times[call.id] > 1:
+                    ids[call.id] = f"{call.id}#{times[call.id]}"
+        if ids and any(isinstance(part, (ToolCall, ToolResult)) and part.id in ids for part in message.parts):
+            parts = [
+                replace(part, id=ids.get(part.id, part.id)) if isinstance(part, (ToolCall, ToolResult)) else part
+                for part in message.parts
+            ]
+            changed[at] = replace(message, parts=tuple(parts))
+    return changed
