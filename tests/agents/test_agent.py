@@ -68,7 +68,12 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
         (lambda: Agent(MODEL, max_steps=True), "whole number"),
         (lambda: Agent(MODEL, grants=wrong(3)), "grants"),
         (lambda: Agent(MODEL, settings=ModelSettings(temperature="hot")), "temperature"),  # type: ignore[arg-type]
-        (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "stop"),  # type: ignore[arg-type]
+        (lambda: Agent(MODEL, settings=ModelSettings(stop="x")), "stop"),
+        (
+            lambda: Agent(MODEL, tools=[echo], settings=ModelSettings(tool_choice="any")),
+            "no tool 'any'.*required.*echo",
+        ),
+        (lambda: Agent(MODEL, settings=ModelSettings(tool_choice="echo")), "no tool 'echo'"),
         (lambda: Agent(MODEL, timeout=0), "timeout"),
         (lambda: Agent(MODEL, timeout="3"), "timeout"),  # type: ignore[call-overload]
         (lambda: Agent(MODEL, timeout=float("nan")), "timeout"),
@@ -98,6 +103,15 @@ def _no_hint(text) -> str:  # type: ignore[no-untyped-def]
 def test_mistakes_are_named_where_they_are_made(make: Callable[[], object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         make()
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "required", "none", "echo"])
+def test_a_tool_that_must_be_called_is_one_of_the_agent(choice: str | None) -> None:
+    settings = ModelSettings(tool_choice=choice, stop=["END"])
+    agent = Agent(ScriptedModel(always="x"), tools=[echo], settings=settings)
+    assert agent.settings.settings == ModelSettings(tool_choice=choice, stop=("END",))
+    own = ModelSettings(tool_choice="web_search", extra={"tools": [{"type": "web_search"}]})
+    assert Agent(MODEL, settings=own).settings.settings is own  # a tool of the provider
 
 
 def test_a_model_may_be_any_service() -> None:

@@ -322,3 +322,9 @@ def test_of_two_final_answers_in_one_reply_the_first_is_accepted() -> None:
 def test_an_answer_that_is_nested_too_deeply_does_not_fit(text: str) -> None:
     with pytest.raises(InvalidArguments, match="does not fit the type"):
         AnswerReader.of(dict[str, Any], ScriptedModel("x")).read(text)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_null_in_a_field_that_takes_none_counts_as_left_out(mode: OutputMode) -> None:
+    model = ScriptedModel(_answer(mode, name="Ur", people=None), output_modes=MODES)
+    assert Agent(model, output=Output(City, mode=mode)).run_sync("Ur?").output == City("Ur")

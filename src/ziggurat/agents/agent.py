@@ -150,13 +150,15 @@ class Agent(Runnable[Out]):
         service = resolve(model)
         box = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         answer = None if output is None else AnswerReader.of(output, service)
+        specs = _specs(box, answer)
+        (settings or NO_SETTINGS).check_choice([spec.name for spec in specs])
         check_new_name(name, "an agent's name")
         self.settings: LoopSettings = LoopSettings(
             name,
             service,
             name_of(service),
             box,
-            _specs(box, answer),
+            specs,
             instructions,
             settings or NO_SETTINGS,
             answer,

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from ziggurat.core.codec import canonical, digest
-from ziggurat.core.errors import ModelError
+from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.facts import Effect as Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
@@ -72,6 +73,10 @@ class OutputSchema(Struct, frozen=True):
     schema: dict[str, Any]
 
 
+TOOL_CHOICES = ("auto", "required", "none")
+"""The words of `ModelSettings.tool_choice`; any other is the name of a tool."""
+
+
 class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
     """Generation settings; None leaves a setting to the provider.
 
@@ -79,10 +84,11 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
         temperature: From 0, which prefers the most likely tokens, to 2.
         max_tokens: The longest reply, in tokens.
         top_p: The probability mass of tokens to choose from.
-        stop: Texts at which to stop.
+        stop: Texts at which to stop, such as ``["END"]``.
         seed: A seed for repeatable replies, if the provider supports it.
         reasoning: The reasoning effort.
-        tool_choice: Whether a tool may, must or must not be called; or the name of the tool that must be.
+        tool_choice: Whether a tool may, must or must not be called: ``"auto"``, ``"required"`` or ``"none"``; or the
+            name of the tool that must be. An agent refuses the name of a tool that it does not have.
         parallel_tool_calls: Whether one reply may call several tools.
         extra: Additional provider-specific fields, sent unchanged.
 
@@ -93,12 +99,31 @@ class ModelSettings(CheckedStruct, frozen=True, omit_defaults=True):
     temperature: _Temperature | None = None
     max_tokens: PositiveInt | None = None
     top_p: Fraction | None = None
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     seed: int | None = None
     reasoning: Literal["none", "minimal", "low", "medium", "high"] | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.stop, tuple):
+            force_setattr(self, "stop", tuple(self.stop))  # in the making: nobody has seen it yet
+
+    def check_choice(self, tools: Sequence[str]) -> None:
+        """Raise for a choice that is none of these tools; those of a provider are not known here.
+
+        Raises:
+            ConfigurationError: there is no such tool.
+        """
+        choice = self.tool_choice
+        if choice not in (None, *TOOL_CHOICES, *tools) and "tools" not in self.extra:
+            words = ", ".join(map(repr, TOOL_CHOICES))
+            raise ConfigurationError(
+                f"ModelSettings(tool_choice=...): no tool {choice!r}; one of {words}, or a tool: "
+                f"{', '.join(tools) or 'there is none'}"
+            )
 
     def updated(self, other: "ModelSettings") -> "ModelSettings":
         """Return these settings, overridden by those that `other` sets."""

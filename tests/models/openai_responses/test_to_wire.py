@@ -74,7 +74,9 @@ def test_tools_say_whether_they_are_strict() -> None:
     [("auto", "auto"), ("none", "none"), ("required", "required"), ("add", {"type": "function", "name": "add"})],
 )
 def test_tool_choice(choice: str, sent: object) -> None:
-    assert settled(tool_choice=choice)["tool_choice"] == sent
+    settings = ModelSettings(tool_choice=choice)
+    assert written(settings=settings, tools=(ToolSpec("add"),))["tool_choice"] == sent
+    assert "tool_choice" not in written(settings=settings)
 
 
 def test_settings() -> None:

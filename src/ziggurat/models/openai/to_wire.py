@@ -10,13 +10,11 @@ import msgspec
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect, is_strict
 from ziggurat.models.http.fitting import fitted, object_text, strict_form
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
-
-_CHOICES = ("auto", "none", "required")
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
@@ -121,9 +119,9 @@ def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
 
 def _add_choice(fields: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
     choice = settings.tool_choice
-    if choice == "required" or (choice not in (None, *_CHOICES) and not dialect.named_choice):
+    if choice == "required" or (choice not in (None, *TOOL_CHOICES) and not dialect.named_choice):
         fields["tool_choice"] = dialect.required_choice
-    elif choice in _CHOICES:
+    elif choice in TOOL_CHOICES:
         fields["tool_choice"] = choice
     elif choice is not None:
         fields["tool_choice"] = {"type": "function", "function": {"name": fitted(choice, dialect.name_rule)}}

@@ -11,14 +11,13 @@ from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
+from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect, is_strict
 from ziggurat.models.http.fitting import fitted, object_text, strict_form
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _encode = msgspec.json.Encoder().encode
-_CHOICES = ("auto", "none", "required")
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
 _ENCRYPTED = "reasoning.encrypted_content"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -70,8 +69,9 @@ def _put_tools(body: dict[str, Any], tools: tuple[ToolSpec, ...], settings: Mode
         if settings.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = settings.parallel_tool_calls
     choice = settings.tool_choice
-    if choice is not None:
-        body["tool_choice"] = choice if choice in _CHOICES else {"type": "function", "name": choice}
+    if choice is not None and (tools or "tools" in settings.extra):
+        named = {"type": "function", "name": fitted(choice, dialect.name_rule)}
+        body["tool_choice"] = choice if choice in TOOL_CHOICES else named
 
 
 def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
