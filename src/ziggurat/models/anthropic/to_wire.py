@@ -74,10 +74,12 @@ def _conversation(
     encode = partial(encode_message, dialect=dialect)
     form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
     fragments = request.messages.fragments(f"anthropic {form}", encode)
-    repeated = with_own_ids(messages)
+    changed = with_own_ids(messages)
+    if messages and messages[-1].role == "assistant":
+        changed[len(messages) - 1] = _without_end(changed.get(len(messages) - 1, messages[-1]))
     for at, message in enumerate(messages):
         role: str = message.role
-        written = encode(repeated[at]) if at in repeated else fragments[at]
+        written = encode(changed[at]) if at in changed else fragments[at]
         if role == "system":
             if not turns:
                 instructions.append(message.text)
@@ -92,6 +94,8 @@ def _conversation(
                 turns.append((role, blocks))
                 last = role
             blocks.append(written)
+    if turns and turns[0][0] == "assistant":
+        turns.insert(0, ("user", [_BEGIN]))
     if inline:
         turns = _place_system(turns)
     pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
@@ -99,6 +103,17 @@ def _conversation(
 
 
 _Turn = tuple[str, list[bytes]]
+
+_BEGIN = b'{"type":"text","text":"Begin."}'
+"""What a user says before a model that begins a conversation."""
+
+
+def _without_end(message: Message) -> Message:
+    """Return a message that the model is to continue, which must not end with a space."""
+    last = message.parts[-1] if message.parts else None
+    if not isinstance(last, Text):
+        return message
+    return msgspec.structs.replace(message, parts=(*message.parts[:-1], Text(last.text.rstrip())))
 
 
 def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:

@@ -17,8 +17,8 @@ from ziggurat.models.http.dialect import Dialect
 GOOGLE = "google"
 """The id of a thought that is only Google's signature of the tool call (or the text) after it."""
 
-RECEIVED = ("reasoning_content", "reasoning")
-"""The ids of thoughts of a server that is sent them back in the field in which they came: that field."""
+RECEIVED = {"reasoning-content": "reasoning_content", "reasoning": "reasoning"}
+"""The ids of thoughts that are sent back in the field in which they came, with these fields; no item has such an id."""
 
 _TEXTS = ("text", "summary")
 _ABOUT = msgspec.json.Decoder(dict[str, Any])
@@ -29,11 +29,10 @@ def thought_deltas(reasoning: Any, content: Any, details: Any, dialect: Dialect)
     deltas = detail_deltas(details) if details else []
     if any(delta.text for delta in deltas):
         return deltas
-    field, text = next(
-        ((name, text) for name, text in zip(RECEIVED, (content, reasoning), strict=True) if text), ("", "")
-    )
+    said = isinstance(content, str) and content
+    mark, text = ("reasoning-content", content) if said else ("reasoning", reasoning)
     if isinstance(text, str) and text:
-        deltas.insert(0, ThinkingDelta(text, id=field if dialect.reasoning_reply == "received" else None))
+        deltas.insert(0, ThinkingDelta(text, id=mark if dialect.reasoning_reply == "received" else None))
     return deltas
 
 

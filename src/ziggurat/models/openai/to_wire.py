@@ -65,7 +65,7 @@ def _in_order(fragments: list[bytes]) -> list[bytes]:
     for fragment in filter(None, fragments):
         match = _ROLE.match(fragment)
         role = match[1] if match else b""
-        if role == b"system" and before in (b"assistant", b"tool"):
+        if role == b"system" and before not in (b"", b"system"):
             role, fragment = b"user", fragment.replace(b'"system"', b'"user"', 1)
         if role == b"user" and before == b"tool":
             ordered.append(_BETWEEN)
@@ -335,7 +335,7 @@ def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> Non
     field = _THOUGHT_FIELDS.get(dialect.name, dialect.reasoning_reply)
     if field == "received":
         thoughts = [thought for thought in thoughts if thought.id in RECEIVED]
-        field = next((thought.id for thought in thoughts if thought.id), "")
+        field = RECEIVED[thoughts[0].id or ""] if thoughts else ""
     if field == "reasoning_details":
         details = details_of(thoughts)
         if details:

@@ -1,0 +1,88 @@
+"""Whatever one model did wrong, the next provider accepts the request, and its answer means our tools."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.accepted import faults
+from tests.conformance.faulty import TOOLS, WIRES, conversation
+from tests.conformance.requests import ROOMS
+from tests.samples import SEED, amount
+from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall
+from ziggurat.messages import OutputSchema, Transcript, assistant
+from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.models.http.fitting import restored
+
+SOURCES = [*WIRES, "by hand"]
+MODELS = {"gemini": "gemini-3-pro", "anthropic": "claude-sonnet-4-5"}
+ANSWER = OutputSchema("Answer", {"type": "object", "properties": {"$id": {"type": "string"}}, "required": ["$id"]})
+HISTORIES = amount(200, 2_000)
+
+
+def histories() -> Iterator[tuple[str, list[Message]]]:
+    for number in range(HISTORIES):
+        source = SOURCES[number % len(SOURCES)]
+        yield source, conversation(source, random.Random(f"{SEED} {number}"))
+
+
+def sent(provider: str, request: ModelRequest) -> bytes:
+    from importlib import import_module
+
+    to_wire = import_module(f"ziggurat.models.{ROOMS[WIRES[provider]]}").to_wire
+    body: bytes = to_wire(request, model=MODELS.get(provider, "any"), stream=False, dialect=DIALECTS[provider])
+    return body
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_what_another_model_did_wrong_is_accepted(provider: str) -> None:
+    found: list[tuple[str, list[str], list[Message]]] = []
+    for source, messages in histories():
+        before = [*messages]
+        request = ModelRequest(Transcript.of(*messages), "Be brief.", TOOLS, output=ANSWER)
+        body = sent(provider, request)
+        wrong = faults(provider, body)
+        if wrong:
+            found.append((source, wrong, messages))
+        assert sent(provider, request) == body  # the same one each time
+        assert [*request.messages] == before  # what was said stays on record
+    assert not found[:2], len(found)
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_a_longer_conversation_begins_as_before(provider: str) -> None:
+    for _, messages in list(histories())[:40]:
+        turns = [at for at, message in enumerate(messages) if message.role == "user"]
+        whole = json.loads(sent(provider, ModelRequest(Transcript.of(*messages), tools=TOOLS)))
+        part = json.loads(sent(provider, ModelRequest(Transcript.of(*messages[: turns[-1]], messages[turns[-1]]))))
+        items = "input" if "input" in whole else "messages"
+        if messages[-1].role != "assistant":
+            assert whole[items][: len(part[items]) - 1] == part[items][:-1]
+
+
+def _tools(body: bytes) -> list[dict[str, Any]]:
+    found = [tool.get("function", tool) for tool in json.loads(body)["tools"]]
+    return [{"name": each["name"], "schema": each.get("parameters", each.get("input_schema"))} for each in found]
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_the_answer_maps_back(provider: str) -> None:
+    request = ModelRequest(Transcript.of(), tools=TOOLS, settings=ModelSettings(tool_choice="2fa_list"))
+    body = sent(provider, request)
+    shown = _tools(body)[: len(TOOLS)]
+    assert faults(provider, body) in ([], ["no messages"], ["the first message is not the user's"])
+    assert shown[1]["name"] in json.dumps(json.loads(body)["tool_choice"])
+    calls = []
+    for number, tool in enumerate(shown):
+        names = list(tool["schema"]["properties"])
+        strict = set(tool["schema"].get("required", ())) == set(names) and number == 0
+        values = {name: None if strict and at else 7 for at, name in enumerate(names)}
+        calls.append(ToolCall(str(number), tool["name"], json.dumps(values)))
+    answer = restored(ModelResponse(assistant(*calls)), request, DIALECTS[provider]).tool_calls
+    assert [call.name for call in answer] == [tool.name for tool in TOOLS]
+    for call, tool in zip(answer, TOOLS, strict=True):
+        assert call.parsed().keys() <= tool.parameters["properties"].keys()
+        assert None not in call.parsed().values()
+    assert answer[1].parsed().keys() == TOOLS[1].parameters["properties"].keys()
