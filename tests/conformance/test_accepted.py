@@ -82,7 +82,7 @@ def test_the_answer_maps_back(provider: str) -> None:
         calls.append(ToolCall(str(number), tool["name"], json.dumps(values)))
     answer = restored(ModelResponse(assistant(*calls)), request, DIALECTS[provider]).tool_calls
     assert [call.name for call in answer] == [tool.name for tool in TOOLS]
-    for call, tool in zip(answer, TOOLS, strict=True):
-        assert call.parsed().keys() <= tool.parameters["properties"].keys()
+    for call, known in zip(answer, TOOLS, strict=True):
+        assert call.parsed().keys() <= known.parameters["properties"].keys()
         assert None not in call.parsed().values()
     assert answer[1].parsed().keys() == TOOLS[1].parameters["properties"].keys()

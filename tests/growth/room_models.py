@@ -22,6 +22,7 @@ from ziggurat.memory.similar import find_same, term_cosine, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.delta import DeltaFilter
+from ziggurat.messages.left_out import text_left_out
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
 from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
@@ -30,12 +31,12 @@ from ziggurat.models.anthropic.to_wire import encode_message as to_anthropic
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
+from ziggurat.models.http.fitting import fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader
 from ziggurat.models.local.stated import Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import from_wire as from_chat
-from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai.stream import Reader as ChatReader
 from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
@@ -306,13 +307,16 @@ CASES = [
     *given("models.openai_responses.from_wire.from_wire", lambda body: from_responses(body, RESPONSES),
            replies("responses")),
     *given("models.openai.to_wire.encode_message", encoded(to_chat, CHAT), CONVERSATIONS),
-    *given("models.anthropic.to_wire.encode_message", encoded(to_anthropic), CONVERSATIONS),
-    *given("models.openai_responses.to_wire.encode_message", encoded(to_responses), CONVERSATIONS),
+    *given("models.anthropic.to_wire.encode_message", encoded(to_anthropic, ANTHROPIC), CONVERSATIONS),
+    *given("models.openai_responses.to_wire.encode_message", encoded(to_responses, RESPONSES), CONVERSATIONS),
     *given("models.openai.to_wire.encode_message", lambda each: to_chat(each, CHAT), MESSAGES),
-    *given("models.anthropic.to_wire.encode_message", to_anthropic, MESSAGES),
-    *given("models.openai_responses.to_wire.encode_message", to_responses, MESSAGES),
+    *given("models.anthropic.to_wire.encode_message", lambda each: to_anthropic(each, ANTHROPIC), MESSAGES),
+    *given("models.openai_responses.to_wire.encode_message", lambda each: to_responses(each, RESPONSES), MESSAGES),
     *given("models.openai.to_wire.encode_pictures", encoded(encode_pictures, CHAT), CONVERSATIONS),
-    *over("models.openai.reading.is_object", is_object, JSON),
+    *over("models.http.fitting.is_object", is_object, JSON),
+    *over("models.http.fitting.object_text", lambda text: object_text(text, ANTHROPIC.key_rule), (*TEXT, *JSON)),
+    *over("models.http.fitting.fitted", lambda text: fitted(text, CHAT.id_rule), TEXT),
+    *over("messages.left_out.text_left_out", lambda text: text_left_out(text + " null", NOTE.parameters), JSON),
     *given("http.sse.EventParser", parsed, SSE, reach=32_000),
     *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),

@@ -27,8 +27,8 @@ from ziggurat.messages.limits import (
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure
+from ziggurat.models.http.fitting import is_object
 from ziggurat.models.openai.from_wire import from_wire as from_chat
-from ziggurat.models.openai.reading import is_object
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH, read

@@ -20,7 +20,7 @@ from ziggurat.layers import fallback
 from ziggurat.messages import assistant, tool_call, tool_message
 from ziggurat.models.anthropic import Reader as AnthropicReader
 from ziggurat.models.http.dialect import DIALECTS, at_address
-from ziggurat.models.http.fitting import fitted, object_text, with_own_ids
+from ziggurat.models.http.fitting import altered, fitted, object_text
 from ziggurat.models.openai import Reader as ChatReader
 from ziggurat.models.openai_responses import Reader as ResponsesReader
 from ziggurat.providers import resolve
@@ -67,11 +67,12 @@ def test_an_object_stays_as_it_is_but_for_its_names(fields: dict[str, int]) -> N
 
 def test_ids_that_repeat_are_told_apart() -> None:
     turn = [assistant(ToolCall("1", "add"), ToolCall("2", "add")), tool_message(ToolResult("1", "add", "3"))]
-    messages: list[Message] = [user("go"), *turn, *turn, assistant("done")]
-    changed = with_own_ids(messages)
+    messages: list[Message] = [user("go"), *turn, *turn, user("done")]
+    changed = altered(messages)
     assert sorted(changed) == [3, 4]
     assert [call.id for call in changed[3].tool_calls] == ["1#2", "2#2"]
     assert changed[4].tool_results[0].id == "1#2"
+    assert altered([user("go"), assistant("It is \n")]) == {1: assistant("It is")}
 
 
 async def test_another_provider_goes_on_in_the_middle_of_a_run() -> None:

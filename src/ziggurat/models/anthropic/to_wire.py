@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError, ModelError
@@ -14,7 +13,7 @@ from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, To
 from ziggurat.models.anthropic.blocks import CALLER, OPAQUE
 from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import fitted, fitted_parameters, object_text, with_own_ids
+from ziggurat.models.http.fitting import altered, fitted, fitted_parameters, object_text, to_json
 from ziggurat.models.http.strict import strict_schema
 
 CACHE = "prompt_cache"
@@ -28,7 +27,6 @@ _USUAL = 16000  # tokens; a much higher limit makes plain calls wait for minutes
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16000}
 _LEAST_BUDGET = 1024
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
-_encode = msgspec.json.Encoder().encode
 
 
 def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect) -> bytes:
@@ -56,7 +54,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     _put_extra(body, settings)
     if "messages" not in body:
         body["messages"] = Raw(messages)
-    return _encode(body)
+    return to_json(body)
 
 
 # -- the conversation ------------------------------------------------------------------------------------------------
@@ -74,9 +72,7 @@ def _conversation(
     encode = partial(encode_message, dialect=dialect)
     form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
     fragments = request.messages.fragments(f"anthropic {form}", encode)
-    changed = with_own_ids(messages)
-    if messages and messages[-1].role == "assistant":
-        changed[len(messages) - 1] = _without_end(changed.get(len(messages) - 1, messages[-1]))
+    changed = altered(messages)
     for at, message in enumerate(messages):
         role: str = message.role
         written = encode(changed[at]) if at in changed else fragments[at]
@@ -106,14 +102,6 @@ _Turn = tuple[str, list[bytes]]
 
 _BEGIN = b'{"type":"text","text":"Begin."}'
 """What a user says before a model that begins a conversation."""
-
-
-def _without_end(message: Message) -> Message:
-    """Return a message that the model is to continue, which must not end with a space."""
-    last = message.parts[-1] if message.parts else None
-    if not isinstance(last, Text):
-        return message
-    return msgspec.structs.replace(message, parts=(*message.parts[:-1], Text(last.text.rstrip())))
 
 
 def _add(turns: list[_Turn], role: str, blocks: list[bytes]) -> None:
@@ -256,7 +244,7 @@ def _put_extra(body: dict[str, Any], settings: ModelSettings) -> None:
 
 def encode_message(message: Message, dialect: Dialect) -> bytes:
     """Write a message as content blocks separated by commas; empty if none of it can be sent."""
-    return b",".join(map(_encode, _blocks_of(message, dialect)))
+    return b",".join(map(to_json, _blocks_of(message, dialect)))
 
 
 def _blocks_of(message: Message, dialect: Dialect) -> list[Any]:

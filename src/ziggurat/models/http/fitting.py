@@ -7,7 +7,7 @@ names that a provider refuses of tools and parameters are mapped back in its rep
 
 import re
 from base64 import b32encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -20,13 +20,31 @@ from ziggurat.messages.left_out import text_left_out
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import Part, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect
+from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
+from ziggurat.models.http.dialect import Dialect, is_strict
 from ziggurat.models.http.strict import OPENAI, strict_schema
 
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 _object = msgspec.json.Decoder(dict[str, Raw])
+
+
 _encode = msgspec.json.Encoder().encode
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON; lone surrogates, which UTF-8 cannot encode, become question marks."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def fitted(text: str, rule: str) -> str:
@@ -57,7 +75,7 @@ def object_text(arguments: str, key_rule: str = "") -> str:
         return "{}"
     fields = _fields_of(arguments)
     if fields is None:
-        return _encode({"invalid_arguments": arguments.encode("utf-8", "replace").decode()}).decode()
+        return to_json({"invalid_arguments": arguments}).decode()
     if not key_rule or all(re.fullmatch(key_rule, key) for key in fields):
         return arguments
     return _encode({fitted(key, key_rule): value for key, value in fields.items()}).decode()
@@ -75,10 +93,12 @@ def fitted_parameters(schema: dict[str, Any], key_rule: str) -> dict[str, Any]:
     }
 
 
-def strict_form(schema: dict[str, Any], dialect: Dialect) -> Raw | None:
-    """Return a schema in the form in which a provider enforces it strictly; None if it has none."""
+def offered(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
+    """Return a schema as a provider is sent it, and whether it enforces it strictly."""
     made = strict_schema(schema, OPENAI) if dialect.makes_strict and dialect.strict_tools else None
-    return None if made is None else Raw(made)
+    if made is not None:
+        return Raw(made), True
+    return schema, dialect.strict_tools and not dialect.makes_strict and is_strict(schema)
 
 
 def restored(response: ModelResponse, request: ModelRequest, dialect: Dialect) -> ModelResponse:
@@ -100,7 +120,7 @@ def _restored(part: Part, tools: dict[str, ToolSpec], dialect: Dialect) -> Part:
     if tool is None or not isinstance(part, ToolCall):
         return part
     arguments = part.arguments
-    if strict_form(tool.parameters, dialect) is not None:
+    if dialect.makes_strict and offered(tool.parameters, dialect)[1]:
         arguments = text_left_out(arguments, tool.parameters)
     properties = tool.parameters.get("properties") or ()
     names = {made: key for key in properties if dialect.key_rule and (made := fitted(key, dialect.key_rule)) != key}
@@ -110,7 +130,12 @@ def _restored(part: Part, tools: dict[str, ToolSpec], dialect: Dialect) -> Part:
     return ToolCall(part.id, tool.name, arguments)
 
 
-def with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
+def altered(messages: Sequence[Message]) -> dict[int, Message]:
+    """Return the messages that are refused beside the others, by position, as they are accepted."""
+    return {**_without_end(messages), **_with_own_ids(messages)}
+
+
+def _with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
     """Return the messages whose calls repeat ids of earlier calls, and their results, by position, with other ids."""
     times: dict[str, int] = {}
     ids: dict[str, str] = {}
@@ -129,3 +154,12 @@ def with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
             ]
             changed[at] = replace(message, parts=tuple(parts))
     return changed
+
+
+def _without_end(messages: Sequence[Message]) -> dict[int, Message]:
+    """Return the last message, by position, without the spaces at its end if the model is to continue it."""
+    last = messages[-1] if messages else None
+    text = last.parts[-1] if last is not None and last.role == "assistant" and last.parts else None
+    if last is None or not isinstance(text, Text):
+        return {}
+    return {len(messages) - 1: replace(last, parts=(*last.parts[:-1], Text(text.text.rstrip())))}

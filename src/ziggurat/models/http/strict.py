@@ -130,7 +130,7 @@ class _Writer:
         if "$ref" in node:
             if resolved(self._root, node) is None:
                 raise _Inexpressible
-            beside = {name: node[name] for name in ("description", "default") if name in node}
+            beside: dict[str, Any] = {name: node[name] for name in ("description", "default") if name in node}
             return {**beside, "anyOf": [{"$ref": node["$ref"]}]} if beside else {"$ref": node["$ref"]}
         choices = node.get("enum") or ([node["const"]] if "const" in node else [])
         self.choices += len(choices)
@@ -172,7 +172,7 @@ class _Writer:
         if "anyOf" in closed:
             return {**closed, "anyOf": [*closed["anyOf"], {"type": "null"}]}
         if closed.keys() & {"$ref", "const", "enum"}:
-            said = {name: closed.pop(name) for name in ("title", "description") if name in closed}
+            said: dict[str, Any] = {name: closed.pop(name) for name in ("title", "description") if name in closed}
             return {**said, "anyOf": [closed, {"type": "null"}]}
         return {**closed, "type": [*types_of(closed), "null"]}
 

@@ -12,8 +12,8 @@ from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect, is_strict
-from ziggurat.models.http.fitting import fitted, object_text, strict_form
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.fitting import fitted, object_text, offered, to_json
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
 
 
@@ -110,9 +110,8 @@ def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
     function: dict[str, Any] = {"name": fitted(tool.name, dialect.name_rule)}
     if tool.description:
         function["description"] = tool.description
-    strict = strict_form(tool.parameters, dialect)
-    function["parameters"] = tool.parameters if strict is None else strict
-    if strict is not None:
+    function["parameters"], strict = offered(tool.parameters, dialect)
+    if strict and dialect.makes_strict:
         function["strict"] = True
     return {"type": "function", "function": function}
 
@@ -153,10 +152,10 @@ def _add_reasoning(fields: dict[str, Any], effort: str, dialect: Dialect) -> Non
 def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
     if not dialect.native_output:
         return {"type": "json_object"}
-    strict = strict_form(output.schema, dialect)
-    described: dict[str, Any] = {"name": output.name, "schema": output.schema if strict is None else strict}
+    schema, strict = offered(output.schema, dialect)
+    described: dict[str, Any] = {"name": output.name, "schema": schema}
     if dialect.strict_tools:
-        described["strict"] = strict is not None or (not dialect.makes_strict and is_strict(output.schema))
+        described["strict"] = strict
     return {"type": "json_schema", "json_schema": described}
 
 
@@ -176,24 +175,6 @@ _UNSIGNED = "skip_thought_signature_validator"
 
 
 Wire = dict[str, Any]
-
-_encode = msgspec.json.Encoder().encode
-
-
-def to_json(value: Any) -> bytes:
-    """Return JSON; lone surrogates, which UTF-8 cannot encode, become question marks."""
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        return _encode(_whole(value))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def encode_message(message: Message, dialect: Dialect, unsigned: str = "") -> bytes:

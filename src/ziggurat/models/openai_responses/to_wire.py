@@ -13,11 +13,10 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect, is_strict
-from ziggurat.models.http.fitting import fitted, object_text, strict_form
+from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.fitting import fitted, object_text, offered, to_json
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
-_encode = msgspec.json.Encoder().encode
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
 _ENCRYPTED = "reasoning.encrypted_content"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -44,7 +43,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         encode = partial(encode_message, dialect=dialect)
         fragments = request.messages.fragments(f"openai_responses:{form}", encode)
         body["input"] = Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
-    return _encode(body)
+    return to_json(body)
 
 
 def _put_settings(body: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
@@ -76,20 +75,13 @@ def _put_tools(body: dict[str, Any], tools: tuple[ToolSpec, ...], settings: Mode
 
 def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
     fields = {"type": "function", "name": fitted(tool.name, dialect.name_rule), "description": tool.description}
-    schema, strict = _schema(tool.parameters, dialect)
+    schema, strict = offered(tool.parameters, dialect)
     return {**fields, "parameters": schema, "strict": strict}  # the API's default is true
-
-
-def _schema(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
-    strict = strict_form(schema, dialect)
-    if strict is not None:
-        return strict, True
-    return schema, dialect.strict_tools and not dialect.makes_strict and is_strict(schema)
 
 
 def _format(output: OutputSchema, dialect: Dialect) -> dict[str, Any]:
     name = _NOT_IN_A_NAME.sub("_", output.name)[:64] or "answer"
-    schema, strict = _schema(output.schema, dialect)
+    schema, strict = offered(output.schema, dialect)
     return {"type": "json_schema", "name": name, "schema": schema, "strict": strict}
 
 
@@ -115,7 +107,7 @@ def encode_message(message: Message, dialect: Dialect) -> bytes:
         if content:
             role = dialect.system_role if message.role == "system" else "user"
             items.append({"role": role, "content": _content(content)})
-    return _encode(items)[1:-1]
+    return to_json(items)[1:-1]
 
 
 def _content(parts: Sequence[Part]) -> "str | list[dict[str, Any]]":
