@@ -5,6 +5,7 @@
 - Mistral: the validator of mistral-common (order of roles, ids, names, empty messages, the last message).
 - Gemini: the errors of its API (names of functions, parts without data, a schema beside tools) and its guide to
   thought signatures.
+- DeepSeek: its guide to the thinking mode, which wants the thoughts of each message.
 - Groq: the error that refuses a schema beside tools. vLLM, llama.cpp: they parse the arguments of earlier calls.
 - Anthropic, and Bedrock with it: the errors of its API (ids, names, blank texts, property keys, order of results).
 """
@@ -19,7 +20,6 @@ Json = dict[str, Any]
 Faults = Iterator[str]
 
 NAME = r"[a-zA-Z0-9_-]{1,64}"
-PARSING = ("vllm", "llamacpp", "ollama", "lmstudio", "deepseek", "gemini")
 UNFIT = ("gemini", "groq")
 """The providers that refuse a schema of the answer in a request with tools."""
 
@@ -75,6 +75,8 @@ def _assistant(provider: str, at: int, message: Json) -> Faults:
         yield f"message {at}: blank"
     if "tool_calls" in message and not calls:
         yield f"message {at}: an empty list of calls"
+    if provider == "deepseek" and not message.get("reasoning_content"):
+        yield f"message {at}: no thoughts"
     if len({call["id"] for call in calls}) < len(calls):
         yield f"message {at}: one id for two calls"
     for number, call in enumerate(calls):

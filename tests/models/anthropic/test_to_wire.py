@@ -102,6 +102,16 @@ def test_thinking_by_budget(wanted: str, budget: int) -> None:
     assert not {"temperature", "top_p", "output_config"} & set(body)
 
 
+def test_no_thinking_begins_among_the_calls_of_a_turn() -> None:
+    answered = tool_message(ToolResult("a", "f", "3"))
+    settings = ModelSettings(reasoning="low")
+    for first, thinks in ((Thinking("hm", "s"), True), (Thinking("hm"), False), (Text("I add."), False)):
+        said = assistant(first, ToolCall("a", "f"))
+        assert ("thinking" in body_of(HELLO, said, answered, settings=settings)) == thinks
+        assert "thinking" in body_of(HELLO, said, answered, settings=settings, model=EFFORT)
+        assert "thinking" in body_of(HELLO, said, answered, assistant("3"), user("And?"), settings=settings)
+
+
 def test_thinking_by_effort_budget_or_none() -> None:
     assert sent(reasoning="high", max_tokens=4000)["thinking"]["budget_tokens"] == 3000
     assert "thinking" not in sent(reasoning="high", max_tokens=1000)

@@ -171,7 +171,7 @@ def test_thoughts_stay_here_where_nobody_takes_them() -> None:
     [said] = wire(assistant(THOUGHT, "done"))["messages"]
     assert said == {"role": "assistant", "content": "done"}
     message = assistant(Thinking("", None, "AAA", "rs_1"), Thinking("", "sig", None, "{oh"), "done")
-    for dialect in ("openrouter", "mistral", "deepseek", "gemini"):
+    for dialect in ("openrouter", "mistral", "gemini"):
         assert wire(message, user("?"), dialect=dialect)["messages"][0] == {"role": "assistant", "content": "done"}
 
 

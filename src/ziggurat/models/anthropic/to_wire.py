@@ -40,6 +40,8 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     if request.output is not None:
         choice = _enforce_schema(body, tools, choice, request.output, can, dialect)
     forced = choice is not None and choice["type"] in ("any", "tool")
+    if can.thinking == "budget" and _goes_on_without_thoughts(request):
+        forced = True  # thinking cannot begin among the calls of a turn
     _put_limits(body, settings, can, longest=can.longest or dialect.max_tokens or 4096, forced=forced)
     system, messages = _conversation(request, can, dialect)
     if mark is not None:
@@ -96,6 +98,14 @@ def _conversation(
         turns = _place_system(turns)
     pieces = [b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks)) for role, blocks in turns]
     return [{"type": "text", "text": text} for text in instructions if text.strip()], b"[%b]" % b",".join(pieces)
+
+
+def _goes_on_without_thoughts(request: ModelRequest) -> bool:
+    """Return whether the last message of the model makes calls without a thought of this API, as of another model."""
+    last = next((message for message in reversed(request.messages[:]) if message.role == "assistant"), None)
+    if last is None or not last.tool_calls:
+        return False
+    return not isinstance(last.parts[0], Thinking) or _thought(last.parts[0]) is None
 
 
 _Turn = tuple[str, list[bytes]]

@@ -47,6 +47,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
             ``thinking``, or not at all.
         reasoning_reply: The field of assistant messages in which thoughts are sent back; ``"received"`` for the one in
             which each came from this server, empty for never.
+        thoughts_needed: Whether it refuses a message of the model without thoughts; a space stands for them.
         native_output: Whether it can enforce a JSON Schema on its text.
         output_beside_tools: Whether it can do so in a request that has tools; if not, a tool takes the answer.
         strict_tools: Whether a schema may be marked ``strict``.
@@ -84,6 +85,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     stream_usage: bool = True
     reasoning_request: Literal["", "reasoning_effort", "reasoning", "thinking"] = ""
     reasoning_reply: Literal["", "reasoning_content", "reasoning", "reasoning_details", "received"] = ""
+    thoughts_needed: bool = False
     native_output: bool = True
     output_beside_tools: bool = True
     strict_tools: bool = True
@@ -211,6 +213,7 @@ _ALL = (
         seed_field="",
         parallel_field="",
         reasoning_reply="reasoning_content",
+        thoughts_needed=True,
         native_output=False,
         strict_tools=False,
         empty_content="empty",

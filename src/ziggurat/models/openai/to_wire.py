@@ -285,6 +285,8 @@ def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
     _set_content(wire, "".join(texts), calls, dialect)
     if thoughts:
         _set_thoughts(wire, thoughts, dialect)
+    if dialect.thoughts_needed:
+        wire.setdefault(dialect.reasoning_reply, " ")
     if signature and dialect.name in _SIGNING:
         wire["extra_content"] = {"google": {"thought_signature": signature}}
     if calls:
