@@ -61,6 +61,8 @@ def test_what_was_interrupted_says_what_is_known() -> None:
     assert isinstance(got, StreamInterrupted)
     assert got.transient
     assert got.usage == Usage(15, None, 10, None, None, 1)
+    ended = read_cut(stream_of(reply(TEXT, usage=usage))[:-30])  # within the last event
+    assert ended.usage == Usage(15, 9, 10, None, None, 1)
     assert isinstance(got.partial, Message)
     assert got.partial.text == TEXT["text"]
 

@@ -351,8 +351,9 @@ class Reader:
         return []
 
     def _with_partial(self, error: ModelError) -> ModelError:
-        """Add the partial message and the input tokens to an error; the output tokens are not known."""
+        """Add the partial message and the tokens to an error; those of the output are known at the end only."""
         known = usage_of(self._usage)
-        error.usage = Usage(known.input, None, known.cache_read, known.cache_write, requests=1)
+        output = known.output if self._reply.stop_reason else None
+        error.usage = Usage(known.input, output, known.cache_read, known.cache_write, requests=1)
         error.partial = self._fold.message()
         return error
