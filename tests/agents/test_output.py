@@ -115,7 +115,7 @@ def test_other_types(kind: Any, values: dict[str, Any], expected: Any) -> None:
 )
 def test_models_of_pydantic_within_other_types(kind: Any, text: str, expected: Any) -> None:
     output = AnswerReader.of(kind, ScriptedModel("x"))
-    assert output.read(text) == expected
+    assert output.read(text).value == expected
     with pytest.raises(InvalidArguments, match="capital"):
         output.read(text.replace("Ur", "ur"))
 
@@ -210,7 +210,7 @@ def test_a_text_in_place_of_the_tool_is_asked_again() -> None:
     "text", ['{"name": "Ur"}', 'Here it is:\n```json\n{"name": "Ur"}\n```\nBye', ' {"name":\n"Ur", "people": "7"} ']
 )
 def test_json_is_found_among_words(text: str) -> None:
-    assert AnswerReader.of(City, ScriptedModel("x", output_modes=["prompted"])).read(text).name == "Ur"
+    assert AnswerReader.of(City, ScriptedModel("x", output_modes=["prompted"])).read(text).value.name == "Ur"
 
 
 def test_an_answer_without_one_object_of_the_type_is_refused() -> None:

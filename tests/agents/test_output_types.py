@@ -220,7 +220,7 @@ class Box(Generic[T]):
         (list[DA | DB], [{"x": 1}, {"y": "ab"}], [{"y": "abc"}], [DA(1), DB("ab")]),
         (SA | SB, {"y": 1}, {"y": 0}, SB(1)),
         (dict[str, list[SA | SB]], {"k": [{"x": 1}]}, {"k": [{"y": 0}]}, {"k": [SA(1)]}),
-        (SA | A | None, {"x": 1}, {"x": "one"}, SA(1)),
+        (SA | A | None, {"type": "SA", "x": 1}, {"x": 1}, SA(1)),
         (list[SA | B], [{"y": 1}, {"x": 2}], [{"z": 0}], [B(y=1), SA(2)]),
         (tuple[A, SB], [{"x": 1}, {"y": 1}], [{"x": 1}, {"y": 0}], (A(x=1), SB(1))),
         (R, {"y": 1}, {"x": 0}, R(B(y=1))),

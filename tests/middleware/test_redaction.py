@@ -278,7 +278,7 @@ def test_the_same_request_under_the_same_id_is_the_same_run_and_another_is_not()
     question = f"Use {SECRETS[7]}"
     asyncio.run(agent.run(question, run_id="r"))
     assert asyncio.run(agent.run(question, run_id="r")).text == "one"
-    with pytest.raises(ConfigurationError, match="another request"):
+    with pytest.raises(RunExists, match="another request"):
         asyncio.run(agent.run("Something else", run_id="r"))
 
 

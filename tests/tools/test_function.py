@@ -430,14 +430,43 @@ def test_declarations_that_make_no_sense_are_refused(given: dict[str, Any], told
         tool(**given)(pay)
 
 
-def test_a_decorated_method_is_refused_and_a_bound_one_is_a_tool() -> None:
+async def test_a_method_is_a_tool_with_its_instance() -> None:
     class Shop:
-        async def price(self, item: str) -> str:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @tool(approval=True, timeout=3)
+        async def price(self, item: str, ctx: Context) -> str:
+            """Price.
+
+            Args:
+                item: What.
+            """
+            return f"{self.name} {item} {ctx.path}"
+
+        @tool
+        def find(self, item: str) -> str:
+            return f"{self.name} has {item}"
+
+        async def bare(self, item: str) -> str:
             return item
 
-    with pytest.raises(ConfigurationError, match="a method needs its instance"):
-        tool(Shop.price)
-    assert list(tool(Shop().price).spec.parameters["properties"]) == ["item"]
+        made = tool(taking)
+
+    price = Shop("ur").price
+    assert (price.spec.approval, price.spec.timeout, price.spec.description) == (True, 3, "Price.")
+    assert price.spec.parameters["properties"] == {"item": {"type": "string", "description": "What."}}
+    model = ScriptedModel(tool_call("find", item="tea"), "done")
+    run = await Agent(model, tools=[Shop("ur").find, tool(Shop("ur").bare), Shop("ur").made]).run("go")
+    assert run.observations == ("ur has tea",)
+    assert list(tool(Shop("ur").bare).spec.parameters["properties"]) == ["item"]
+    for unbound in (Shop.find, tool(Shop.bare)):
+        with pytest.raises(ConfigurationError, match="a method, which needs its instance"):
+            Toolbox([unbound])
+
+
+def taking(item: str) -> str:
+    return item
 
 
 class Shop:

@@ -5,7 +5,6 @@ import enum
 import resource
 import sys
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
@@ -291,7 +290,7 @@ def test_nothing_is_asked_whether_it_is_true() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [Strange(), object(), print, Strange, iter([1]), (number for number in range(3)), {"a": Strange()}, 1j, deque([1])],
+    [Strange(), object(), print, Strange, iter([1]), (number for number in range(3)), {"a": Strange()}, 1j],
 )
 def test_what_cannot_be_written_is_an_error_that_says_so(value: object) -> None:
     with pytest.raises(ToolError, match="JSON"):

@@ -2,7 +2,7 @@ import datetime
 import enum
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, TypedDict
@@ -170,7 +170,8 @@ def test_recursive_schema_accepts_and_refuses() -> None:
 
 
 def test_a_property_called_title_and_a_union_have_a_schema() -> None:
-    assert schema_of(Place | Point) == {"anyOf": [schema_of(Place), schema_of(Point)]}
+    members = schema_of(Place | Point)["anyOf"]
+    assert [each["title"] for each in members] == ["Place", "Point"]  # type: ignore[attr-defined]
     assert "title" in schema_of(Place)["properties"]  # type: ignore[operator]
 
 
@@ -222,7 +223,7 @@ class Holder:
     ("annotation", "reason"),
     [
         (Opaque, "Opaque has no known JSON form"), (Holder, "Opaque has no known JSON form"),
-        (complex, "complex has no known JSON form"), (Iterable[int], "Iterable has no known JSON form"),
+        (complex, "complex has no known JSON form"),
         (Callable[[int], int], "Callable has no known JSON form"), (list[Opaque], "Opaque has no known JSON form"),
         (Opaque | None, "Opaque has no known JSON form"), (Mixed, "all str or all int"), (3, "3"),
     ],

@@ -15,7 +15,6 @@ import pydantic
 import pytest
 
 from tests.tools.signatures import taking
-from ziggurat.tools.type_parts import needs_plain
 
 
 class Level(enum.Enum):
@@ -108,11 +107,6 @@ def test_the_normal_form_is_the_whole_value(kind: Any, written: Any, expected: A
     assert json.loads(text) == {"value": expected}
     assert signature.normalize(text) == text
     assert signature.decode(text) == signature.decode(json.dumps({"value": written}))
-
-
-@pytest.mark.parametrize("kind", [int, str, list[int], dict[str, int], dict, set[str], list[Partial], object, Any])
-def test_types_that_the_encoder_writes_in_full_are_left_to_it(kind: Any) -> None:
-    assert needs_plain(kind) is (kind == list[Partial])
 
 
 def test_the_normal_form_is_the_same_in_every_process() -> None:

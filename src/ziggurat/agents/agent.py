@@ -174,7 +174,8 @@ class Agent(Runnable[Out]):
             setup=cache(self._setup),
             description=description,
             permissions=needs,
-            read=None if answer is None else answer.read_run,
+            read=None if answer is None else answer.form.read,
+            keep=None if answer is None else answer.form.keep,
         )
         own = known(needs if grants is None else grants)
         parts = replace(parts, grants=own, parse=partial(final_answer_in, output=answer))

@@ -3,19 +3,17 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
-
-from msgspec.structs import replace
 
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.flow_program import FlowInput, FlowProgram
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.queue import SubmitArguments
+from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.settings import PositiveInt, checked
@@ -217,7 +215,7 @@ def flow_program(
 ) -> tuple[FlowProgram, FlowInput]:
     """Return the program of a flow, and its input."""
     check_new_name(name, "the name of a flow")
-    returns = Parameter.of("result", hints["return"], required=True)
+    returns = Parameter.of_result(f"the result of the flow {name}", hints["return"])
     takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)
     description = arguments.get("description")
     parts = agent_parts(
@@ -226,17 +224,10 @@ def flow_program(
         setup=lambda: {"flow": name, "input": takes.digest, **setup},
         description=inspect.getdoc(function) or "" if description is None else description,
         permissions=permissions,
-        read=partial(_read_run, returns),
+        read=OutputForm(returns).read,
+        keep=OutputForm(returns).keep,
     )
     return FlowProgram(function, parts, takes, returns, context, text, has_node), takes
-
-
-def _read_run(returns: Parameter, run: AgentRun) -> AgentRun:
-    """Return a recorded run with its output in the type of the flow."""
-    try:
-        return replace(run, output=returns.restore(run.output))
-    except ValueError as error:
-        raise JournalCorrupt(f"the recorded output is not of the flow's type: {error}") from error
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:

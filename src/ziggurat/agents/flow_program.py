@@ -66,10 +66,11 @@ class FlowInput(Struct, frozen=True, eq=False):
             return value
         try:
             if isinstance(value, str):
-                value = self._decode(value)
-            plain = self.parameter.plain(value)
-            self.parameter.restore(plain)
-        except (TypeError, ValueError) as error:  # ValueError: Problem, InvalidArguments
+                accepted = read(value)
+                plain = self.parameter.recorded(self.parameter.convert(accepted), accepted)
+            else:
+                plain = self.parameter.given(value)
+        except (TypeError, ValueError, ConfigurationError) as error:  # ValueError: Problem, InvalidArguments
             instead = f"pass {self.parameter.name} as a value of its type, or as JSON text"
             if self.kind is None:
                 instead = "it takes no input"
@@ -83,7 +84,7 @@ class FlowInput(Struct, frozen=True, eq=False):
 
     def _decode(self, text: str) -> Any:
         try:
-            return self.parameter.convert(read(text))
+            return self.parameter.revive(read(text))
         except InvalidArguments:
             raise
         except ValueError as error:  # Problem
@@ -93,7 +94,7 @@ class FlowInput(Struct, frozen=True, eq=False):
         """Return the type of input as `AgentTool` takes it."""
         if self.kind is str:
             return None
-        if self.parameter.schema.get("type") != "object":
+        if self.parameter.root.get("type") != "object":
             raise ConfigurationError(
                 f"the flow {name} cannot be a tool as it is: the input of a tool is text or an object (a Struct, "
                 "dataclass, TypedDict or pydantic model)"
@@ -174,13 +175,11 @@ class FlowProgram(Struct, eq=False):
         if isinstance(output, str) and self.returns.wire is str:
             return output
         try:
-            plain = self.returns.plain(output)
-            self.returns.restore(plain)
-        except (TypeError, ValueError) as error:
+            return canonical(self.returns.given(output)).decode()
+        except ConfigurationError as error:
             raise ConfigurationError(
                 f"the flow {self.parts.name} returned {output!r:.200}, which is not what it is annotated with: {error}"
             ) from error
-        return canonical(plain).decode()
 
     def __repr__(self) -> str:
         return f"flow({self.parts.name})"

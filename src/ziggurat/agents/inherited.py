@@ -41,6 +41,7 @@ def agent_parts(
     description: str,
     permissions: frozenset[str],
     read: Callable[[AgentRun], AgentRun] | None,
+    keep: Callable[[AgentRun], AgentRun] | None,
 ) -> AgentParts:
     """Return the facts about an agent, a flow or a team with its rules; the others are as in `AgentParts`."""
     budget, grants = _with_prices(arguments.get("budget")), arguments.get("grants")
@@ -56,6 +57,7 @@ def agent_parts(
         permissions,
         None if grants is None else known(grants),
         read,
+        keep,
         chain,
         debug=debug,
     )

@@ -96,6 +96,9 @@ class ExtraTools(Struct, frozen=True, eq=False):
 EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
 
 
+_NO_ANSWER = ParsedAnswer(None)
+
+
 class LoopRun:
     """The state of one run of the loop."""
 
@@ -213,7 +216,7 @@ class LoopRun:
         self.end(stops.stop_of(error))
         return error
 
-    def end(self, stop: stops.Stop, output: Any = None) -> AgentRun:
+    def end(self, stop: stops.Stop, answer: ParsedAnswer = _NO_ANSWER) -> AgentRun:
         """Return the run so far: its complete steps, in a form that can be sent to a model again."""
         log = self.conversation.log
         whole = self.conversation if self.complete == len(log) else Conversation(log[: self.complete])
@@ -221,7 +224,7 @@ class LoopRun:
         self.tally.run = run = AgentRun(
             Transcript(whole, self.complete),
             stop,
-            output,
+            answer.value,
             sum_of(*by_model.values()),
             self.tally.model_calls,
             self.tally.tool_calls,
@@ -234,6 +237,7 @@ class LoopRun:
             self.past(),
             "" if self.writer is None else self.writer.id,
             usage_by_model=by_model,
+            _accepted=answer.accepted,
         )
         return run
 
@@ -314,7 +318,7 @@ class AgentLoop:
                 if ctx.emit is not SILENCE or run.nudges is not None:
                     await self._end_step(run, ctx, stop)
                 if stop is not None:
-                    return run.end(stop, run.output_of(response) if answer is None else answer.value)
+                    return run.end(stop, ParsedAnswer(run.output_of(response)) if answer is None else answer)
                 if swallowed_cancellation(task, cancels):
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again

@@ -4,18 +4,19 @@ from typing import TYPE_CHECKING, Any, Generic, Union
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
+from ziggurat.agents.recorded import OutputForm
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.facts import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
-from ziggurat.messages.agent import AgentRun, Out
+from ziggurat.messages.agent import Out
+from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode
 from ziggurat.messages.left_out import text_left_out
 from ziggurat.messages.limits import MAX_ARGUMENTS
 from ziggurat.messages.model import OutputSchema, ToolSpec
 from ziggurat.tools.arguments import listing, read
-from ziggurat.tools.parameter import Parameter, Problem
+from ziggurat.tools.parameter import Parameter, Problem, read_back
 from ziggurat.tools.type_parts import alternatives
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ class AnswerReader(Struct, frozen=True, eq=False):
                 f"the model {model!r} cannot give its output by {chosen.mode!r}; it can by {modes}"
             )
         parameter = Parameter.of("answer", kind, required=True)
-        wrapped = parameter.schema.get("type") != "object"
-        schema = dict(parameter.schema)
+        schema = dict(parameter.root)
+        wrapped = schema.get("type") != "object"
         if wrapped:
             parameter = Parameter.of("value", kind, required=True)
+            schema = dict(parameter.schema)
             definitions = schema.pop("$defs", None)
             schema = {
                 "type": "object",
@@ -77,6 +79,11 @@ class AnswerReader(Struct, frozen=True, eq=False):
             if definitions is not None:
                 schema["$defs"] = definitions
         return cls(kind, chosen.mode or modes[0], schema, wrapped, chosen.retries, parameter)
+
+    @property
+    def form(self) -> OutputForm:
+        """How an answer is recorded."""
+        return OutputForm(self.parameter)
 
     @property
     def name(self) -> str:
@@ -105,7 +112,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
         schema = msgspec.json.encode(self.schema).decode()
         return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> ParsedAnswer:
         """Parse an answer from the JSON in a model's text."""
         body = text_left_out(_json_in(text), self.schema)
         try:
@@ -114,7 +121,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
                 if not isinstance(value, dict) or "value" not in value:
                     raise Problem("value: missing (required)")
                 value = value["value"]
-            return self.parameter.convert(value)
+            return ParsedAnswer(self.parameter.convert(value), value)
         except ValueError as error:  # Problem, InvalidArguments
             problems = listing([self._refusal(body) or str(error)])
             raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
@@ -125,21 +132,10 @@ class AnswerReader(Struct, frozen=True, eq=False):
             return None
         kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind
         try:
-            msgspec.json.decode(body, type=kind, strict=False)
+            msgspec.json.decode(body, type=kind, strict=False, dec_hook=read_back)
         except (ValueError, RecursionError) as error:
             return str(error)
         return None
-
-    def revived(self, value: object) -> Any:
-        """Convert the plain values of a recorded answer to this type."""
-        try:
-            return self.parameter.restore(value)
-        except ValueError as error:
-            raise JournalCorrupt(f"the recorded output is not of the type {self.name}: {error}") from error
-
-    def read_run(self, run: AgentRun) -> AgentRun:
-        """Return a recorded run with its output converted to this type."""
-        return replace(run, output=self.revived(run.output))
 
 
 def _one_of(kind: Any) -> Any:

@@ -153,7 +153,7 @@ class _Growing(Generic[T]):
             return text or None
         if complete:
             try:
-                return cast("object", self._reader.read(text))
+                return cast("object", self._reader.read(text).value)
             except InvalidArguments:
                 return None
         start = text.find("{")

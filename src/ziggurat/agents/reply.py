@@ -3,15 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.stop import natural_end
-from ziggurat.core.codec import plain
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.facts import FINAL_ANSWER
@@ -41,7 +39,7 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
         fault = f"give the final answer by calling {FINAL_ANSWER}"
     else:
         try:
-            return None, ParsedAnswer(output.read(response.text if final is None else final.arguments))
+            return None, output.read(response.text if final is None else final.arguments)
         except InvalidArguments as error:
             fault = str(error)
     ended = final is None and not isinstance(natural_end(response), stops.Completed)
@@ -96,6 +94,8 @@ async def validate_answer(
 ) -> tuple[str | None, ParsedAnswer | None]:
     """Return the fault that a validator finds in an answer, or the answer to use; recorded, so it is judged once."""
 
+    live: list[object] = []
+
     async def judge(_: None, ctx: Context) -> _Verdict:
         try:
             with noting_mistakes(), running(ctx):  # an agent that it calls is a part of this run
@@ -104,26 +104,30 @@ async def validate_answer(
                     value = await value
         except ModelRetry as retry:
             return _Verdict(str(retry))
-        unchanged = value is None or value is answer.value
-        return _Verdict(None, answer.value if unchanged else _as_recorded(value, output, ctx))
+        if value is None or value is answer.value:
+            live.append(answer.value)
+            accepted = () if answer.accepted is UNSET else (answer.accepted,)
+            return _Verdict(None, _as_recorded(answer.value, output, ctx, *accepted))
+        form = _as_recorded(value, output, ctx)
+        live.append(form if output is None else output.parameter.revive(form))
+        return _Verdict(None, form)
 
     verdict = await ctx.once("output_validator", None, judge, returns=_Verdict, composite=True)
     if verdict.fault is not None:
         return verdict.fault, None
-    record = journal_of(ctx).find(ctx.path)
-    by_reference = record is None or record.result is None or record.result.value is verdict
-    return None, ParsedAnswer(verdict.value if by_reference or output is None else output.revived(verdict.value))
+    value = live[0] if live else verdict.value if output is None else output.parameter.revive(verdict.value)
+    return None, ParsedAnswer(value, UNSET if output is None else verdict.value)
 
 
-def _as_recorded(value: object, output: AnswerReader | None, ctx: Context) -> object:
-    """Return a validator's value as its record will give it, so that a resumed run has the same."""
+def _as_recorded(value: object, output: AnswerReader | None, ctx: Context, *accepted: object) -> object:
+    """Return a value as its record will have it, so that a resumed run has the same."""
     try:
         if output is not None:
-            return output.parameter.restore(plain(value))
+            return output.parameter.recorded(value, *accepted) if accepted else output.parameter.given(value)
         if isinstance(value, str):
             return value
         raise TypeError("expected a text")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ConfigurationError) as error:
         kind = "str" if output is None else output.name
         raise ConfigurationError(
             f"{ctx.path}: the output validator returned {value!r:.200}, which is not of the type {kind} ({error}); it "

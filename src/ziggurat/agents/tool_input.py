@@ -66,7 +66,8 @@ def _input_as_text(name: str) -> ToolInput:
 
 def _input_of_type(kind: Any) -> ToolInput:
     parameter = Parameter.of("input", kind, required=True)
-    if parameter.schema.get("type") != "object":
+    schema = parameter.root
+    if schema.get("type") != "object":
         raise ConfigurationError(
             f"an agent's input is an object with named fields (a Struct, dataclass, TypedDict or pydantic model); got "
             f"{kind!r}"
@@ -81,12 +82,9 @@ def _input_of_type(kind: Any) -> ToolInput:
             raise InvalidArguments(listing([str(error)])) from error
 
     def normal(arguments: str) -> str:
-        try:
-            return canonical(parameter.plain(value(arguments))).decode()
-        except TypeError as error:
-            raise InvalidArguments(f"the input has no JSON form: {error}") from error
+        return canonical(parameter.recorded(value(arguments), read(arguments))).decode()
 
-    return ToolInput(parameter.schema, value, normal, lambda text: text)
+    return ToolInput(schema, value, normal, lambda text: text)
 
 
 def _input_of_function(function: Callable[..., object]) -> ToolInput:

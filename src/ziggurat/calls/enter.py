@@ -61,6 +61,7 @@ class AgentParts(Struct, frozen=True, eq=False):
     permissions: frozenset[str] = frozenset()
     grants: frozenset[str] | None = None
     read: Callable[[AgentRun], AgentRun] | None = None
+    keep: Callable[[AgentRun], AgentRun] | None = None
     chain: HookChain | None = None
     parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text
     debug: bool = False
@@ -127,6 +128,7 @@ async def enter(
             run = frame.counted(await hooked(middleware, "after_agent", run, ctx), ctx)
         if journal.reopened:
             run = frame.counted(run, ctx, tries_before=True)
+        run = _kept(parts, run)
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = await _failed(contained(raised), parts.name, frame, request, ctx, chain, ends)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
@@ -149,6 +151,11 @@ def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx
 
 def _fingerprint(entered: Entered) -> str:
     return as_type(entered.request, AgentRequest).fingerprint()
+
+
+def _kept(parts: AgentParts, run: AgentRun) -> AgentRun:
+    """Return a run as it is to be recorded."""
+    return run if parts.keep is None or run.output is None else parts.keep(run)
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
+from ziggurat.calls.asked import Asked
 from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.inbox import Sent, inbox_of
 from ziggurat.calls.waiting import decision_on, waiting_place
@@ -17,7 +18,6 @@ from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.parameter import Parameter
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -80,35 +80,33 @@ async def event(
         ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
     """
     ctx = waiting_place("event")
-    parameter = Parameter.of("value", value, required=True)
-    plain = () if default is _NO_DEFAULT else (parameter.plain(default),)
-    wrong = _misfit(parameter, plain[0]) if plain else None
-    if wrong is not None:
-        raise ConfigurationError(f"the default of the event {name!r} does not fit: {wrong}")
-    call = ToolCall("", "event", canonical(Awaited(name, dict(parameter.schema), plain)).decode())
+    asked = Asked.of("value", value)
+    try:
+        plain = () if default is _NO_DEFAULT else (asked.parameter.recorded(default),)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the default of the event {name!r} does not fit: {error}") from error
+    call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
     until = None if timeout is None else ctx.clock.now() + timeout
     item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
-    decision = await decision_on(item, ctx, lambda item: _arrived(item, name, parameter, ctx))
+    decision = await decision_on(item, ctx, lambda item: _arrived(item, name, asked, ctx))
     if isinstance(decision, Answer):
-        wrong = _misfit(parameter, decision.value)
+        wrong = asked.misfit(decision.value)
         if wrong is not None:  # it fitted when it was taken
             raise ConfigurationError(
                 f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
                 "resume the run with the code as it was"
             )
-        return parameter.restore(decision.value)
+        return await asked.value(decision.value, ctx)
     raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
 
 
-async def _arrived(
-    item: PendingItem, name: str, parameter: Parameter, ctx: Context
-) -> Decision | tuple[Decision, int] | None:
+async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> Decision | tuple[Decision, int] | None:
     """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
     inbox, now = inbox_of(ctx), ctx.clock.now()
     for sent in await inbox.events(name, ctx.path):
         if item.until is not None and item.until <= sent.at <= now:  # not if it was sent by another clock
             continue
-        wrong = _misfit(parameter, sent.value)
+        wrong = asked.misfit(sent.value)
         if wrong is None:
             inbox.take(sent, ctx.path)
             return Answer(sent.value), sent.number
@@ -118,14 +116,6 @@ async def _arrived(
     default = awaited_in(item.call).default
     late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Answer(default[0]) if default else Deny(late)
-
-
-def _misfit(parameter: Parameter, value: object) -> str | None:
-    try:
-        parameter.restore(value)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 async def _warn(sent: Sent, name: str, wrong: str | None, ctx: Context) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ziggurat.calls.asked import Asked
 from ziggurat.calls.call_decision import Question, item_of, misfit_of_schema
 from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical
@@ -81,8 +82,8 @@ async def ask(
         JournalMismatch: another question was answered here.
     """
     ctx = waiting_place("ask")
-    parameter = Parameter.of("answer", answer, required=True)
-    schema = dict(parameter.schema)
+    asked = Asked.of("answer", answer)
+    parameter, schema = asked.parameter, asked.schema
     if choices is not None:
         if not choices:
             raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
@@ -96,21 +97,17 @@ async def ask(
     until = None if expires is None else ctx.clock.now() + expires
     decision = await decision_on(item_of(call, ctx, "question", reason=question, until=until), ctx)
     if isinstance(decision, Answer):
-        return _restored(parameter, decision.value, f"the answer {decision.value!r:.200} to", question)
+        wrong = asked.misfit(decision.value)
+        if wrong is not None:
+            raise ConfigurationError(
+                f"the answer {decision.value!r:.200} to the question {question!r} does not fit: {wrong}"
+            )
+        return await asked.value(decision.value, ctx)
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
 
 
 def _plain(parameter: Parameter, value: object, what: str, question: str) -> object:
     try:
-        plain = parameter.plain(value)
-    except TypeError as error:
-        raise ConfigurationError(f"{what} the question {question!r} does not fit: {error}") from error
-    _restored(parameter, plain, what, question)
-    return plain
-
-
-def _restored(parameter: Parameter, plain: object, what: str, question: str) -> object:
-    try:
-        return parameter.restore(plain)
-    except ValueError as error:
+        return parameter.recorded(value)
+    except ConfigurationError as error:
         raise ConfigurationError(f"{what} the question {question!r} does not fit: {error}") from error

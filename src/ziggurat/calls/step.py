@@ -15,7 +15,6 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
-    get_type_hints,
     overload,
 )
 
@@ -23,6 +22,7 @@ from msgspec import Struct
 
 from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.once import note_never_began
+from ziggurat.calls.step_result import StepResult
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root, running
@@ -137,17 +137,18 @@ class Step(Generic[P, R]):
         return composite
 
     @functools.cached_property
-    def returns(self) -> type[R]:
-        """The type of its result, used to decode recorded ones.
+    def result(self) -> StepResult:
+        """How its results are recorded and read.
 
         Raises:
             ConfigurationError: its return annotation cannot be resolved.
         """
-        try:
-            hints = get_type_hints(inspect.unwrap(self.function))
-        except NameError as error:
-            raise ConfigurationError(f"the annotations of the step {self.name} cannot be read: {error}") from error
-        return cast("type[R]", hints["return"])
+        return StepResult.of(self.function, self.name)
+
+    @property
+    def returns(self) -> type[R]:
+        """The type of its result; raises as `result` does."""
+        return cast("type[R]", self.result.kind)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Answer from the record, or run the function and record its result; the place is that where this is awaited.
@@ -172,7 +173,7 @@ class Step(Generic[P, R]):
                 record = journal.find(ctx.path)
                 if record is None or not record.outcomes:
                     refuse(self.name, ctx, journal)
-            return await journal.once(ctx, self.name, request, call, self.returns, self.composite)
+            return await self.result.once(ctx, request, call, journal, self.composite)
         except BaseException as error:
             note_left(ambient, error)
             raise
@@ -189,9 +190,10 @@ class Step(Generic[P, R]):
         """Run a step with effects at its place, where it has no recorded result."""
         if FORK_EFFECTS in ctx.scope:
             fingerprint = request.fingerprint()
-            recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, self.returns)
+            kind: Any = self.returns if self.result.form is None else object
+            recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, kind)
             if recorded is not None:
-                return recorded[0]
+                return cast("R", recorded[0] if self.result.form is None else self.result.form.revive(recorded[0]))
         return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
 
     async def _run_once(self, request: Arguments, ctx: Context) -> R:

@@ -4,10 +4,12 @@ A class that is not plain data defines ``to_json()`` for writing and ``from_json
 """
 
 import builtins
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from types import NoneType, UnionType
-from typing import Any, TypeVar, cast, overload
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 import msgspec
 from msgspec import Raw as Raw
@@ -35,7 +37,11 @@ def _write(value: object) -> object:
         if isinstance(value, plain):  # a subclass of it, such as a NumPy float or marked-up text
             return plain(value)
     if hasattr(kind, "model_dump"):  # a pydantic model, without importing pydantic
-        return kind.model_dump(value, mode="json", by_alias=True, round_trip=True)
+        return kind.model_dump(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+    if is_text(kind):
+        return str(value)
+    if isinstance(value, deque):
+        return list(value)
     raise NotImplementedError(f"{kind.__name__} cannot be written as JSON")
 
 
@@ -44,8 +50,41 @@ def _read(kind: type, value: object) -> object:
         return value
     reader = getattr(kind, "from_json", None) or getattr(kind, "model_validate", None)
     if reader is None:
-        raise NotImplementedError(f"{kind.__name__} cannot be read from JSON")
+        return read_standard(kind, value)
     return reader(value)
+
+
+def is_text(kind: object) -> bool:
+    """Return whether a type of the standard library is a path or an address, which JSON has as text."""
+    return isinstance(kind, type) and (hasattr(kind, "__fspath__") or kind.__module__ == "ipaddress")
+
+
+def container_of(kind: Any) -> Any:
+    """Return the list or dictionary that JSON has for a container of the standard library; None for other types."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin in (Iterable, deque):
+        return GenericAlias(list, inner or (Any,))
+    if origin is Counter:
+        return GenericAlias(dict, (*(inner or (Any,)), int))
+    return GenericAlias(dict, inner or (Any, Any)) if origin in (OrderedDict, defaultdict) else None
+
+
+def read_standard(kind: Any, value: object) -> object:
+    """Read a type of the standard library that msgspec does not read; a hook for its decoders.
+
+    Raises:
+        ValueError: the value does not fit.
+        NotImplementedError: it is another type.
+    """
+    if is_text(kind):
+        if not isinstance(value, str):
+            raise ValueError(f"expected a string for a {kind.__name__}")
+        return kind(value)
+    if (read := container_of(kind)) is None:
+        raise NotImplementedError(f"{getattr(kind, '__name__', kind)} cannot be read from JSON")
+    content: Any = msgspec.convert(value, read, strict=False, str_keys=True, dec_hook=read_standard)
+    origin = get_origin(kind) or kind
+    return content if origin is Iterable else origin(None, content) if origin is defaultdict else origin(content)
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_write)

@@ -1,11 +1,10 @@
 """Agent requests and runs, pending calls and decisions."""
 
+import collections.abc
 import json
-from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest, plain
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 
     from ziggurat.messages.step import AgentStep
 
-    ChangedArguments = str | Mapping[str, Any] | Struct
+    ChangedArguments = str | collections.abc.Mapping[str, Any] | Struct
     Out = TypeVar("Out", default=Any)
 else:  # the default is for type checkers: where it says nothing else, an agent may answer with anything
     from typing import TypeVar
 
-    ChangedArguments = str | Mapping[str, Any]  # in a record they are text
+    ChangedArguments = str | collections.abc.Mapping[str, Any]  # in a record they are text
     Out = TypeVar("Out")
 
 
@@ -151,7 +150,7 @@ Decision = Approve | Deny | Modify | Happened | DidNotHappen | Answer
 """A decision on what waits: approve, deny or change a call, say whether it happened, or answer a question."""
 
 Decisions = Annotated[
-    Mapping[str, Decision],
+    collections.abc.Mapping[str, Decision],
     Meta(
         title="mapping from the ids of pending items to Approve(), Deny(reason) or Modify(arguments)",
         description="as in {item.id: Approve() for item in run.pending}",
@@ -208,6 +207,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     cause: Cause | None = None
     replayed: bool = False
     usage_by_model: dict[str, Usage] = {}
+    _accepted: Any = UNSET
+    """The JSON that is recorded for the output, where the output's own JSON is not read back as the output."""
 
     @property
     def text(self) -> str:
@@ -304,7 +305,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     @property
     def most_common_action(self) -> str | None:
         """The most frequent entry of `actions`; the first of equals, None if there is none."""
-        counted = Counter(self.actions)
+        counted = collections.Counter(self.actions)
         return counted.most_common(1)[0][0] if counted else None
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ziggurat.core.context import METER
 from ziggurat.core.scope import Key
@@ -15,6 +15,8 @@ class ParsedAnswer(Struct, frozen=True, eq=False):
     """An answer that fits its type; the value may be None."""
 
     value: Any
+    accepted: Any = UNSET
+    """The JSON from which it was made, if it is no text."""
 
 
 class Caller(Protocol):

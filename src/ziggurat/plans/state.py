@@ -40,7 +40,7 @@ class StateField(Struct, frozen=True, eq=False):
                 "a reducer may be any function (value, update) -> value"
             )
         update = _update_type(kind, reducer)
-        parameter = Parameter.of(name, update, required=True)
+        parameter = Parameter.of_result(f"the field {name!r}", update)
         check = partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
         return cls(name, kind, reducer, parameter, check)
 
@@ -54,7 +54,7 @@ def _update_type(kind: Any, reducer: Reducer | None) -> Any:
 
 
 def _same(parameter: Parameter, value: object) -> object:
-    parameter.restore(parameter.plain(value))
+    parameter.recorded(value)
     return value
 
 
@@ -80,7 +80,7 @@ class StateType:
         self.fields: dict[str, StateField] = {name: StateField.of(name, hints[name]) for name in names}
         parameters = {name: each.parameter for name, each in self.fields.items()}
         self.converted: dict[str, Parameter] = {
-            name: each for name, each in parameters.items() if each.dump is not None or each.check is not None
+            name: each for name, each in parameters.items() if not each.is_scalar
         }  # whose values are recorded in another form
 
     @property
@@ -142,7 +142,7 @@ class StateType:
             return updates
         forms = self.converted
         return tuple(
-            {name: forms[name].plain(value) if name in forms else value for name, value in each.items()}
+            {name: forms[name].recorded(value) if name in forms else value for name, value in each.items()}
             for each in updates
         )
 
@@ -151,7 +151,7 @@ class StateType:
         fields = self.fields
         try:
             return tuple(
-                {name: fields[name].parameter.restore(value) for name, value in each.items()} for each in updates
+                {name: fields[name].parameter.revive(value) for name, value in each.items()} for each in updates
             )
         except (KeyError, TypeError, ValueError) as error:
             raise JournalCorrupt(

@@ -156,9 +156,11 @@ class TeamConversation:
 
     def answered(self, member: str, run: AgentRun) -> AgentRun:
         """Return the run of the team, whose answer is the last one of a member."""
-        return self.end(full_name(member, run), run.output)
+        return self.end(full_name(member, run), run.output, answer=run)
 
-    def end(self, agent: str, output: object = None, stop: stops.Stop = _COMPLETED) -> AgentRun:
+    def end(
+        self, agent: str, output: object = None, stop: stops.Stop = _COMPLETED, answer: AgentRun | None = None
+    ) -> AgentRun:
         """Return the run of the team, with the conversation so far; `agent` is the name of who answered."""
         ctx = self._ctx
         ctx.scope[AGENT_CALL].so_far = None
@@ -171,6 +173,7 @@ class TeamConversation:
             agent=agent,
             start=self.start,
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
+            **({} if answer is None else {"_accepted": answer._accepted}),
         )
 
     def _note_begin(self, at: Context) -> None:

@@ -81,7 +81,8 @@ def as_runnable(
         },
         description=arguments.get("description", ""),
         permissions=frozenset(permission for member in members.values() for permission in parts_of(member).permissions),
-        read=partial(_read, members),
+        read=partial(_read, members, "read"),
+        keep=partial(_read, members, "keep"),
     )
     facts: dict[Fact[Any], Any] = {
         AGENT: parts,
@@ -95,10 +96,10 @@ def as_runnable(
     return Runnable(program, name=name, store=arguments.get("store"))
 
 
-def _read(members: Mapping[str, Runnable], run: AgentRun) -> AgentRun:
-    """Return a recorded run with its output in the type of the member that gave it."""
+def _read(members: Mapping[str, Runnable], way: str, run: AgentRun) -> AgentRun:
+    """Return a recorded run with its output in the type of the member that gave it, or one as it is to be recorded."""
     name, _, within = run.agent.partition("/")
-    read = parts_of(members[name]).read if name in members else None
+    read = getattr(parts_of(members[name]), way) if name in members else None
     return run if read is None else replace(read(replace(run, agent=within or name)), agent=run.agent)
 
 

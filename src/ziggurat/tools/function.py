@@ -60,11 +60,12 @@ class FunctionTool(Generic[F_co]):
         function: The original function, with its signature.
         is_plain: Whether a call needs no normal form and no guard: scalars that no validator sees, and no Context with
             which the function could make another call.
+        is_method: Whether it is a method without its instance; that of an instance, ``desk.pay``, is a tool.
     """
 
     __slots__ = (
         "_async", "_context", "_decode_normal", "_streams", "_timeout", "_validators", "arguments", "facts", "function",
-        "is_plain", "spec",
+        "is_method", "is_plain", "spec",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,7 @@ class FunctionTool(Generic[F_co]):
         streams: bool = False,
     ) -> None:
         self.function: F_co = function
+        self.is_method: bool = arguments.is_method and not inspect.ismethod(function)
         self.spec: ToolSpec = spec
         self.arguments: Signature | RawSchema = arguments
         self._async = arguments.is_async
@@ -86,12 +88,16 @@ class FunctionTool(Generic[F_co]):
         self._validators = tuple(validators)
         self.is_plain: bool = arguments.is_plain and not validators and self._context is None
         self._timeout = spec.timeout
-        self.facts: dict[Fact[Any], Any] = {
-            SPEC: spec,
-            NAME: spec.name,
-            EFFECT: spec.effect,
-            NORMALIZE: self.normalize,
-        }
+        self.facts: dict[Fact[Any], Any] = {NAME: spec.name, EFFECT: spec.effect, NORMALIZE: self.normalize}
+        if not self.is_method:
+            self.facts[SPEC] = spec
+
+    def __get__(self, instance: object, owner: object = None) -> "FunctionTool[Any]":
+        """Return a method with its instance."""
+        if instance is None or not self.is_method:
+            return self
+        bound = cast("Any", self.function).__get__(instance)
+        return FunctionTool(bound, self.spec, self.arguments, self._validators, streams=self._streams)
 
     def normalize(self, call: ToolCall) -> ToolCall:
         """Return the call with the arguments that the function will receive, as canonical JSON.
@@ -286,6 +292,8 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool from a typed function, sync or async, or from an async generator whose pieces are emitted.
 
+    A method is one, too: ``tools=[desk.pay]``, where `pay` is decorated in the class of `desk`.
+
     ::
 
         @tool
@@ -342,9 +350,8 @@ def tool(
                 f"{spec.name} takes no Context, so it cannot pass ctx.idempotency_key on and would be done twice: add "
                 "a parameter ctx: Context, or choose interrupted='ask'"
             )
-        return FunctionTool(
-            function, checked_spec(spec), signature, tuple(validators), streams=inspect.isasyncgenfunction(function)
-        )
+        streams = inspect.isasyncgenfunction(function)
+        return FunctionTool(function, checked_spec(spec), signature, validators, streams=streams)
 
     return make if function is None else make(function)
 

@@ -8,13 +8,13 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.parameter import Parameter, read_back
 from ziggurat.tools.schema import note_of
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
@@ -154,6 +154,7 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
         is_async: Whether a call returns a coroutine.
         returns: Annotation of the result, ``Any`` if there is none.
         described: Names of the parameters whose annotation has a description.
+        is_method: Whether it is a method in the body of its class, without its instance.
     """
 
     name: str
@@ -164,10 +165,13 @@ class Inspection(msgspec.Struct, frozen=True, eq=False):
     is_async: bool
     returns: object
     described: frozenset[str]
+    is_method: bool
 
 
 def inspect_function(function: Callable[..., object], name: str | None = None) -> Inspection:
     """Inspect a function, a bound method, a partial or an object with ``__call__``."""
+    if is_method := _is_method(function):
+        function = functools.partial(function, None)
     runs = _runs(function)
     title = _title(function, runs, name)
     signature, hints = _resolve(function, runs, title)
@@ -192,8 +196,22 @@ def inspect_function(function: Callable[..., object], name: str | None = None) -
         if (note := note_of(annotation)) is not None:
             parameter.schema["description"] = note
             described.add(each.name)
-    is_async = inspect.iscoroutinefunction(runs)
-    return Inspection(title, inputs, defaults, extra, context, is_async, hints.get("return", Any), frozenset(described))
+    is_async, returns = inspect.iscoroutinefunction(runs), hints.get("return", Any)
+    return Inspection(title, inputs, defaults, extra, context, is_async, returns, frozenset(described), is_method)
+
+
+def reader_of(inspection: Inspection) -> Callable[[str | bytes], dict[str, object]]:
+    """Build the decoder for the common case: a TypedDict, because it gives a dict with only the arguments present."""
+    fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in inspection.inputs.items()}
+    make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
+    return msgspec.json.Decoder(make(inspection.name, fields), strict=False, dec_hook=read_back).decode
+
+
+def _is_method(function: Callable[..., object]) -> bool:
+    if not inspect.isfunction(function):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name == "self" and first.annotation is first.empty
 
 
 def _runs(function: Any) -> Callable[..., object]:
@@ -282,8 +300,6 @@ def _annotation(where: str, parameter: inspect.Parameter, hints: Mapping[str, ob
             f"{where}: its type cannot be inferred from the default; "
             f"annotate it, such as {parameter.name}: str | None = None"
         )
-    if parameter.name == "self":
-        raise ConfigurationError(f"{where}: a method needs its instance: omit @tool and pass it.method, bound")
     raise ConfigurationError(f"{where}: has no type; annotate it, such as {parameter.name}: str")
 
 

@@ -1,56 +1,87 @@
 """Parameter: one parameter of a tool, with its schema and the conversion of a model's JSON to the function's type."""
 
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import msgspec
 
-from ziggurat.core.codec import canonical
-from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.codec import canonical, read_standard
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import Problem as Problem, expectation, explain, has_infinity, path_in, read, shown
-from ziggurat.tools.schema import schema_of
-from ziggurat.tools.type_parts import Part, alternatives, divide, needs_plain, plain
+from ziggurat.tools.members import Members
+from ziggurat.tools.schema import form_of, shown_form, unfolded
+from ziggurat.tools.type_parts import Part, alternatives, divide
+from ziggurat.tools.values import difference, key_text, numbers, plain
+
+Dump = Callable[[Any, bool], object]
+"""Returns a value as plain JSON data; without its defaults if the second argument is false."""
 
 
 class Parameter(msgspec.Struct, frozen=True, eq=False):
-    """A named parameter as the model sees it and as the function takes it."""
+    """A named value of a type: its schema for a model, how its JSON is read, and how it is recorded."""
 
     name: str
     wire: Any
     schema: dict[str, object]
     required: bool
     check: Callable[[object], object] | None = None
-    dump: Callable[[object], object] | None = None
+    dump: Dump = plain
     inexact: bool = False
     nested: bool = False
+    one_way: str | None = None
 
     @classmethod
     def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
         """Make a parameter for a type."""
-        schema = schema_of(annotation)
+        form = form_of(annotation)
+        schema = shown_form(form)
         skeleton, parts = divide(annotation)
         whole = parts.get(skeleton)
         if whole is not None and whole.reader == "pydantic":
-            from ziggurat.tools.type_parts import pydantic_reader
+            from ziggurat.tools.pydantic_types import PydanticReader
 
-            check, dump = pydantic_reader(name, annotation)
-            return cls(name, Any, schema, required, check, dump, nested=True)
+            reader = PydanticReader(name, annotation, form)
+            return cls(name, Any, schema, required, reader.check, reader.dump, nested=True, one_way=reader.one_way)
+        if whole is not None:
+            arms = [cls.of(name, arm, required=True) for arm in alternatives(annotation)]
+            members = Members(name, arms, form)
+            return cls(name, Any, schema, required, members.check, members.dump, nested=True, one_way=members.one_way)
+        if parts:
+            inner = [cls.of("", part.annotation, required=True).one_way for part in parts.values()]
+            check, one_way = _in_parts(name, skeleton, parts), next(filter(None, inner), None)
+            return cls(name, Any, schema, required, check, _dump_of(annotation), nested=True, one_way=one_way)
         written = msgspec.json.encode(schema)
         inexact = b'"number"' in written or b'"decimal"' in written
-        written_out = plain if needs_plain(skeleton if whole is None else annotation) else None
-        if whole is not None:
-            return cls(name, Any, schema, required, _by_members(name, annotation, schema), written_out, nested=True)
-        if parts:
-            return cls(name, Any, schema, required, _in_parts(name, skeleton, parts), written_out, nested=True)
         wire: Any = Any if annotation is object else annotation
-        return cls(name, wire, schema, required, None, written_out, inexact, nested=not _flat(schema))
+        return cls(name, wire, schema, required, None, plain, inexact, nested=not _flat(schema))
+
+    @classmethod
+    def of_result(cls, name: str, annotation: Any) -> "Parameter":
+        """Make a parameter for a type of values that code makes, and that are read only if they were recorded.
+
+        Raises:
+            ConfigurationError: no value of the type is read as it is written.
+        """
+        try:
+            parameter = cls.of(name, annotation, required=True)
+        except ConfigurationError:  # such as of a class with its own `from_json`, which has no schema
+            if not hasattr(annotation, "from_json"):
+                raise
+            return cls(name, annotation, {}, True, nested=True)
+        if parameter.one_way is not None:
+            raise ConfigurationError(
+                f"{name}: {parameter.one_way}; values are recorded as JSON and read back, so it is to be written as it "
+                "is read: under the same name, and with a default if it is not written"
+            )
+        return parameter
 
     def convert(self, value: object) -> object:
         """Convert one plain JSON value, repairing unambiguous mistakes."""
         first: Problem | None = None
         for reading in _readings(value):
             try:
-                return self._exactly(reading)
+                return self.exactly(reading)
             except Problem as problem:
                 if first is None or (isinstance(value, str) and isinstance(reading, dict)):
                     first = problem
@@ -58,18 +89,90 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     def restore(self, value: object) -> object:
         """Convert a value that was recorded as plain JSON data back to the type, without repairs."""
-        return msgspec.convert(value, self.wire, str_keys=True) if self.check is None else self.check(value)
+        if self.check is not None:
+            return self.check(value)
+        try:
+            return msgspec.convert(value, self.wire, str_keys=True, dec_hook=read_back)
+        except msgspec.ValidationError:
+            if (again := numbers(value)) == value:
+                raise
+        return msgspec.convert(again, self.wire, str_keys=True, dec_hook=read_back)
+
+    def revive(self, form: object) -> object:
+        """Convert the JSON data that `recorded` has returned back to the type."""
+        try:
+            return self.restore(form)
+        except ValueError:
+            return self.exactly(form)  # it is what was accepted, such as a number as text
+
+    def recorded(self, value: object, *accepted: object) -> object:
+        """Return the plain JSON data with which a value is recorded, which reads back as the value.
+
+        Args:
+            value: The value.
+            accepted: The JSON from which it was made, if it was: it is recorded where what the value writes differs.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        if type(value) is self.wire and self.is_scalar:
+            return value
+        wrong = ""
+        for whole in (True, False):
+            try:
+                form = self.plain(value, whole)
+                again = self.revive(form)
+                place = difference(value, again)
+                if place is None and canonical(self.plain(again, whole)) == canonical(form):
+                    return form
+                wrong = wrong or f"{self.name}{place or ''} is not read back as it is written"
+            except (TypeError, ValueError, RecursionError, AttributeError) as error:
+                wrong = wrong or f"{error}"
+        for form in (reading for each in accepted for reading in _readings(each)):
+            try:
+                if difference(value, self.revive(form)) is None:
+                    return form
+                wrong = f"{wrong}, and its JSON gives another value each time"
+            except Problem:
+                continue
+        raise ConfigurationError(
+            f"a value of the type {type(value).__name__} cannot be recorded: {wrong}; values are recorded as JSON and "
+            "read back, so serializers and validators must fit together"
+        )
+
+    def given(self, value: object) -> object:
+        """Return what `recorded` returns for a value that code gives, or for one made of it, such as of a dictionary.
+
+        Raises:
+            ConfigurationError: as `recorded` does, or it does not fit.
+        """
+        try:
+            return self.recorded(value)
+        except ConfigurationError as error:
+            try:
+                data = plain(value)
+                other = self.restore(data)
+            except (TypeError, ValueError) as misfit:
+                raise ConfigurationError(f"{misfit} ({error})") from error
+            if type(other) is type(value):
+                raise
+            return self.recorded(other, data)
+
+    @property
+    def root(self) -> dict[str, object]:
+        """The schema with its root written in place, also that of a type that contains itself."""
+        return unfolded(self.schema)
 
     @property
     def is_scalar(self) -> bool:
         """Whether its values are texts, whole numbers or truth values, which JSON holds as they are."""
-        conversion = self.check or self.dump or self.nested or self.inexact
+        conversion = self.check or self.nested or self.inexact
         special = self.schema.keys() & {"format", "contentEncoding", "enum"}
         return not (conversion or special) and self.schema.get("type") in ("string", "integer", "boolean")
 
-    def plain(self, value: object) -> object:
-        """Return a value of the parameter's type as plain JSON data."""
-        data: object = msgspec.json.decode(canonical(value if self.dump is None else self.dump(value)))
+    def plain(self, value: object, whole: bool = True) -> object:
+        """Return a value of the parameter's type as plain JSON data, without defaults unless it is to be `whole`."""
+        data: object = msgspec.json.decode(canonical(self.dump(value, whole)))
         return data
 
     def is_plain(self, default: object) -> bool:
@@ -82,11 +185,16 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         except (TypeError, ValueError):
             return False
 
-    def _exactly(self, value: object) -> object:
+    def strictly(self, value: object) -> object:
+        """Convert one plain JSON value of a type that msgspec reads; raises msgspec.ValidationError."""
+        return msgspec.convert(value, self.wire, dec_hook=read_back)
+
+    def exactly(self, value: object) -> object:
+        """Convert one plain JSON value, numbers as text too; raises Problem."""
         if self.check is not None:
             return self.check(value)
         try:
-            decoded: object = msgspec.convert(value, self.wire, strict=False)
+            decoded: object = msgspec.convert(value, self.wire, strict=False, dec_hook=read_back)
         except msgspec.ValidationError as error:
             raise Problem(self._explain(error, value)) from None
         if self.inexact and has_infinity(decoded):
@@ -97,7 +205,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         """Explain the decoder's error; it does not name the entry of a mapping, so try the entries one by one."""
         for key, each in value.items() if isinstance(value, dict) and "`$[...]" in str(error) else ():
             try:
-                msgspec.convert({key: each}, self.wire, strict=False)
+                msgspec.convert({key: each}, self.wire, strict=False, dec_hook=read_back)
             except msgspec.ValidationError as first:
                 return explain(self.name, first, {key: each}, self.schema)
         return explain(self.name, error, value, self.schema)
@@ -132,39 +240,37 @@ def _inner(text: str) -> object:
         return text
 
 
-def _by_members(name: str, annotation: object, schema: dict[str, object]) -> Callable[[object], object]:
-    """Return a check for a union the decoder refuses, such as two dataclasses: first strict matches, then lax ones."""
-    members = [Parameter.of(name, arm, required=True) for arm in alternatives(annotation)]
+def _dump_of(annotation: Any) -> Dump:
+    """Return how a container with parts that msgspec does not read is written."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _dump_of(arguments[0])
+    inner = [Parameter.of("", each, required=True).dump for each in arguments if each is not ...]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return lambda value, whole: {key_text(key): inner[1](each, whole) for key, each in value.items()}
+    if origin is tuple and ... not in arguments:
+        return lambda value, whole: [dump(each, whole) for dump, each in zip(inner, value, strict=True)]
+    if isinstance(origin, type) and issubclass(origin, Set):
+        return lambda value, whole: sorted((inner[0](each, whole) for each in value), key=canonical)
+    return lambda value, whole: [inner[0](each, whole) for each in value]
 
-    def check(value: object) -> object:
-        for member in members:
-            if member.check is None:
-                try:
-                    return msgspec.convert(value, member.wire)
-                except msgspec.ValidationError:
-                    continue
-        problems: list[str] = []
-        for member in members:
-            try:
-                return member._exactly(value)
-            except Problem as problem:
-                problems.append(str(problem))
-        # The member whose fields are all there is the one that was meant.
-        inside = [each for each in problems if not each.startswith(f"{name}:") and "missing (required)" not in each]
-        raise Problem(inside[0] if len(inside) == 1 else f"{name}: expected {expectation(schema)}, got {shown(value)}")
 
-    return check
+def read_back(kind: Any, value: object) -> object:
+    """Read what msgspec does not: classes with their own ``from_json``, and types of the standard library."""
+    reader = getattr(kind, "from_json", None)
+    return read_standard(kind, value) if reader is None else reader(value)
 
 
 def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[object], object]:
     """Return a check for a type that msgspec reads but for some parts, such as a list of two kinds of models."""
     readers = {kind: Parameter.of("", part.annotation, required=True) for kind, part in parts.items()}
 
+    def hook(kind: type, inner: object) -> object:
+        return readers[kind].exactly(inner) if kind in readers else read_back(kind, inner)
+
     def check(value: object) -> object:
         try:
-            decoded: object = msgspec.convert(
-                value, skeleton, strict=False, dec_hook=lambda kind, inner: readers[kind]._exactly(inner)
-            )
+            decoded: object = msgspec.convert(value, skeleton, strict=False, dec_hook=hook)
         except msgspec.ValidationError as error:
             if isinstance(error.__cause__, Problem):
                 path = path_in(name, error)

@@ -11,8 +11,10 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
+from ziggurat.core.codec import container_of, is_text
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
+from ziggurat.tools.unions import shown_union
 
 JSONSchema = dict[str, object]
 
@@ -21,6 +23,13 @@ _KNOWN = (
     "built-in types, Literal, Enum, datetime types, a dataclass, a TypedDict, a NamedTuple, "
     "a msgspec Struct or a pydantic model"
 )
+_TEXTS = {
+    "IPv4Address": "ipv4",
+    "IPv6Address": "ipv6",
+    "PurePath": "path",
+    "PurePosixPath": "path",
+    "PosixPath": "path",
+}
 _FORMATS: dict[object, object] = {
     datetime.datetime: Annotated[datetime.datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})],
     datetime.time: Annotated[datetime.time, msgspec.Meta(extra_json_schema={"format": "time"})],
@@ -41,6 +50,36 @@ def schema_of(annotation: object) -> JSONSchema:
     Raises:
         ConfigurationError: the type has no known JSON form; the message says what to write instead.
     """
+    return shown_form(form_of(annotation))
+
+
+def shown_form(form: JSONSchema, *, asked: bool = False) -> JSONSchema:
+    """Return a schema as a model sees it, or a person who is asked: the classes of unions are told apart."""
+    definitions = cast("dict[str, JSONSchema]", form.get("$defs", {}))
+    return cast(JSONSchema, _shown(form, definitions, asked))
+
+
+def _shown(node: object, definitions: dict[str, JSONSchema], asked: bool) -> object:
+    if isinstance(node, list):
+        return [_shown(each, definitions, asked) for each in node]
+    if not isinstance(node, dict):
+        return node
+    union = shown_union(node, definitions, asked) if "anyOf" in node else node
+    return {
+        key: each if key in ("default", "const", "enum", "examples", "required") else _shown(each, definitions, asked)
+        for key, each in union.items()
+    }
+
+
+def unfolded(schema: JSONSchema) -> JSONSchema:
+    """Return a schema whose root is written in place, also that of a type that contains itself."""
+    definitions = cast("dict[str, JSONSchema]", schema.get("$defs", {}))
+    root = definitions.get(_target(schema))
+    return dict(schema) if root is None else {**root, **{key: each for key, each in schema.items() if key != "$ref"}}
+
+
+def form_of(annotation: object) -> JSONSchema:
+    """Return the schema of a type as its values are written; raises as `schema_of` does."""
     if annotation is object:
         return {}
     definitions: JSONSchema = {}
@@ -61,12 +100,20 @@ def schema_of(annotation: object) -> JSONSchema:
 def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
     """Return the schema of a part that msgspec cannot read; its definitions are added to `definitions`."""
     if part.reader == "pydantic":
-        from ziggurat.tools.type_parts import pydantic_schema
+        from ziggurat.tools.pydantic_types import pydantic_schema
 
         return _without_definitions(_tidy(pydantic_schema(part.annotation)), definitions)
-    arms = [_without_definitions(schema_of(arm), definitions) for arm in alternatives(part.annotation)]
+    arms = [_named(_without_definitions(form_of(arm), definitions), arm) for arm in alternatives(part.annotation)]
     note = note_of(part.annotation)
     return {"anyOf": arms} if note is None else {"anyOf": arms, "description": note}
+
+
+def _named(form: JSONSchema, annotation: Any) -> JSONSchema:
+    """Return the schema of a class with its name, by which it is told from others."""
+    if form.get("type") != "object" or "properties" not in form:
+        return form
+    annotation = typing.get_args(annotation)[0] if typing.get_origin(annotation) is Annotated else annotation
+    return {"title": str(getattr(annotation, "__name__", annotation)), **form}
 
 
 def _without_definitions(schema: JSONSchema, definitions: JSONSchema) -> JSONSchema:
@@ -96,6 +143,11 @@ def _hook(kind: type, parts: dict[type, Part], definitions: JSONSchema) -> JSONS
         return _part_schema(parts[kind], definitions)
     if kind is object:
         return {_ANYTHING: True}
+    name = getattr(kind, "__name__", "")
+    if is_text(kind):
+        return {"type": "string", "format": _TEXTS.get(name, name.lower())}
+    if (read := container_of(kind)) is not None:
+        return _without_definitions(form_of(read), definitions)
     raise NotImplementedError
 
 
@@ -131,8 +183,11 @@ def _tidy(schema: JSONSchema) -> JSONSchema:
     """Inline definitions, except recursive ones; drop titles generated from names."""
     definitions = cast("dict[str, JSONSchema]", schema.pop("$defs", {}))
     recursive = {name for name in definitions if name in _reachable(definitions[name], definitions)}
+    united = set(_united(schema, definitions))
     for name, definition in definitions.items():
-        if definition.get("title") == name.rpartition(".")[2]:
+        if name in united and "properties" in definition:
+            definition.setdefault("title", name.rpartition(".")[2])
+        elif definition.get("title") == name.rpartition(".")[2]:
             del definition["title"]
     tidy = _inline(schema, definitions, recursive)
     inlined = {name: _inline(definitions[name], definitions, recursive) for name in sorted(recursive)}
@@ -159,6 +214,17 @@ def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: s
         else:
             tidy[key] = value
     return tidy
+
+
+def _united(schema: JSONSchema, definitions: dict[str, JSONSchema]) -> Iterator[str]:
+    """Yield the names of the definitions that are members of a union with others."""
+    waiting: list[Any] = [schema, *definitions.values()]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and isinstance(arms := node.get("anyOf"), list):
+            names = [name for arm in arms if (name := _target(arm))]
+            yield from names if len(names) > 1 else ()
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def _untitled(name: str, schema: JSONSchema) -> JSONSchema:

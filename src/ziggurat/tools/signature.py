@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ziggurat.core.similar import similar
 from ziggurat.messages.limits import SHORT, check_size
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
-from ziggurat.tools.inspection import Docstring, Inspection, describe, inspect_function
+from ziggurat.tools.inspection import Docstring, Inspection, describe, inspect_function, reader_of
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
 from ziggurat.tools.validator import SchemaValidator
@@ -34,7 +34,6 @@ class Signature(Inspection, frozen=True, eq=False):
     description: str
     parameters: dict[str, object]
     is_plain: bool
-    _dumps: dict[str, Callable[[object], object]]
     _ignore: bool
     _read: _Reader
     _length: int
@@ -73,9 +72,8 @@ class Signature(Inspection, frozen=True, eq=False):
             description=text.summary if description is None else description,
             parameters=_object(inspection, text, unknown),
             is_plain=inspection.extra is None and all(each.is_scalar for each in inputs),
-            _dumps={each.name: each.dump for each in inputs if each.dump is not None},
             _ignore=unknown == "ignore",
-            _read=_reader(inspection),
+            _read=reader_of(inspection),
             _length=2 * MAX_DEPTH if any(each.nested for each in inputs) else 2**63,
             _inexact=tuple(each.name for each in inputs if each.inexact),
             _checked=any(each.check is not None for each in inputs),
@@ -120,27 +118,24 @@ class Signature(Inspection, frozen=True, eq=False):
         """Return a model's JSON as the function will receive it: values as they are decoded, defaults filled in.
 
         Raises:
-            InvalidArguments: As for `decode`, or their JSON does not give the same values back.
+            InvalidArguments: As for `decode`.
+            ConfigurationError: A value is not read back from JSON as it is.
         """
         if self.is_plain:  # numbers, texts and truth values are read as they were written
             values = self.decode(arguments)
             return canonical({**self.defaults, **values} if self.defaults else values, True).decode()
-        return normal_form(arguments, self._recode)
+        values = self.decode(arguments)
+        accepted = _object_in(arguments)
+        forms = {name: self._parameter(name).recorded(value, accepted[name]) for name, value in values.items()}
+        return canonical({**self.defaults, **forms}).decode()
+
+    def _parameter(self, name: str) -> Parameter:
+        return self.inputs.get(name) or cast(Parameter, self.extra)
 
     @property
     def decode_normal(self) -> Callable[[str], dict[str, object]]:
         """Decodes arguments in their normal form, which need no further check if they are plain."""
         return self._read if self.is_plain else self.decode
-
-    def _recode(self, arguments: str) -> str:
-        values = {**self.defaults, **self.decode(arguments)}
-        for name, dump in self._dumps.items():
-            if name in values:
-                try:
-                    values[name] = dump(values[name])
-                except Problem as problem:
-                    raise InvalidArguments(str(problem)) from None
-        return canonical(values).decode()
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments.
@@ -195,13 +190,6 @@ def _object_in(text: str | bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")
     return value
-
-
-def _reader(inspection: Inspection) -> _Reader:
-    """Build the decoder for the common case: a TypedDict, because it gives a dict with only the arguments present."""
-    fields = {name: each.wire if each.required else NotRequired[each.wire] for name, each in inspection.inputs.items()}
-    make = cast("Callable[[str, dict[str, Any]], type[dict[str, object]]]", TypedDict)
-    return msgspec.json.Decoder(make(inspection.name, fields), strict=False).decode
 
 
 def _object(inspection: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
@@ -278,7 +266,7 @@ class RawSchema(msgspec.Struct, frozen=True):
         Raises:
             InvalidArguments: they do not fit.
         """
-        return normal_form(arguments, lambda text: canonical(self.decode(text)["arguments"]).decode())
+        return canonical(self.decode(arguments)["arguments"]).decode()
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
         """Return the arguments as the function's one keyword argument.
@@ -297,20 +285,7 @@ class RawSchema(msgspec.Struct, frozen=True):
     decode_normal = decode
     """Arguments in their normal form are decoded and validated as any others."""
 
-    is_plain = False
-
-
-_ROUNDS = 4
-
-
-def normal_form(arguments: str, recode: Callable[[str], str]) -> str:
-    """Return the text that decoding and encoding leave as it is, starting from a model's arguments."""
-    before, text = arguments, recode(arguments)
-    for _ in range(_ROUNDS):
-        if text == before:
-            return text
-        before, text = text, recode(text)
-    raise InvalidArguments(f"the arguments change each time they are read: {arguments[:200]!r} became {text[:200]!r}")
+    is_plain = is_method = False
 
 
 def plain_form(call: ToolCall) -> ToolCall:

@@ -256,14 +256,17 @@ def _entry_of(each: Tool) -> ToolEntry:
                 + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
             )
         convert = fact(each, AS_TOOL)
-        if convert is None and hasattr(innermost(each), "facts"):
+        if convert is None and hasattr(inner := innermost(each), "facts") and not isinstance(inner, FunctionTool):
             raise ConfigurationError(
                 f"{name_of(each)} is a service, but not a tool: it has no name, description and arguments; call it in "
                 "a typed function, and give that"
             )
-        service = _as_function_tool(each) if convert is None else convert(each)
+        service = each
+        if not isinstance(each, FunctionTool):
+            service = _as_function_tool(each) if convert is None else convert(each)
         spec = fact(service, SPEC)
-        assert spec is not None
+        if spec is None:
+            raise ConfigurationError(f"{name_of(service)} is a method, which needs its instance: tools=[desk.pay]")
     composite = fact(service, COMPOSITE)
     if not composite and not isinstance(innermost(service), FunctionTool):
         service = guard_call(service)

@@ -1,24 +1,15 @@
 """Which library reads a type: msgspec, pydantic, or each of them a part of it."""
 
 import dataclasses
-import sys
 import types
 import typing
 from abc import ABC
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import UNSET, Struct, inspect
 
-from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.arguments import Problem, shown
-
-if TYPE_CHECKING:
-    import pydantic
-
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 """The settings of `msgspec.Meta` that a value is checked for."""
@@ -48,8 +39,6 @@ def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
 
 def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
     libraries = _libraries(annotation)
-    if libraries == {"pydantic"}:
-        return _stand_in(Part(annotation, "pydantic"), parts)
     arguments = typing.get_args(annotation)
     if "pydantic" not in libraries:
         try:
@@ -60,6 +49,8 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
                 return _stand_in(Part(annotation, "pydantic"), parts)
             if not arguments:
                 raise
+    if libraries == {"pydantic"} and not _has_united(annotation):
+        return _stand_in(Part(annotation, "pydantic"), parts)
     if alternatives(annotation):
         return _stand_in(Part(annotation, "members"), parts)
     if not arguments or (typing.get_origin(annotation) is Annotated and _libraries(arguments[0]) != libraries):
@@ -69,6 +60,24 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
             "in a dataclass or a model of pydantic"
         )
     return rebuilt(annotation, lambda part: _divided(part, parts))
+
+
+def _has_united(annotation: Any) -> bool:
+    """Return whether a type is, or a container in it has, a union of several classes, which are told apart here."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        checked = any(_library_of(note, in_class=False) for note in arguments[1:])
+        return not checked and _has_united(arguments[0])
+    members = alternatives(annotation)
+    if sum(isinstance(typing.get_origin(each) or each, type) and _is_class(each) for each in members) > 1:
+        return True
+    is_container = isinstance(origin, type) and issubclass(origin, Iterable)
+    return bool(members or is_container) and any(map(_has_united, arguments))
+
+
+def _is_class(annotation: Any) -> bool:
+    kind = typing.get_origin(annotation) or annotation
+    return _has_fields(kind) or issubclass(kind, msgspec.Struct) or hasattr(kind, "model_fields")
 
 
 def rebuilt(annotation: Any, change: Callable[[Any], Any]) -> Any:
@@ -95,28 +104,51 @@ def _stand_in(part: Part, parts: dict[type, Part]) -> type:
 def _libraries(annotation: object) -> frozenset[str]:
     """Return the libraries that must read a type: those whose classes or constraints are in it, at any depth."""
     libraries: set[str] = set()
+    for part, in_class in _parts(annotation):
+        if isinstance(part, dataclasses.InitVar):
+            libraries.add("pydantic")
+        elif isinstance(part, type) and typing.get_origin(part) is None:
+            if hasattr(part, "__pydantic_core_schema__") or hasattr(part, "__get_pydantic_core_schema__"):
+                libraries.add("pydantic")
+            elif issubclass(part, msgspec.Struct):
+                libraries.add("msgspec")
+            elif dataclasses.is_dataclass(part) and not all(each.init for each in dataclasses.fields(part)):
+                libraries.add("pydantic")
+            elif not all(each.init for each in getattr(part, "__attrs_attrs__", ())):
+                raise ConfigurationError(
+                    f"{part.__name__} has fields with init=False, which its JSON would set: use a dataclass"
+                )
+        elif typing.get_origin(part) is Annotated:
+            libraries.update(*(_library_of(note, in_class) for note in typing.get_args(part)[1:]))
+    return frozenset(libraries)
+
+
+def classes_in(annotation: object) -> Iterator[type]:
+    """Yield the classes in a type, at any depth, in models of pydantic too."""
+    for part, _ in _parts(annotation):
+        if isinstance(part, type) and typing.get_origin(part) is None:
+            yield part
+
+
+def _parts(annotation: object) -> Iterator[tuple[Any, bool]]:
+    """Yield a type and all types in it, at any depth, and whether they are in a class of plain data."""
     seen: set[int] = set()
-    waiting: list[tuple[object, bool]] = [(annotation, False)]
+    waiting: list[tuple[Any, bool]] = [(annotation, False)]
     while waiting:
         part, in_class = waiting.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if isinstance(part, type) and typing.get_origin(part) is None:
-            if hasattr(part, "__pydantic_core_schema__") or hasattr(part, "__get_pydantic_core_schema__"):
-                libraries.add("pydantic")
-            elif issubclass(part, msgspec.Struct):
-                libraries.add("msgspec")
+        yield part, in_class
+        if isinstance(part, dataclasses.InitVar):
+            waiting.append((part.type, in_class))
+        elif isinstance(part, type) and typing.get_origin(part) is None:
             waiting += [(each, not issubclass(part, msgspec.Struct)) for each in _fields(part)]
-            continue
-        origin, inner = typing.get_origin(part), typing.get_args(part)
-        if origin is Annotated:
-            libraries.update(*(_library_of(note, in_class) for note in inner[1:]))
-            inner = inner[:1]
-        if origin is not Literal:
+        else:
+            origin, inner = typing.get_origin(part), typing.get_args(part)
+            inner = inner[:1] if origin is Annotated else () if origin is Literal else inner
             named = [getattr(part, name, None) for name in ("__value__", "__supertype__")]  # an alias, a NewType
-            waiting += [(each, in_class) for each in (*inner, origin, *named)]
-    return frozenset(libraries)
+            waiting += [(each, in_class) for each in (*inner, *([] if origin is Literal else [origin, *named]))]
 
 
 def _library_of(note: object, in_class: bool) -> set[str]:
@@ -137,211 +169,12 @@ def _has_fields(kind: object) -> bool:
 
 def _fields(kind: type) -> Iterator[object]:
     """Yield the types of the fields of a class of plain data; none if they cannot be resolved, which others report."""
+    if hasattr(kind, "model_fields"):
+        yield from (each.annotation for each in kind.model_fields.values())
+        return
     if not (_has_fields(kind) or issubclass(kind, msgspec.Struct) or hasattr(kind, "__attrs_attrs__")):
         return
     try:
         yield from typing.get_type_hints(kind, include_extras=True).values()
     except (NameError, TypeError, AttributeError, SyntaxError):
         return
-
-
-# -- values as plain data, for types that the encoder cannot sort or does not write in full ----------------------------
-
-_ORDERED = (inspect.StrType, inspect.IntType, inspect.FloatType)
-"""Types whose sets the encoder can sort."""
-
-
-def needs_plain(annotation: object) -> bool:
-    """Return whether values of a type must be written by `plain`."""
-    try:
-        waiting: list[Any] = [inspect.type_info(each) for each in alternatives(annotation) or (annotation,)]
-    except TypeError:
-        return False
-    seen: set[type] = set()
-    while waiting:
-        kind = waiting.pop()
-        if (cls := getattr(kind, "cls", None)) is not None:
-            if cls in seen:
-                continue
-            seen.add(cls)
-        key, items = getattr(kind, "key_type", None), isinstance(kind, (inspect.SetType, inspect.FrozenSetType))
-        if (
-            (key is not None and not isinstance(key, (inspect.StrType, inspect.AnyType)))
-            or (items and not isinstance(kind.item_type, _ORDERED))
-            or getattr(getattr(cls, "__struct_config__", None), "omit_defaults", False)
-        ):
-            return True
-        waiting += [each.type for each in getattr(kind, "fields", ())]
-        waiting += [*getattr(kind, "types", ()), *getattr(kind, "item_types", ())]
-        waiting += [each for name in ("item_type", "value_type", "type") if (each := getattr(kind, name, None))]
-    return False
-
-
-def plain(value: object) -> object:
-    """Return a value as plain JSON data: keys of mappings as text, sets as sorted lists, and all fields of objects.
-
-    >>> plain({2: {"b", "a"}})
-    {'2': ['a', 'b']}
-
-    Raises:
-        TypeError: something in it has no JSON form.
-    """
-    if isinstance(value, dict):
-        return {_key(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(plain, value), key=canonical)
-    if isinstance(value, (list, tuple)):
-        return list(map(plain, value))
-    if isinstance(value, Struct):
-        return _struct(value)
-    if is_dataclass(value):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value) if hasattr(value, each.name)}
-    plain_value: object = msgspec.json.decode(canonical(value))
-    return plain_value
-
-
-def _key(key: object) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    (text,) = msgspec.to_builtins({key: None}, str_keys=True)
-    return str(text)
-
-
-def _struct(value: Struct) -> object:
-    config = value.__struct_config__
-    fields = [
-        (name, plain(getattr(value, field)))
-        for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        if getattr(value, field) is not UNSET
-    ]
-    if config.tag_field is not None:
-        fields.insert(0, (config.tag_field, config.tag))
-    return [each for _, each in fields] if config.array_like else dict(fields)
-
-
-def _with_sorted_sets(data: object, value: object) -> object:
-    """Return plain JSON data with the lists sorted that are sets in `value`: their order varies by process."""
-    if isinstance(data, list) and isinstance(value, (list, tuple, set, frozenset)) and len(data) == len(value):
-        items = [_with_sorted_sets(each, inner) for each, inner in zip(data, value, strict=True)]
-        return sorted(items, key=canonical) if isinstance(value, (set, frozenset)) else items
-    if isinstance(data, dict) and isinstance(value, dict) and len(data) == len(value):
-        inner_values = zip(data.items(), value.values(), strict=True)
-        return {key: _with_sorted_sets(each, inner) for (key, each), inner in inner_values}
-    return data
-
-
-# -- types that pydantic reads -----------------------------------------------------------------------------------------
-
-
-def pydantic_schema(annotation: Any) -> dict[str, object]:
-    """Return the JSON Schema of a type that pydantic reads."""
-    adapter = _adapter(annotation)
-    import pydantic
-
-    try:
-        return adapter.json_schema()
-    except pydantic.errors.PydanticUserError as error:
-        raise TypeError(str(error)) from error
-
-
-def pydantic_reader(name: str, annotation: Any) -> tuple[Callable[[object], object], Callable[[object], object]]:
-    """Return the functions that convert plain JSON data to a type of pydantic, and back."""
-    import pydantic
-
-    adapter = _adapter(annotation)
-    for field, written, read in _one_way_fields(adapter.core_schema):
-        written = f"written as {written!r}" if written else "not written (exclude=True)"
-        raise ConfigurationError(
-            f"the field {field!r} in {annotation} is read as {' or '.join(map(repr, read))}, and {written}; "
-            "values are recorded as JSON and read back, so give it the same alias for both"
-        )
-
-    def check(value: object) -> object:
-        try:
-            return adapter.validate_json(msgspec.json.encode(value))
-        except pydantic.ValidationError as error:
-            lines = []
-            for each in error.errors(include_url=False, include_context=False):
-                path = name + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"])
-                if each["type"] == "missing":
-                    lines.append(f"{path}: missing (required)")
-                else:
-                    lines.append(f"{path}: {each['msg'][0].lower()}{each['msg'][1:]}, got {shown(each['input'])}")
-            raise Problem("\n".join(lines)) from None
-
-    def dump(value: object) -> object:
-        data: object = adapter.dump_python(value, mode="json", by_alias=True, round_trip=True)
-        fields = adapter.dump_python(value, round_trip=True)
-        if adapter.dump_python(check(data), round_trip=True) != fields:
-            raise Problem(f"{name}: {shown(data)} as JSON is not the value that {name} would be given")
-        return _with_sorted_sets(data, fields)
-
-    return check, dump
-
-
-_FIELDS = ("model-field", "dataclass-field", "typed-dict-field")
-
-
-def _one_way_fields(schema: object) -> Iterator[tuple[str, str | None, list[str]]]:
-    """Yield the fields in a schema of pydantic-core that are not read under the name that they are written under."""
-    waiting: list[tuple[object, Mapping[str, object]]] = [(schema, {})]
-    while waiting:
-        node, config = waiting.pop()
-        if isinstance(node, (list, tuple)):
-            waiting += [(each, config) for each in node]
-        if not isinstance(node, dict):
-            continue
-        config = cast("Mapping[str, object]", node.get("config") or config)
-        named = node.get("fields")
-        fields = named.items() if isinstance(named, dict) else [(None, each) for each in named or ()]
-        for key, field in fields:
-            if isinstance(field, dict) and field.get("type") in _FIELDS:
-                name = key or field["name"]
-                excluded = field.get("serialization_exclude") is True
-                written = None if excluded else field.get("serialization_alias", name)
-                read = _names_read(name, field, config)
-                if written not in read and field.get("init", True):
-                    yield name, written, read
-        waiting += [(each, config) for each in node.values()]
-
-
-def _names_read(name: str, field: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
-    alias = field.get("validation_alias")
-    if alias is None or config.get("validate_by_alias") is False:
-        return [name]
-    paths = [[alias]] if isinstance(alias, str) else [alias] if isinstance(alias[0], str) else alias
-    by_name = config.get("validate_by_name") or config.get("populate_by_name")
-    return [".".join(map(str, path)) for path in paths] + ([name] if by_name else [])
-
-
-def _adapter(annotation: Any) -> "pydantic.TypeAdapter[object]":
-    try:
-        import pydantic
-    except ImportError as error:
-        raise ConfigurationError(f"{annotation} is read by a package that is not installed: {error}") from error
-    try:
-        return pydantic.TypeAdapter(_readable(annotation))
-    except pydantic.errors.PydanticUserError as error:
-        raise TypeError(str(error)) from error
-
-
-def _readable(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
-    """Return a type with the TypedDicts that pydantic reads: before Python 3.12, only those of typing_extensions."""
-    if sys.version_info >= (3, 12) or annotation in within:
-        return annotation
-    if typing.get_args(annotation) and typing.get_origin(annotation) is not typing.Literal:
-        return rebuilt(annotation, lambda part: _readable(part, within))
-    if not typing.is_typeddict(annotation) or type(annotation).__module__ != "typing":
-        return annotation
-    import typing_extensions
-
-    fields: dict[str, Any] = {}
-    for name, kind in typing.get_type_hints(annotation, include_extras=True).items():
-        if typing.get_origin(kind) in (typing.Required, typing.NotRequired):
-            (kind,) = typing.get_args(kind)
-        kind = _readable(kind, (*within, annotation))
-        fields[name] = kind if name in annotation.__required_keys__ else typing.NotRequired[kind]
-    make = cast("Callable[[str, dict[str, Any]], type]", typing_extensions.TypedDict)
-    result = make(annotation.__name__, fields)
-    result.__doc__ = annotation.__doc__
-    return result

@@ -1,0 +1,41 @@
+"""Asked: the type of an answer or an event, which comes from outside as JSON."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.context import Context
+from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.schema import form_of, shown_form
+from ziggurat.tools.values import difference
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """The type of a value that a run waits for."""
+
+    parameter: Parameter
+    schema: dict[str, Any]
+
+    @classmethod
+    def of(cls, name: str, kind: Any) -> "Asked":
+        """Make it for a type."""
+        return cls(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+
+    def misfit(self, value: object) -> str | None:
+        """Return why plain JSON data is not of the type, None if it is."""
+        try:
+            self.parameter.restore(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    async def value(self, accepted: object, ctx: Context) -> Any:
+        """Return a value made of accepted JSON, the same each time; recorded where its type generates a part of it."""
+        value = self.parameter.restore(accepted)
+        if difference(value, self.parameter.restore(accepted)) is None:
+            return value
+
+        async def recorded(_: None, ctx: Context) -> object:
+            return self.parameter.recorded(value, accepted)
+
+        return self.parameter.revive(await ctx.at("value").once("value", None, recorded, returns=object))

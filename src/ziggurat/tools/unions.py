@@ -1,0 +1,170 @@
+"""The members of a union, told apart by name: by a field that all of them have, or by a tag of ours."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ziggurat.tools.arguments import Problem, shown
+
+Schema = dict[str, Any]
+Definitions = Mapping[str, Schema]
+
+
+def followed(schema: Schema, definitions: Definitions) -> Schema:
+    """Return the schema that a reference names."""
+    while (name := str(schema.get("$ref", "")).removeprefix("#/$defs/")) in definitions:
+        schema = definitions[name]
+    return schema
+
+
+def members(schema: Schema, definitions: Definitions) -> list[Schema]:
+    """Return the classes among the members of a union; none where they need not be told apart."""
+    arms = [followed(each, definitions) for each in schema.get("anyOf", ())]
+    classes = [each for each in arms if each.get("type") == "object" and "properties" in each and "title" in each]
+    return classes if len(classes) > 1 else []
+
+
+def key_of(classes: Sequence[Schema]) -> tuple[str, dict[str, int]]:
+    """Return the key that tells classes apart, and which class each of its values means."""
+    for key in classes[0]["properties"]:
+        choices = [_choices(each["properties"].get(key, {})) for each in classes]
+        values = [str(value) for each in choices for value in each]
+        if all(choices) and len(set(values)) == len(values):
+            return key, {str(value): number for number, each in enumerate(choices) for value in each}
+    tag = "type"
+    while any(tag in each["properties"] for each in classes):
+        tag += "_"
+    titles = [str(each["title"]) for each in classes]
+    again = {title for title in titles if titles.count(title) > 1}
+    return tag, {f"{title}{number}" if title in again else title: number for number, title in enumerate(titles)}
+
+
+def is_tag(key: str, classes: Sequence[Schema]) -> bool:
+    """Return whether a key is not one of the classes' own fields."""
+    return all(key not in each["properties"] for each in classes)
+
+
+def _choices(schema: Schema) -> list[Any]:
+    return [schema["const"]] if "const" in schema else list(schema.get("enum", ()))
+
+
+def shown_union(schema: Schema, definitions: Definitions, asked: bool) -> Schema:
+    """Return a union as it is shown: each class closed, and with the key that tells it from the others.
+
+    Args:
+        schema: The union.
+        definitions: What its references name.
+        asked: Whether a person or a program is asked, who needs the key only where the classes have the same form.
+    """
+    classes = members(schema, definitions)
+    if not classes:
+        return schema
+    key, names = key_of(classes)
+    needed = not asked or any(_overlap(one, other) for one in classes for other in classes if one is not other)
+    arms = []
+    for arm in schema["anyOf"]:
+        arm = followed(arm, definitions)
+        number = next((number for number, each in enumerate(classes) if each is arm), None)
+        if number is not None:
+            own = {} if key in arm["properties"] else {key: {"const": _name_of(number, names)}}
+            required = arm.get("required", [])
+            required = [key, *required] if needed and key not in required else required
+            closed = {"required": required, "additionalProperties": arm.get("additionalProperties", False)}
+            arm = {**arm, "properties": {**own, **arm["properties"]}, **closed}
+        arms.append(arm)
+    return {**schema, "anyOf": arms}
+
+
+def _overlap(one: Schema, other: Schema) -> bool:
+    """Return whether an object may have the form of two classes."""
+    return all(name in b["properties"] for a, b in ((one, other), (other, one)) for name in a.get("required", ()))
+
+
+def _name_of(number: int, names: Mapping[str, int]) -> str:
+    return next(name for name, at in names.items() if at == number)
+
+
+def chosen(value: dict[str, Any], classes: Sequence[Schema], definitions: Definitions, path: str) -> tuple[int, bool]:
+    """Return the number of the class that an object is meant to be, and whether only its tag says so.
+
+    Raises:
+        Problem: it is none of them, or could be several.
+    """
+    key, names = key_of(classes)
+    fitting = [number for number, each in enumerate(classes) if fits(without(value, key, classes), each, definitions)]
+    if key in value:
+        number = names.get(str(value[key]))
+        if number is None:
+            raise Problem(f"{path}.{key}: expected one of {', '.join(map(repr, names))}, got {shown(value[key])}")
+    elif len(fitting) > 1:
+        raise Problem(f"{path}.{key}: missing (required): one of {', '.join(map(repr, names))}")
+    else:
+        near = [_distance(value, each) for each in classes]
+        number = fitting[0] if fitting else near.index(min(near))
+        if not fitting and near.count(min(near)) > 1:
+            raise Problem(f"{path}: expected {' or '.join(_titled(each) for each in classes)}, got {shown(value)}")
+    meant, rest = classes[number], without(value, key, classes)
+    of = f" of {meant['title']}"
+    problems = [f"{path}.{name}: missing (required){of}" for name in meant.get("required", ()) if name not in rest]
+    if not meant.get("additionalProperties"):
+        problems += [f"{path}.{name}: unknown field{of}" for name in rest if name not in meant["properties"]]
+    if problems:
+        raise Problem("\n".join(problems))
+    return number, len(fitting) > 1
+
+
+def without(value: dict[str, Any], key: str, classes: Sequence[Schema]) -> dict[str, Any]:
+    """Return an object without the tag that tells classes apart."""
+    return {name: each for name, each in value.items() if name != key} if is_tag(key, classes) else value
+
+
+def tagged(data: object, number: int, classes: Sequence[Schema]) -> object:
+    """Return plain data with the tag of its class."""
+    key, names = key_of(classes)
+    if not isinstance(data, dict) or not is_tag(key, classes):
+        return data
+    return {key: _name_of(number, names), **data}
+
+
+def _titled(schema: Schema) -> str:
+    required = ", ".join(schema.get("required", ()))
+    return f"{schema['title']} (an object with {required})" if required else str(schema["title"])
+
+
+def _distance(value: dict[str, Any], schema: Schema) -> int:
+    """Return how many keys of an object are not as a class has them."""
+    unknown = sum(name not in schema["properties"] for name in value)
+    return unknown + sum(name not in value for name in schema.get("required", ()))
+
+
+def fits(value: object, schema: Schema, definitions: Definitions) -> bool:
+    """Return whether a value has the form of a schema: the right keys at any depth; numbers and texts are not read."""
+    schema = followed(schema, definitions)
+    if isinstance(value, dict) and (classes := members(schema, definitions)):
+        key, names = key_of(classes)
+        if is_tag(key, classes) and key in value:
+            number = names.get(str(value[key]))
+            return number is not None and fits(without(value, key, classes), classes[number], definitions)
+    if arms := schema.get("anyOf") or schema.get("oneOf"):
+        return any(fits(value, each, definitions) for each in arms)
+    kind = schema.get("type")
+    if choices := _choices(schema):
+        return value in choices
+    if isinstance(value, dict):
+        inside, others = cast(Schema, schema.get("properties", {})), schema.get("additionalProperties")
+        closed = "properties" in schema and not others
+        return (
+            kind in ("object", None)
+            and all(name in value for name in schema.get("required", ()))
+            and not (closed and any(name not in inside for name in value))
+            and all(
+                fits(each, inside.get(name, others if isinstance(others, dict) else {}), definitions)
+                for name, each in value.items()
+            )
+        )
+    if isinstance(value, list):
+        first = schema.get("prefixItems", [])
+        rest = schema.get("items") if isinstance(schema.get("items"), dict) else {}
+        return kind in ("array", None) and all(
+            fits(each, first[number] if number < len(first) else rest, definitions) for number, each in enumerate(value)
+        )
+    return kind not in ("object", "array") and (value is not None or kind in ("null", None))

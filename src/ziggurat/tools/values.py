@@ -1,0 +1,156 @@
+"""Values as plain JSON data, and the place where two values differ."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, Struct
+
+from ziggurat.core.codec import canonical
+
+
+def plain(value: object, whole: bool = True) -> object:
+    """Return a value as plain JSON data: keys of mappings as text, sets as sorted lists, NaN as text, all fields.
+
+    Without `whole`, fields with their defaults are left out: a default need not be of the field's type.
+
+    >>> plain({2: {"b", "a"}})
+    {'2': ['a', 'b']}
+
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key_text(key): plain(each, whole) for key, each in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(each, whole) for each in value), key=canonical)
+    if isinstance(value, (list, tuple)):
+        length, defaults = len(value), getattr(type(value), "_field_defaults", {})
+        names = list(getattr(type(value), "_fields", ()))
+        while not whole and length and names[length - 1 :] and names[length - 1] in defaults:
+            if difference(value[length - 1], defaults[names[length - 1]]) is not None:
+                break
+            length -= 1
+        return [plain(each, whole) for each in value[:length]]
+    if isinstance(value, Struct):
+        return _struct(value, whole)
+    if dataclasses.is_dataclass(value):
+        every = [each for each in dataclasses.fields(value) if hasattr(value, each.name)]
+        kept = [each for each in every if whole or not _is_default(getattr(value, each.name), each)]
+        return {each.name: plain(getattr(value, each.name), whole) for each in kept}
+    plain_value: object = msgspec.json.decode(canonical(value))
+    return plain_value
+
+
+def key_text(key: object) -> str:
+    """Return the key of a mapping as the text that JSON has for it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    (text,) = msgspec.to_builtins({key: None}, str_keys=True)
+    return str(text)
+
+
+def _struct(value: Struct, whole: bool) -> object:
+    config = value.__struct_config__
+    fields = [
+        (each.encode_name, plain(getattr(value, each.name), whole))
+        for each in msgspec.structs.fields(value)
+        if getattr(value, each.name) is not UNSET
+        and (whole or config.array_like or not _is_default(getattr(value, each.name), each))
+    ]
+    if config.tag_field is not None:
+        fields.insert(0, (config.tag_field, config.tag))
+    return [each for _, each in fields] if config.array_like else dict(fields)
+
+
+def _is_default(value: object, field: Any) -> bool:
+    missing = (NODEFAULT, dataclasses.MISSING)
+    if field.default_factory not in missing:
+        return difference(value, field.default_factory()) is None
+    return field.default not in missing and difference(value, field.default) is None
+
+
+def finite(data: object) -> object:
+    """Return plain data with numbers that JSON does not have as text."""
+    return plain(data) if _has_infinity(data) else data
+
+
+def _has_infinity(data: object) -> bool:
+    if isinstance(data, float):
+        return not math.isfinite(data)
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, (list, tuple)) else ()
+    return any(map(_has_infinity, inner))
+
+
+_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def numbers(data: object) -> object:
+    """Return plain data with the texts of numbers that JSON does not have as numbers."""
+    if isinstance(data, dict):
+        return {key: numbers(each) for key, each in data.items()}
+    if isinstance(data, list):
+        return list(map(numbers, data))
+    return _NUMBERS.get(data, data) if isinstance(data, str) else data
+
+
+_PLAIN = (dict, list, str, int, float, bool)
+
+
+def difference(one: object, other: object, path: str = "") -> str | None:
+    """Return the path at which two values differ in type or content, None if nowhere; NaN is equal to itself.
+
+    Where any JSON may stand, the other is what JSON has for the one, such as a list for a tuple. Classes without a
+    comparison of their own are compared by their fields.
+    """
+    if one is other:
+        return None
+    if type(one) is not type(other) and not {type(one), type(other)} <= {list, tuple}:
+        untyped = type(other) in _PLAIN and type(one) not in _PLAIN
+        return None if untyped and plain(one) == other else path
+    with suppress(Exception):  # of a comparison that is the user's
+        if (one == other) is True:
+            return None
+    if isinstance(one, float) and isinstance(other, float):
+        return None if math.isnan(one) and math.isnan(other) else path
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if [*one] != [*other] and one.keys() != other.keys():
+            return path
+        pairs = [(f"{path}.{key}", one[key], other[key]) for key in one]
+    elif isinstance(one, (set, frozenset)) and isinstance(other, (set, frozenset)):
+        if len(one) != len(other):
+            return path
+        sides = zip(sorted(one, key=canonical), sorted(other, key=canonical), strict=True)
+        pairs = [(path, a, b) for a, b in sides]
+    elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        if len(one) != len(other):
+            return path
+        pairs = [(f"{path}[{number}]", a, b) for number, (a, b) in enumerate(zip(one, other, strict=True))]
+    else:
+        names = {**dict.fromkeys(_fields(one)), **dict.fromkeys(_fields(other))}
+        if not names:
+            return path
+        pairs = [(f"{path}.{name}", getattr(one, name, UNSET), getattr(other, name, UNSET)) for name in names]
+    return next((found for where, a, b in pairs if (found := difference(a, b, where)) is not None), None)
+
+
+def _fields(value: Any) -> Iterator[str]:
+    """Yield the names of the fields of an object that its JSON may show."""
+    kind = type(value)
+    if dataclasses.is_dataclass(kind):
+        yield from (each.name for each in dataclasses.fields(kind) if each.compare)
+    elif isinstance(value, Struct):
+        yield from value.__struct_fields__
+    elif hasattr(kind, "model_fields"):
+        yield from kind.model_fields
+        yield from getattr(value, "model_extra", None) or ()
+    elif hasattr(kind, "__attrs_attrs__"):
+        yield from (each.name for each in kind.__attrs_attrs__ if each.eq)
+    else:
+        yield from vars(value) if hasattr(value, "__dict__") else ()
+        yield from (name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name))
