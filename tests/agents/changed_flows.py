@@ -194,7 +194,7 @@ class Trial:
         self.known = {} if begin else await self.on_record()
         trial, environment = self.flow(code), Environment(clock=self.clock)
         before = b"" if begin else await trial.record("r")
-        ids = {} if begin else {item.path: item.id for item in (await trial.pending()).get("r", ())}
+        ids = {} if begin else {item.path: item.id for item in (await trial.attach("r").status()).pending}
         try:
             run = await (trial.run if begin else trial.resume)(run_id="r", environment=environment)
         except JournalMismatch as error:
@@ -211,7 +211,7 @@ class Trial:
         assert self.refusals == []
         assert isinstance(run.stop, (stops.Completed, stops.Suspended)), run.error
         if isinstance(run.stop, stops.Suspended):
-            listed = (await trial.pending())["r"]
+            listed = (await trial.attach("r").status()).pending
             assert {item.path for item in run.pending} == self.waiting
             assert {item.id for item in listed} == {item.id for item in run.pending}
             for item in run.pending:
@@ -239,7 +239,7 @@ class Trial:
     async def happen(self, code: Code) -> None:
         """Let something happen that the run waits for."""
         trial = self.flow(code)
-        waiting = (await trial.pending()).get("r", ())
+        waiting = (await trial.attach("r").status()).pending
         if not waiting:  # all is decided, and the run has not gone on yet
             return
         item = self.chance.choice(waiting)

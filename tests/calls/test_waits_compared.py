@@ -157,9 +157,9 @@ async def test_a_wait_that_the_code_does_not_come_to_any_more_is_withdrawn(group
     old, new = _waiting(lambda: GROUPS[group](ask("A?"), ask("B?"))), _waiting(lambda: event("paid", int))
     gone = (await old.run(run_id="r")).pending
     (item,) = (await new.resume("r")).pending
-    assert await new.pending() == {"r": (item,)}
+    assert (await new.attach("r").status()).pending == (item,)
     for each in gone:
         with pytest.raises(ConfigurationError, match="waits for a decision"):
             await new.decide("r", {each.id: Answer("yes")})
     assert (await old.resume("r")).pending == gone, "back to the code as it was"
-    assert await old.pending() == {"r": gone}
+    assert (await old.attach("r").status()).pending == gone

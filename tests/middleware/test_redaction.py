@@ -36,7 +36,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core.codec import encode
-from ziggurat.errors import ForeignError, ModelError
+from ziggurat.errors import ForeignError, ModelError, RunExists
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
 from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned
 from ziggurat.layers.retry import retry
