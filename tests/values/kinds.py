@@ -130,7 +130,7 @@ class Computed(BaseModel):
     width: int
     height: int
 
-    @computed_field
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def area(self) -> int:
         return self.width * self.height

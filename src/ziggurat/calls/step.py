@@ -173,7 +173,7 @@ class Step(Generic[P, R]):
                 record = journal.find(ctx.path)
                 if record is None or not record.outcomes:
                     refuse(self.name, ctx, journal)
-            return await self.result.once(ctx, request, call, journal, self.composite)
+            return cast("R", await self.result.once(ctx, request, call, journal, self.composite))
         except BaseException as error:
             note_left(ambient, error)
             raise

@@ -145,8 +145,8 @@ class PydanticReader:
         elif number is not None:
             schema = classes[number]
         if isinstance(data, dict):
-            get = value.get if isinstance(value, Mapping) else lambda name: getattr(value, name, None)
-            data = {name: self._with_tags(each, get(name), _field(schema, name)) for name, each in data.items()}
+            fields = value if isinstance(value, Mapping) else {name: getattr(value, name, None) for name in data}
+            data = {name: self._with_tags(each, fields.get(name), _field(schema, name)) for name, each in data.items()}
         elif isinstance(data, list) and isinstance(value, (list, tuple)) and len(data) == len(value):
             pairs = enumerate(zip(data, value, strict=True))
             data = [self._with_tags(each, inner, _item(schema, n)) for n, (each, inner) in pairs]

@@ -162,9 +162,9 @@ def fits(value: object, schema: Schema, definitions: Definitions) -> bool:
             )
         )
     if isinstance(value, list):
-        first = schema.get("prefixItems", [])
-        rest = schema.get("items") if isinstance(schema.get("items"), dict) else {}
+        first, rest = schema.get("prefixItems", []), schema.get("items")
         return kind in ("array", None) and all(
-            fits(each, first[number] if number < len(first) else rest, definitions) for number, each in enumerate(value)
+            fits(each, first[number] if number < len(first) else rest if isinstance(rest, dict) else {}, definitions)
+            for number, each in enumerate(value)
         )
     return kind not in ("object", "array") and (value is not None or kind in ("null", None))
