@@ -239,9 +239,10 @@ async def test_a_context_variable_that_a_tool_sets_ends_with_the_tool(threaded: 
     async def change_async(name: str) -> str:
         return change(name)
 
-    box = Toolbox([tool(change if threaded else change_async, name="change")])
+    named = tool(name="change")
+    box = Toolbox([named(change) if threaded else named(change_async)])
     user.set("ann")
-    ben, cleo = (ToolCall(name, "change", b'{"name": "%s"}' % name.encode()) for name in ("ben", "cleo"))
+    ben, cleo = (ToolCall(name, "change", f'{{"name": "{name}"}}') for name in ("ben", "cleo"))
     alone = [await act(box, call, _ctx().at(call.id)) for call in (ben, cleo)]
     beside = await call_tools(box, (ben, cleo), _ctx(), "step-1")
     assert [each.text for each in (*alone, *beside)] == ["ann"] * 4

@@ -19,9 +19,9 @@ def reopened_after_fork(init: Callable[Concatenate[S, P], None]) -> Callable[Con
     """Make a store open its own connection in a forked process: decorate its `__init__`, which runs there again."""
 
     @wraps(init)
-    def opened(store: S, *args: P.args, **options: P.kwargs) -> None:
+    def opened(store: S, /, *args: P.args, **options: P.kwargs) -> None:
         init(store, *args, **options)
-        _stores[store] = lambda store: init(store, *args, **options)
+        _stores[store] = lambda again: init(again, *args, **options)
 
     return opened
 

@@ -79,6 +79,14 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
     return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options, key))
 
 
+@overload
+def shared(store: str) -> RunStore: ...
+
+
+@overload
+def shared(store: str | Store) -> Store: ...
+
+
 def shared(store: str | Store) -> Store:
     """Return a store for an agent that was given its address: it needs no closing, unless its user has opened it."""
     with closed_when_unused():
