@@ -1,9 +1,10 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import decode, encode
-from ziggurat.messages import Thinking, assistant, system, tool_message
+from ziggurat.errors import InvalidArguments
+from ziggurat.messages import Thinking, Transcript, assistant, decode_messages, encode_messages, system, tool_message
 
 from .strategies import messages
 
@@ -11,6 +12,18 @@ from .strategies import messages
 @given(messages)
 def test_every_message_comes_back_through_json(message: Message) -> None:
     assert decode(encode(message), Message) == message
+
+
+@given(st.lists(messages, max_size=4))
+def test_a_conversation_is_read_back_equal(conversation: list[Message]) -> None:
+    for kept in (conversation, Transcript.of(*conversation)):
+        assert decode_messages(encode_messages(kept)) == conversation
+
+
+@pytest.mark.parametrize("wrong", [b"", "{}", '[{"role":"boss"}]', '[{"content":"hi"}]', "[1"])
+def test_other_data_is_no_conversation(wrong: bytes | str) -> None:
+    with pytest.raises(InvalidArguments, match="encode_messages"):
+        decode_messages(wrong)
 
 
 @given(messages)

@@ -157,7 +157,7 @@ NAMES: dict[str, dict[str, str]] = {
             "HandoffItem MessageItem RunItem ToolCallItem ToolOutputItem filter_by_type items_to_messages "
             "messages_to_items to_messages "
         ),
-        "messages.message": "Message Role assistant system tool_message user",
+        "messages.message": "Message Role assistant decode_messages encode_messages system tool_message user",
         "messages.model": "FinishReason Model ModelRequest ModelResponse ModelSettings OutputSchema ToolSpec",
         "messages.parts": "Audio File Image Part Text Thinking ToolCall ToolResult tool_call",
         "messages.rewriting": "Rewrite RewriteRequest",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         Message as Message,
         Role as Role,
         assistant as assistant,
+        decode_messages as decode_messages,
+        encode_messages as encode_messages,
         system as system,
         tool_message as tool_message,
         user as user,

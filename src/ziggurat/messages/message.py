@@ -5,7 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.codec import decode, encode
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, mended
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -116,3 +117,24 @@ def taint_of(messages: Iterable[Message]) -> tuple[str, ...]:
             if isinstance(part, ToolResult) and part.error not in _REFUSED and part.origin != HANDOFF:
                 origins.add(part.origin or part.name)
     return tuple(sorted(origins))
+
+
+def encode_messages(messages: Iterable[Message]) -> bytes:
+    """Return messages as JSON, such as for a column of your own database; `decode_messages` reads them back equal::
+
+    saved = encode_messages(run.messages)
+    run = await agent.run("And doubled?", history=decode_messages(saved))
+    """
+    return encode(list(messages))
+
+
+def decode_messages(data: bytes | str) -> list[Message]:
+    """Return the messages that `encode_messages` wrote.
+
+    Raises:
+        InvalidArguments: these are not messages in JSON; the text names the place.
+    """
+    try:
+        return decode(data, list[Message])
+    except JournalCorrupt as error:
+        raise InvalidArguments(f"these are not messages of encode_messages(): {error}") from None
