@@ -46,7 +46,6 @@ from ziggurat.errors import LimitExceeded, ModelError, ServiceError
 from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import OutputMode
 from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
-from ziggurat.stores import connect
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -141,7 +140,7 @@ def test_an_answer_that_is_not_whole_ends_the_run_as_such(
     finish: FinishReason, policy: Policy | None, store: str, tmp_path: Path
 ) -> None:
     model = ScriptedModel(ModelResponse(assistant("The first reason is"), finish=finish))
-    agent = Agent(model, stop=policy, store=connect(store.format(tmp_path)))
+    agent = Agent(model, stop=policy, store=store.format(tmp_path))
     run = agent.run_sync("why?", run_id="r")
     assert run.text == run.output == "The first reason is"
     for each in (run, agent.run_sync("why?", run_id="r")):  # also from the record

@@ -23,7 +23,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, HookChain
 from ziggurat.calls.tool_call import act
 from ziggurat.core import Scope, root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.errors import ConfigurationError, InvalidArguments, Suspend
+from ziggurat.errors import ConfigurationError, Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Intent
 from ziggurat.messages import ModelRequest, ModelResponse
@@ -87,7 +87,8 @@ def _tools(received: list[dict[str, Any]]) -> dict[str, FunctionTool]:
     @tool
     def nested(place: Place, route: Route | Place, tags: list[int], prices: dict[str, float], dry: bool = False) -> str:
         """Nested values."""
-        return done(place=place, route=route, tags=tags, prices=prices, dry=dry)
+        tagged = {"type": type(route).__name__, **dataclasses.asdict(route)}
+        return done(place=place, route=tagged, tags=tags, prices=prices, dry=dry)
 
     @tool
     def exact(day: date, at: datetime, price: Decimal, either: int | str, names: Names, flags: set[int]) -> str:
@@ -367,30 +368,33 @@ class Sealed(pydantic.BaseModel):
     ratio: float | None = None
 
 
-@pytest.mark.parametrize("given", ['{"token": "abc"}', '{"token": "abc", "ratio": "Infinity"}'])
-def test_a_value_that_json_would_change_is_refused(given: str) -> None:
-    @tool
-    def login(sealed: Sealed) -> str:
-        raise AssertionError("it is not run")
+@dataclasses.dataclass
+class Growing:
+    size: int
 
-    with pytest.raises(InvalidArguments, match="as JSON is not the value"):
-        login.normalize(ToolCall("c", "login", f'{{"sealed": {given}}}'))
+    def __post_init__(self) -> None:
+        self.size += 1
 
 
-def test_a_type_that_changes_at_each_reading_is_refused() -> None:
-    @dataclasses.dataclass
-    class Growing:
-        size: int
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [(Sealed, '{"token":"abc"}'), (Sealed, '{"ratio":"Infinity","token":"abc"}'), (Growing, '{"size":1}')],
+)
+async def test_a_value_that_json_would_change_is_recorded_as_it_was_accepted(kind: type[Any], given: str) -> None:
+    received: list[Any] = []
 
-        def __post_init__(self) -> None:
-            self.size += 1
+    def take(value: Any) -> str:
+        received.append(value)
+        return "taken"
 
-    @tool
-    def grow(growing: Growing) -> str:
-        raise AssertionError("it is not run")
-
-    with pytest.raises(InvalidArguments, match="change each time"):
-        grow.normalize(ToolCall("c", "grow", '{"growing": {"size": 1}}'))
+    take.__annotations__["value"] = kind
+    made = tool(take)
+    call = ToolCall("c", "take", f'{{"value":{given}}}')
+    normal = made.normalize(call)
+    assert normal.arguments == call.arguments == made.normalize(normal).arguments
+    for each in (call, normal):
+        await _called(Toolbox([made]), each, _context(None))
+    assert received[0] == received[1]
 
 
 async def test_a_validator_cannot_change_what_was_approved() -> None:

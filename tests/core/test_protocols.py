@@ -1,3 +1,4 @@
+import asyncio
 import re
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,6 +71,7 @@ def test_what_takes_a_protocol_takes_an_object_that_delegates(tmp_path: Path) ->
     assert Agent(ScriptedModel("x"), stop=stop).run_sync("q").text == "x"
     with pytest.raises(ConfigurationError, match="methods of a Store"):
         connect(wrong(Delegating(Both())))
+    asyncio.run(store.close())
 
 
 def test_the_source_asks_objects_and_not_their_classes() -> None:

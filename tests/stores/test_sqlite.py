@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import pytest
 
-from ziggurat import Agent, ConfigurationError
+from ziggurat import Agent
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
-from ziggurat.errors import LeaseHeld, LeaseLost, StoreError
+from ziggurat.errors import CallerError, LeaseHeld, LeaseLost, StoreError
 from ziggurat.journal import LocalJournal, LogInfo, Row
 from ziggurat.journal.entries import Result
 from ziggurat.journal.writer import LogWriter
@@ -281,7 +281,7 @@ async def test_one_id_begun_twice_at_once_is_begun_once(tmp_path: Path) -> None:
         refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         assert ended
         assert all(run.text == "done" for run in ended)
-        assert all(isinstance(error, (ConfigurationError, LeaseHeld)) for error in refused)
+        assert all(isinstance(error, (CallerError, LeaseHeld)) for error in refused)
         again = await Agent(model, store=left, name="one").run("go", run_id=f"r-{at}")
         assert again.messages == ended[0].messages
     assert len(model.calls) == 2

@@ -17,7 +17,7 @@ COMMANDS = {
     "worker": ("worker", "Drive the runs of agents that are due, until a signal to end."),
     "serve": ("serve", "Serve agents by HTTP: start, watch, decide on, steer and replay their runs."),
     "runs": ("records", "List the stored runs, the latest first."),
-    "pending": ("records", "List the calls that wait for a decision, those of the latest run first."),
+    "pending": ("records", "List the calls that wait for people, those of the oldest run first."),
     "show": ("show", "Show a run: each call with its time, tokens and cost."),
     "resume": ("resume", "Continue a run that is suspended, was interrupted, or failed."),
     "recover": ("worker", "Go on with the runs of an agent that are due: what a worker does, once."),
