@@ -30,9 +30,9 @@ def request(text: str = "x" * 40, **settings: int) -> ModelRequest:
 
 
 def end(reservation: Reservation, *used: Usage) -> None:
-    reservation.release(sent=bool(used))
     for usage in used:
-        reservation.spending.add(usage)
+        reservation.end(usage, 1)
+    reservation.release(sent=bool(used))
 
 
 @pytest.mark.parametrize(
@@ -413,10 +413,9 @@ def test_an_error_says_what_was_used_and_not_what_was_reserved() -> None:
     end(spending.admit(request(max_tokens=4_000), root()), Usage(10, 20, requests=1))
     spending.admit(request(max_tokens=6_000), root())
     tried = spending.admit(request(max_tokens=3_000), root())
-    tried.lose(ModelError("lost"))
-    assert spending.meters["tokens"].used == 30 + tried.estimate.total
+    tried.end(tried.estimate, 1)
     with pytest.raises(LimitExceeded) as caught:
-        tried.check_try(beside=False)
+        tried.check()
     assert caught.value.used == 30 + tried.estimate.total
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from ziggurat import Agent, Budget, Context, Middleware, ModelRequest, ModelResp
 from ziggurat.agents import Environment
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.flows import flow, step
-from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, retry
-from ziggurat.messages import ModelSettings, assistant, stops, tool_call
+from ziggurat.layers import CacheStore, DedupeStore, cache, dedupe, fallback, hedge, pipeline, retry
+from ziggurat.messages import ModelSettings, Transcript, assistant, stops, tool_call, user
 from ziggurat.middleware import OutputGuardrail, everywhere
 from ziggurat.testing import HandClock, ScriptedModel
 
@@ -84,6 +85,17 @@ async def _charges(request: ModelRequest, ctx: Context, model: Any) -> Any:
     return await model(request, ctx.again())
 
 
+async def _backed_up(request: ModelRequest, ctx: Context, model: Any, other: Served) -> Any:
+    return await fallback(model, other)(request, ctx)
+
+
+async def _judged(request: ModelRequest, ctx: Context, model: Any, other: Served) -> Any:
+    response = await model(request, ctx)
+    ctx.admit()
+    ctx.lose((await other(request, ctx.under("judge"))).usage)
+    return response
+
+
 async def _forgets(request: ModelRequest, ctx: Context, model: Any) -> Any:
     return ModelResponse((await model(request, ctx)).message)
 
@@ -100,6 +112,10 @@ async def _reports(request: ModelRequest, ctx: Context, model: Any) -> Any:
     raise error
 
 
+async def _asked_again(response: ModelResponse, ctx: Context) -> ModelRequest:
+    return ModelRequest(Transcript.of(user(response.text)), settings=ModelSettings(max_tokens=COST.total))
+
+
 def _never(answer: object, ctx: Context) -> str:
     return "no"
 
@@ -111,6 +127,13 @@ WAYS: dict[str, tuple[Callable[[Served], dict[str, Any]], int]] = {
     "until it answers": (lambda served: {"middleware": [Asks(_until_it_answers)]}, 3),
     "a sum": (lambda served: {"middleware": [Asks(_adds_up)]}, 2),
     "charged by the hook": (lambda served: {"middleware": [Asks(_charges)]}, 2),
+    "another model after it": (lambda served: {"middleware": [Asks(partial(_backed_up, other=served))]}, 2),
+    "another model beside it": (lambda served: {"middleware": [Asks(partial(_judged, other=served))]}, 2),
+    "a pipeline": (lambda served: {"model": pipeline(served, _asked_again, served)}, 2),
+    "a pipeline that is tried again": (
+        lambda served: {"model": stack(pipeline(served, _asked_again, served), retry(attempts=2, base=0))},
+        3,
+    ),
     "forgotten": (lambda served: {"middleware": [Asks(_forgets)]}, 1),
     "fails": (lambda served: {"middleware": [Asks(_fails)]}, 2),
     "tells in its error": (lambda served: {"middleware": [Asks(_reports)]}, 1),
@@ -124,7 +147,14 @@ WAYS: dict[str, tuple[Callable[[Served], dict[str, Any]], int]] = {
     ),
 }
 
-FAILING = {"until it answers": 2, "a layer": 2, "a layer everywhere": 2, "a layer within a hook": 2}
+FAILING = {
+    "another model after it": 1,
+    "a pipeline that is tried again": 1,
+    "until it answers": 2,
+    "a layer": 2,
+    "a layer everywhere": 2,
+    "a layer within a hook": 2,
+}
 
 
 @pytest.mark.parametrize(("way", "streamed", "place"), rows(WAYS, [False, True], STORES), indirect=["place"])
@@ -272,3 +302,4 @@ async def test_a_race_begins_no_more_calls_than_the_budget_allows(alternatives: 
     assert len(begun) == wanted + min(alternatives, limit - wanted)
     assert run.usage.requests == len(begun)
     assert isinstance(run.stop, stops.BudgetExceeded if limit - wanted < 1 else stops.Completed)
+    assert not isinstance(run.stop, stops.BudgetExceeded) or run.stop.used == limit == len(begun)

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Context, Event, Key, Timeout
 from ziggurat.core import CLOCK, root
-from ziggurat.core.context import ADMIT_TRY, JOURNAL, RUN_ID
+from ziggurat.core.context import JOURNAL, RUN_ID, Charges
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 
@@ -60,17 +60,20 @@ def test_another_try_has_the_same_path_and_counts_anew() -> None:
 async def test_a_dropped_try_is_charged_asked_for_and_told_before_the_next() -> None:
     done: list[object] = []
 
-    class Charges(LocalJournal):
-        def charge(self, path: str, cost: object, name: str = "", /) -> None:
-            done.append((path, cost))
+    class Noted(Charges):
+        def lose(self, cost: object, /) -> None:
+            done.append(cost)
+
+        def admit(self) -> None:
+            done.append("admitted")
 
     error = ValueError("no")
-    call = root().within(JOURNAL, Charges()).within(ADMIT_TRY, done.append).heard_by(done.append).under("call")
-    for ctx, expected in ((call, []), (call.as_leaf(), [(call.path, error), error])):
+    call = root().heard_by(done.append).under("call")
+    for ctx, expected in ((call, []), (call.charging(Noted()), [error, "admitted"])):
         done.clear()
         after = await ctx.drop(error)
         assert done == [*expected, Dropped(call.path, "ValueError: no")]
-        assert (after.path, after.tries, after.leaf) == (ctx.path, 1, ctx.leaf)
+        assert (after.path, after.tries, after.charges) == (ctx.path, 1, ctx.charges)
 
 
 async def test_numbers_follow_the_order_of_asking_not_of_running() -> None:
@@ -309,12 +312,11 @@ async def test_the_systems_clock_limits_too() -> None:
             await asyncio.Event().wait()
 
 
-async def test_without_a_journal_once_says_what_is_missing() -> None:
+async def test_outside_of_a_run_a_call_is_only_made() -> None:
     async def call(request: int, ctx: Context) -> int:
         return request
 
-    with pytest.raises(ConfigurationError, match="not given 'journal'"):
-        await root().once("n", 1, call, returns=int)
+    assert await root().once("n", 1, call, returns=int) == 1
 
 
 def test_what_a_call_is_held_to_goes_beneath_and_ends_where_an_agent_is_entered() -> None:

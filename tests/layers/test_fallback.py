@@ -12,7 +12,7 @@ from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspe
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended
-from ziggurat.journal.journal import Mode
+from ziggurat.journal.journal import Charged, Mode
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.testing import fail_on
@@ -119,11 +119,10 @@ def test_facts_are_those_all_agree_on() -> None:
 async def test_what_it_cost_is_counted_beneath_a_record() -> None:
     error, last = ModelError("half"), ModelError("whole")
     error.usage, last.usage = Spent(12), Spent(13)  # the last is charged by who records it
-    journal = LocalJournal()
-    ctx = Context("run", leaf=True).within(JOURNAL, journal)
+    charged = Charged(LocalJournal(), "run")
     with pytest.raises(ModelError):
-        await fallback(Thing("a", error), Thing("b", last))("q", ctx)
-    assert [*journal.take_charges("run")] == [Spent(12)]
+        await fallback(Thing("a", error), Thing("b", last))("q", root().charging(charged))
+    assert charged.spent == [Spent(12)]
 
 
 def journal_of(data: bytes | None = None, mode: Mode = "resume") -> LocalJournal:

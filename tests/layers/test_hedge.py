@@ -13,6 +13,7 @@ from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
+from ziggurat.journal.journal import Charged
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
 from ziggurat.layers.retry import retry
@@ -138,10 +139,9 @@ def test_what_losers_cost_is_counted_where_it_is_known() -> None:
     broken = ModelError("down")
     broken.usage = Cost("failed")
     services = stubborn, told, Timed("c", 1, broken), Timed("d", 1)
-    journal = LocalJournal()
-    ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
-    run(hedge(*services, delay=1), ctx)
-    assert {*journal.take_charges("run")} == {Cost("cut off"), Cost("failed"), Cost("late")}
+    charged = Charged(LocalJournal(), "run")
+    run(hedge(*services, delay=1), calling(HandClock(auto=True)).charging(charged))
+    assert {*charged.spent} == {Cost("cut off"), Cost("failed"), Cost("late")}
 
 
 async def test_cancelling_ends_all_of_them_also_twice() -> None:

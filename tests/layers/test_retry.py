@@ -12,10 +12,10 @@ from ziggurat import Agent, ConfigurationError, Context, Event, Service, Timeout
 from ziggurat.agents import Environment
 from ziggurat.core import CLOCK, root
 from ziggurat.core.clock import RANDOM
-from ziggurat.core.context import JOURNAL
 from ziggurat.errors import ServiceError, Suspend, is_transient
 from ziggurat.events import Dropped, Retrying
 from ziggurat.journal import LocalJournal
+from ziggurat.journal.journal import Charged
 from ziggurat.layers import RetryBudget
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
@@ -234,11 +234,11 @@ async def test_failed_tries_are_charged_beneath_a_record() -> None:
     last = ServiceError("whole", transient=True)
     last.usage = "charged by who records it"
     service, _ = failing(error, last)
-    journal = LocalJournal()
-    ctx = Context("run", leaf=True).within(CLOCK, HandClock(auto=True)).within(JOURNAL, journal)
+    charged = Charged(LocalJournal(), "run")
+    ctx = root().within(CLOCK, HandClock(auto=True)).charging(charged)
     with pytest.raises(ServiceError):
         await stack(service, retry(attempts=2))("q", ctx)
-    assert [*journal.take_charges("run")] == [Spent(12)]
+    assert charged.spent == [Spent(12)]
 
 
 async def test_a_thousand_clients_do_not_return_together() -> None:

@@ -119,7 +119,7 @@ def test_a_route_that_is_gone_since_is_named() -> None:
 
 def test_beneath_a_recorded_call_it_only_calls() -> None:
     journal = LocalJournal()
-    ctx = Context("run", leaf=True).within(JOURNAL, journal)
+    ctx = root().charging().within(JOURNAL, journal)
     assert call(steer(first_word, a=Thing("x")), "a", ctx) == "x at run/a"
     assert journal.entries == []
 

@@ -63,7 +63,7 @@ async def continue_as_new(value: Any = None) -> NoReturn:
             input is not of the flow's type.
     """
     ambient = AMBIENT.get()
-    if ambient is None or JOURNAL not in ambient.scope or "/" in ambient.path or ambient.leaf:
+    if ambient is None or JOURNAL not in ambient.scope or "/" in ambient.path or ambient.charges is not None:
         at = "here is none" if ambient is None else f"this is {ambient.path}"
         raise ConfigurationError(f"continue_as_new() belongs into the function of a run's outermost flow; {at}")
     place_of(ambient, "continue_as_new")  # not in a task of its own, nor after a call that was given up

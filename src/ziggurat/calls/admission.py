@@ -6,7 +6,6 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.costs import cost_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import BUDGETS, Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
@@ -27,20 +26,14 @@ _NOTHING = Usage()
 class _Meter:
     """What is spent of one limit on model calls, and what is reserved for those that run."""
 
-    __slots__ = ("kind", "limit", "lost", "measure", "reserved", "spent")
+    __slots__ = ("kind", "limit", "measure", "reserved", "spent")
 
     def __init__(self, kind: str, limit: float, measure: Price) -> None:
         self.kind = kind
         self.limit = limit
         self.measure = measure
         self.spent: float = 0
-        self.lost: float = 0  # what failed tries of calls in progress have used
-        self.reserved: float = 0  # for those that go on
-
-    @property
-    def used(self) -> float:
-        """What was used, also by the failed tries of calls that go on; not what is reserved."""
-        return self.spent + self.lost
+        self.reserved: float = 0  # for tries that go on
 
     def amount(self, name: str, usage: Usage) -> float:
         """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another.
@@ -60,10 +53,10 @@ class _Meter:
             raise ConfigurationError(f"Budget(price=...) returned {amount!r:.200} for {name!r}; a price is 0 or more")
         return number
 
-    def check(self, need: float, own: float = 0) -> None:
-        """Raise LimitExceeded if `need` is more than is left, where `own` is reserved for this call already."""
-        if self.used + self.reserved - own + need > self.limit:
-            kind, limit, used = self.kind, self.limit, self.used
+    def check(self, need: float) -> None:
+        """Raise LimitExceeded if `need` is more than is left."""
+        if self.spent + self.reserved + need > self.limit:
+            kind, limit, used = self.kind, self.limit, self.spent
             text = f"the {kind} limit of {limit:g} does not allow the next call ({used:g} used)"
             raise LimitExceeded(kind, limit, used, text)
 
@@ -170,51 +163,40 @@ class Spending:
 
 
 class Reservation:
-    """What is reserved for one call in each limit: the maximum of its try, or of each of those that go on."""
+    """What is reserved for one call in each limit: the maximum of each of its tries that go on."""
 
-    __slots__ = ("_lost", "_needs", "_step", "_tries", "estimate", "name", "spending")
+    __slots__ = ("_name", "_needs", "_spending", "_step", "_tries", "estimate")
 
     def __init__(self, spending: Spending, name: str, estimate: Usage, needs: list[float], step: str = "") -> None:
-        self.spending: Spending = spending
-        self.name: str = name
-        self.estimate: Usage = estimate
+        self._spending = spending
+        self._name = name
         self._needs = needs
         self._step = step  # the path of the step that was counted for the call
-        self._lost: list[float] = [0] * len(needs)
         self._tries = 0
+        self.estimate: Usage = estimate
         self.hold(1)
 
-    def _each(self) -> list[tuple[_Meter, float]]:
-        return [*zip(self.spending.meters.values(), self._needs, strict=True)]
+    def check(self) -> None:
+        """Raise LimitExceeded if the maximum of another try is not left."""
+        for meter, need in zip(self._spending.meters.values(), self._needs, strict=True):
+            meter.check(need)
 
     def hold(self, tries: int) -> None:
         """Reserve the maximum of more tries, or of fewer."""
         self._tries += tries
-        for meter, need in self._each():
+        for meter, need in zip(self._spending.meters.values(), self._needs, strict=True):
             meter.reserved += need * tries
 
-    def lose(self, before: object) -> None:
-        """Count what a try has used whose usage or error is given; another takes its place."""
-        usage = cost_of(before, self.estimate)
-        if isinstance(usage, Usage) and usage != _NOTHING:
-            for at, (meter, _) in enumerate(self._each()):
-                amount = meter.amount(self.name, usage)
-                meter.lost += amount
-                self._lost[at] += amount
-
-    def check_try(self, *, beside: bool) -> None:
-        """Check that the maximum of another try is left, of one beside those that go on, or of one instead of the
-        last."""
-        for meter, need in self._each():
-            meter.check(need, 0 if beside else need)
+    def end(self, cost: object, tries: int) -> None:
+        """Count what was used in place of what is reserved for as many tries."""
+        self.hold(-tries)
+        self._spending.add(cost, self._name)
 
     def release(self, *, sent: bool) -> None:
-        """End the reservation, before the actual usage is added, unless nothing was sent to the model."""
+        """End the reservation; the step does not count if nothing was sent to the model."""
         self.hold(-self._tries)
-        for lost, (meter, _) in zip(self._lost, self._each(), strict=True):
-            meter.lost -= lost
         if self._step and not sent:
-            self.spending.steps.discard(self._step)
+            self._spending.steps.discard(self._step)
 
 
 def _is_step(path: str) -> bool:

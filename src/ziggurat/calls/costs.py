@@ -4,8 +4,6 @@ Unknown is not zero. If the model replied, its tokens are estimated from the tex
 otherwise the try has cost what budgets reserve for it.
 """
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from ziggurat.core.errors import (
@@ -62,11 +60,6 @@ def cost_of(cost: object, expected: Usage) -> object | None:
         stated = fact_of(cost, "usage", Usage) or (_REFUSED if _is_refusal(cost) else _ONE_CALL)
         cost = stated.spent_by(asked_of(cost))
     return _completed(cost, expected.input or 0, expected.output or 0) if isinstance(cost, Usage) else cost
-
-
-def costs_of(costs: Iterable[object], expected: Usage) -> tuple[object, ...]:
-    """Return what several tries have cost whose usage or errors are given."""
-    return tuple(known for cost in costs if (known := cost_of(cost, expected)) is not None)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -145,7 +145,7 @@ class _Group:
     async def run(self) -> list[_Outcome]:
         """Return the outcome of each part."""
         ambient = AMBIENT.get()
-        if ambient is None or JOURNAL not in ambient.scope or ambient.leaf:
+        if ambient is None or JOURNAL not in ambient.scope or ambient.charges is not None:
             return await self._run_parts(range(len(self.parts)), (ambient or root(self.name)).under(self.name))
         try:
             ctx, journal = place_of(ambient, self.name), journal_of(ambient)

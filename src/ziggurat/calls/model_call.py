@@ -19,7 +19,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tel
 from ziggurat.calls.model_tries import ModelTries
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
-from ziggurat.core.context import ADMIT_TRY, ASKED, Context, count
+from ziggurat.core.context import Context, count
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
 from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
@@ -52,17 +52,13 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
     try:
         if journal.refusing or journal.calm:
             refuse(name, ctx, journal)
-        if ASKED in ctx.scope:  # of a call around this
-            ctx = ctx.within(ASKED, "")
         if ADMISSION in ctx.scope:
             reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
         tries = ModelTries(model, request, ctx.path, journal, reserved)
-        if reserved:
-            ctx = ctx.within(ADMIT_TRY, tries.admit)
         if record is not None or chain.hooks["before_model"] or APPROVALS in ctx.scope:
             request = await _prepare(request, name, record, ctx, chain)
         if chain is NO_CHAIN and ctx.emit is SILENCE:
-            response = await tries(request, ctx := ctx.as_leaf())  # the other is freed while the model works
+            response = await tries(request, ctx)
             must_be(response, ModelResponse, name, ctx)
             response = response if len(response.message.parts) < 2 else _unrepeated(response, original.messages)
         else:
@@ -70,10 +66,9 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
-        spent = (*lost, response.usage) if lost else (response.usage,)
         for each in reserved:
             each.release(sent=True)
-        count(ctx, name, spent, live=True)
+        count(ctx, name, (*lost, response.usage), live=False)  # the budgets have counted each try as it ended
         await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
@@ -115,7 +110,7 @@ async def _failed(
         spent = () if tries is None else tries.failed(error)
         for each in reserved:
             each.release(sent=bool(spent))
-        count(ctx, name, spent, live=True)
+        count(ctx, name, spent, live=False)
     try:
         await journal.write_failure(ctx, name, request, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller
@@ -140,13 +135,13 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
 
 
 async def _call(
-    model: Model, name: str, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
+    tries: ModelTries, name: str, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
 ) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     filtered = chain.has("deltas", "on_model_delta")
     pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
-    service = wrap(model, chain, "wrap_model")
-    response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).as_leaf())
+    service = wrap(tries, chain, "wrap_model")
+    response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).charging(tries))
     must_be(response, ModelResponse, name, ctx)
     if pieces is not None:
         response = await pieces.finish(response)

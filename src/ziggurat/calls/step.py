@@ -160,10 +160,10 @@ class Step(Generic[P, R]):
         ambient = _get_ambient()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
         if ambient is None or not isinstance(journal, LocalJournal):
-            return await self.service(request, root(self.name).as_leaf())
-        if ambient.leaf:  # within another step, whose result is recorded as a whole
-            return await self._as_part(request, ambient.under(self.name, True))
-        ctx = place_of(ambient, self.name, not self.composite)
+            return await self.service(request, root(self.name))
+        if ambient.charges is not None:  # within another step, whose result is recorded as a whole
+            return await self._as_part(request, ambient.under(self.name))
+        ctx = place_of(ambient, self.name)
         if journal.durable:
             request.fingerprint()  # what cannot be recorded must not be done
         plain = self.effect == "none" or (self.effect == "repeatable" and FORK_EFFECTS not in ctx.scope)
@@ -242,7 +242,7 @@ class _Function:
         if held():
             await take_back(ctx.watch)
         args = (ctx, *request.args) if step.takes_context else request.args
-        if not ctx.leaf:  # a composite
+        if ctx.charges is None:  # a composite
             ctx.state(_Places, _Places)
         token = _set_ambient(ctx)
         try:
@@ -283,7 +283,7 @@ def counted_steps(ctx: Context) -> int:
     return ctx.state(_Places, _Places).steps
 
 
-def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
+def place_of(ctx: Context, name: str) -> Context:
     """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
     places = ctx.state(_Places, _Places)
     if places.task is not asyncio.current_task():
@@ -294,7 +294,7 @@ def place_of(ctx: Context, name: str, leaf: bool = False) -> Context:
     if places.left is not None:
         _refuse_after(places.left, name, ctx)
     places.steps += 1
-    return ctx.under(name, leaf)
+    return ctx.under(name)
 
 
 def note_left(ctx: Context | None, error: BaseException) -> None:

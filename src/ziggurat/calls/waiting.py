@@ -23,7 +23,7 @@ def waiting_place(name: str) -> Context:
     ambient = AMBIENT.get()
     if ambient is None or JOURNAL not in ambient.scope:
         raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
-    if ambient.leaf:
+    if ambient.charges is not None:
         raise ConfigurationError(
             f"{ambient.path} is recorded as a whole, so it cannot wait: call {name}() in the flow, and pass on what "
             "comes of it"

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Iterable
 from typing import Generic, TypeVar, cast
 
-from ziggurat.core.context import ASKED, JOURNAL, Context
+from ziggurat.core.context import Charges, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
 from ziggurat.core.facts import (
@@ -63,8 +63,9 @@ class Combinator(Generic[Q, R]):
 
         What it costs below a call that is recorded as a whole (a model call) is recorded as its own.
         """
-        if ctx.leaf:
-            return _ask_part(self.names[index], self.alternatives[index], request, ctx)
+        if ctx.charges is not None:
+            asked = ctx.charging(_Asked(ctx.charges, self.names[index]))
+            return _ask_part(self.names[index], self.alternatives[index], request, asked)
         return ask_at(ctx, self.names[index], self.alternatives[index], request, self.returns[index])
 
     async def abandon(self, ctx: Context, why: str) -> None:
@@ -86,17 +87,34 @@ def shown(service: object) -> str:
 
 def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
     """Call a part of a combinator at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
-    if ctx.leaf or ctx.scope.get(JOURNAL) is None:
-        return service(request, ctx)
     return ctx.once(name, request, service, returns=returns, composite=True)
 
 
 async def _ask_part(name: str, service: Service[Q, R], request: Q, ctx: Context) -> R:
     try:
-        return spent_by(await service(request, ctx.within(ASKED, name)), name)
+        return spent_by(await service(request, ctx), name)
     except BaseException as error:
         spent_by(error, name)
         raise
+
+
+class _Asked(Charges):
+    """The charges of one alternative, which are those of the service of this name."""
+
+    __slots__ = ("_charges", "_name")
+
+    def __init__(self, charges: Charges, name: str) -> None:
+        self._charges = charges
+        self._name = name
+
+    def charge(self, cost: object, /) -> None:
+        self._charges.charge(spent_by(cost, self._name))
+
+    def lose(self, cost: object, /) -> None:
+        self._charges.lose(spent_by(cost, self._name))
+
+    def admit(self) -> None:
+        self._charges.admit()
 
 
 def annotate(error: Exception, notes: Iterable[str]) -> None:

@@ -31,7 +31,8 @@ class Context(Struct, frozen=True, eq=False):
         watch: Measures the time of this call, less the waits for people; None if nothing around it has one.
         scope: What the whole run shares.
         frozen: The checked call, the only one that the tool function at the bottom may run; None inside an agent.
-        leaf: Whether the call is recorded as a whole by its caller, as a model's is, and not by its parts.
+        charges: What the parts of a call have cost that is recorded as a whole, as a model's is; None in calls whose
+            parts are recorded one by one.
         tries: The number of earlier tries of this same call.
     """
 
@@ -40,33 +41,33 @@ class Context(Struct, frozen=True, eq=False):
     watch: Stopwatch | None = None
     scope: Scope = Scope()
     frozen: object = None
-    leaf: bool = False
+    charges: "Charges | None" = None
     _used: dict[str | int, Any] = field(default_factory=dict)  # in this entry: counts by name, states by id of owner
     _entered: bool = False
     tries: int = 0
 
-    def under(self, name: str, leaf: bool = False) -> "Context":
+    def under(self, name: str) -> "Context":
         """Return the context of a child call named `name`; a repeated name is numbered: ``x``, ``x#2``, ``x#3``.
 
         Numbers follow the order of the calls to this method, so call it before starting tasks.
-
-        Args:
-            name: The name of the call.
-            leaf: Whether its caller records it as a whole.
         """
         if not name.isidentifier():  # which needs no escapes, as nearly all names
             name = escaped(name)
         number = self._used[name] = self._used.get(name, 0) + 1
         path = f"{self.path}/{name}" if number == 1 else f"{self.path}/{name}#{number}"
-        return Context(path, self.emit, self.watch, self.scope, self.frozen, leaf or self.leaf)
+        return Context(path, self.emit, self.watch, self.scope, self.frozen, self.charges)
 
     def at(self, name: str) -> "Context":
         """Return the context of a child call whose `name` is known to be unique here, such as ``step-3``."""
-        return Context(f"{self.path}/{name}", self.emit, self.watch, self.scope, self.frozen, self.leaf)
+        return Context(f"{self.path}/{name}", self.emit, self.watch, self.scope, self.frozen, self.charges)
 
-    def as_leaf(self) -> "Context":
-        """Return a context for the parts of this call, which its caller records as a whole."""
-        return replace(self, leaf=True)
+    def charging(self, charges: "Charges | None" = None) -> "Context":
+        """Return a context for the parts of this call, which is recorded as a whole.
+
+        Args:
+            charges: Collects what the parts cost; by default it is forgotten.
+        """
+        return replace(self, charges=charges or Charges())
 
     def again(self) -> "Context":
         """Return the context for another try of this same call: same path, numbering starts again."""
@@ -75,7 +76,7 @@ class Context(Struct, frozen=True, eq=False):
     async def drop(self, error: BaseException) -> "Context":
         """Give up a failed try of this call, and return the context for another one, as `again` does.
 
-        What the try has cost is charged, the budgets are asked for one more, and listeners get `Dropped`.
+        What the try has cost counts, the budgets are asked for one more, and listeners get `Dropped`.
 
         Args:
             error: The error of the try.
@@ -83,8 +84,8 @@ class Context(Struct, frozen=True, eq=False):
         Raises:
             LimitExceeded: no budget is left for another try, here or elsewhere.
         """
-        self.charge(error)
-        self.admit_try(error)
+        self.lose(error)
+        self.admit()
         if self.listens(Dropped):
             await self.emit(Dropped(self.path, described(error)))
         return self.again()
@@ -111,7 +112,7 @@ class Context(Struct, frozen=True, eq=False):
 
     def entered(self, scope: Scope) -> "Context":
         """Return a context marked as having passed the checks and hooks of this call, with `scope` for all below it."""
-        return Context(self.path, self.emit, self.watch, scope, None, False, self._used, True)
+        return Context(self.path, self.emit, self.watch, scope, None, None, self._used, True)
 
     def limit(self, seconds: float) -> "Limit":
         """Limit the block ``async with ctx.limit(30) as ctx`` to `seconds`.
@@ -164,6 +165,8 @@ class Context(Struct, frozen=True, eq=False):
     ) -> Awaitable[R]:
         """Answer a call from the run's journal if it was made before; otherwise make it and record it.
 
+        Outside of a run, and within a call that is recorded as a whole, it is only made.
+
         Args:
             name: The service's name, unique per application.
             request: The request; compared by its `fingerprint()` if it has one, else by a digest of its JSON.
@@ -171,30 +174,35 @@ class Context(Struct, frozen=True, eq=False):
             returns: The type of the response, used to decode it.
             composite: The call consists of other recorded calls, so only its outcome is recorded.
         """
-        if self.leaf:
+        if self.charges is not None or (journal := self.scope.get(JOURNAL)) is None:
             return call(request, self)
-        return self.scope[JOURNAL].once(self, name, request, call, returns, composite)
+        return journal.once(self, name, request, call, returns, composite)
 
     def charge(self, cost: object) -> None:
-        """Add the usage of a failed or lost try inside a model call; no effect outside of one.
+        """Add what was used inside a model call, or another that is recorded as a whole; no effect outside of one.
 
         Args:
-            cost: The usage of the try, or its error, which counts even if it states no usage.
+            cost: The usage, or an error, which counts even if it states no usage.
         """
-        if self.leaf:
-            self.scope[JOURNAL].charge(self.path, cost, self.scope.get(ASKED) or "")
+        if self.charges is not None:
+            self.charges.charge(cost)
 
-    def admit_try(self, error: BaseException | None) -> None:
-        """Ask the budgets whether the model of a model call may be called once more; no effect outside of one.
+    def lose(self, cost: object) -> None:
+        """End a try inside a model call that gives no answer to it, and add what it has cost, as `charge` does.
 
-        Args:
-            error: The error of the try that failed; None if the earlier ones go on beside the new one.
+        An error that passes several layers ends its try once.
+        """
+        if self.charges is not None:
+            self.charges.lose(cost)
+
+    def admit(self) -> None:
+        """Ask the budgets for another try inside a model call, beside those that have not ended; else no effect.
 
         Raises:
             LimitExceeded: no budget is left for another try.
         """
-        if self.leaf and (admit_try := self.scope.get(ADMIT_TRY)) is not None:
-            admit_try(error)
+        if self.charges is not None:
+            self.charges.admit()
 
     def is_answer(self, error: BaseException) -> bool:
         """Return whether an error came from the record: the pause and the budget of the retry after it were spent."""
@@ -207,7 +215,7 @@ class Context(Struct, frozen=True, eq=False):
 
         Decisions that depended on load are not made again, so limiters and the like must neither wait nor refuse.
         """
-        if self.leaf:
+        if self.charges is not None:
             return False
         journal = self.scope.get(JOURNAL)
         return journal is not None and journal.replaying
@@ -270,6 +278,25 @@ class _Branch:
         self._outer.end_branch()
 
 
+class Charges:
+    """What the parts of a call have cost that is recorded as a whole; this class forgets it."""
+
+    __slots__ = ()
+
+    def charge(self, cost: object, /) -> None:
+        """Add what a part has cost: its usage, or its error."""
+
+    def lose(self, cost: object, /) -> None:
+        """End a try, and add what it has cost; the error of one that has ended already costs nothing more."""
+
+    def admit(self) -> None:
+        """Admit another try.
+
+        Raises:
+            LimitExceeded: no budget is left for it.
+        """
+
+
 class Journal(Protocol):
     """What a context and layers use of the record of their run; `journal.journal` has the whole."""
 
@@ -289,10 +316,6 @@ class Journal(Protocol):
         /,
     ) -> Awaitable[R]:
         """Answer the call from the record, or make it and record it."""
-        ...
-
-    def charge(self, path: str, cost: object, name: str, /) -> None:
-        """Keep what a try at `path` has cost that failed or was lost, for the record of the call it is a part of."""
         ...
 
     def answers_next(self, path: str, /) -> bool:
@@ -320,12 +343,6 @@ METER = Key[Meter]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
 BUDGETS = Key[tuple[Meter, ...]]("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
-
-ASKED = Key[str]("asked service")
-"""The name of the one of several services that is asked inside a model call; empty if there is only one."""
-
-ADMIT_TRY = Key[Callable[[object], None]]("admission of another try")
-"""Called before another try inside a model call, as by `Context.admit_try`."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""

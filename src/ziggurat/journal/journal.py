@@ -13,7 +13,7 @@ from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.containment import DONE, contained, contained_call
-from ziggurat.core.context import JOURNAL, Context, count
+from ziggurat.core.context import JOURNAL, Charges, Context, count
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -25,7 +25,7 @@ from ziggurat.core.errors import (
 from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
 from ziggurat.core.path import is_beneath, parent_of
-from ziggurat.core.protocols import spent_by, usage_of
+from ziggurat.core.protocols import usage_of
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import (
     Decided,
@@ -44,7 +44,6 @@ from ziggurat.journal.entries import (
 )
 from ziggurat.journal.lines import error_of, fingerprint, read_entries
 from ziggurat.journal.record import RunRecord
-from ziggurat.journal.views import known
 
 if TYPE_CHECKING:
     from ziggurat.journal.lines import Compared
@@ -61,6 +60,32 @@ _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 """The stops of runs whose record may end in the middle of a call."""
 
 
+class Charged(Charges):
+    """The usage that the parts of a recorded call have stated, that of its lost tries included."""
+
+    __slots__ = ("_journal", "_open", "_path", "spent")
+
+    def __init__(self, journal: "LocalJournal", path: str) -> None:
+        self._journal = journal
+        self._path = path
+        self._open = 1  # the tries that have not ended
+        self.spent: list[object] = []
+
+    def charge(self, cost: object, /) -> None:
+        if isinstance(cost, BaseException):
+            cost = None if self._journal.is_from_below(self._path, cost) else usage_of(cost)
+        if cost is not None:
+            self.spent.append(cost)
+
+    def lose(self, cost: object, /) -> None:
+        if self._open or not isinstance(cost, BaseException):
+            self._open = max(0, self._open - 1)
+            self.charge(cost)
+
+    def admit(self) -> None:
+        self._open += 1
+
+
 class LocalJournal(RunRecord):
     """The record of a run that is made or replayed.
 
@@ -72,7 +97,7 @@ class LocalJournal(RunRecord):
     """
 
     __slots__ = (
-        "_charges", "_closed", "_errors", "_given", "_losses", "_screens", "calm",
+        "_closed", "_errors", "_given", "_losses", "_screens", "calm",
         "cancelled", "inbox_read", "incomplete", "mismatch", "mode", "refusing", "replaying", "strict",
         "writer",
     )  # fmt: skip
@@ -93,7 +118,6 @@ class LocalJournal(RunRecord):
         self.strict: bool = strict or mode == "replay"
         self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
         self.writer = writer
-        self._charges: list[tuple[str, object]] = []  # usage not yet taken, by path
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
@@ -270,19 +294,20 @@ class LocalJournal(RunRecord):
             return await self._call_composite(ctx, name, request, call, returns)
         if self.refusing or self.calm:
             self.begin_call(ctx.path, name)
+        charged = Charged(self, ctx.path)
         try:
-            value = await call(request, ctx if ctx.leaf else ctx.as_leaf())
+            value = await call(request, ctx.charging(charged))
             if type(value) is not returns:
                 must_be(value, returns, name, ctx)
         except BaseException as raised:  # noqa: BLE001 - raised again
             # Also of a cancelled call, which has no outcome: what it has cost must be in the sums of the run.
             error = contained_call(raised, name, ctx.path)
-            self.charge(ctx.path, error)
-            spent = known(self.take_charges(ctx.path))
+            charged.lose(error)
+            spent = tuple(charged.spent)
             count(ctx, name, spent, live=True)
             await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
-        spent = known(self.take_charges(ctx.path)) if self._charges else ()
+        spent = tuple(charged.spent)
         waiting = self.append(Result(ctx.path, name, request, value, spent, self.watch.elapsed))
         usage = getattr(value, "usage", None)
         # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
@@ -482,30 +507,6 @@ class LocalJournal(RunRecord):
         return None if self._errors is None else self._errors.get(id(error), (error, "", None))[2]
 
     # -- costs ---------------------------------------------------------------------------------------------------
-
-    def charge(self, path: str, cost: object, name: str = "", /) -> None:
-        """Keep what a try at `path` has cost that failed or was lost, for the record of the call it is a part of.
-
-        Args:
-            cost: Its usage, or its error if that is unknown.
-            name: The service that was asked, if there are several.
-        """
-        if isinstance(cost, BaseException) and self.is_from_below(path, cost):
-            return
-        cost = spent_by(cost, name)
-        if isinstance(cost, BaseException):
-            cost = usage_of(cost) or cost
-        if cost is not None:
-            self._charges.append((path, cost))
-
-    def take_charges(self, path: str) -> list[object]:
-        """Remove and return the usage charged at and below a call; if it is unknown, the error of the failed try."""
-        if not self._charges:
-            return []
-        # Also those below: the tries of calls inside have charged their own paths.
-        costs = [cost for at, cost in self._charges if is_beneath(at, path)]
-        self._charges = [(at, cost) for at, cost in self._charges if not is_beneath(at, path)]
-        return costs
 
     def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.

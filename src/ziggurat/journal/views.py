@@ -26,11 +26,6 @@ from ziggurat.journal.entries import (
 R = TypeVar("R")
 
 
-def known(spent: Iterable[object]) -> tuple[object, ...]:
-    """Return the usage of tries without those whose usage is unknown, which are represented by their errors."""
-    return tuple(cost for cost in spent if not isinstance(cost, BaseException))
-
-
 class _WithUsage(Struct):
     usage: Raw = Raw(b"null")
 

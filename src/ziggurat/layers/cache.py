@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
 from ziggurat.core.facts import COMPOSITE, fact, name_of
@@ -63,7 +63,7 @@ def key_of(layer: str, service: object, request: object, key: Callable[[Any], st
 async def note_reuse(ctx: Context, service: object) -> None:
     """Record that an agent was answered with what another call was answered with, so that a replay looks for no
     calls."""
-    if not ctx.leaf and ctx.scope.get(JOURNAL) is not None and fact(service, COMPOSITE):
+    if fact(service, COMPOSITE):
         await ctx.at(REUSED).once(REUSED, None, _noted, returns=bool)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, attach, described, fact_of
+from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
 from ziggurat.core.facts import name_of, strongest
 from ziggurat.core.protocols import usage_of
 from ziggurat.core.service import Service
@@ -33,33 +33,21 @@ class _Hedge(Combinator[Q, R]):
             return await self.ask(recorded, request, places[recorded])
         running: dict[asyncio.Task[R], int] = {}
         failures: list[tuple[int, Exception]] = []
-        cancelled: list[BaseException] = []
         try:
-            winner = await self._race(request, places, running, failures, cancelled, ctx)
+            winner = await self._race(request, places, running, failures, ctx)
             if winner is None:
-                raise await self._all_failed(failures, places, ctx)
+                raise self._all_failed(failures)
             del running[winner]
             await _end(running)
-            await self._charge_failures(failures, places, ctx)
-            self._charge_cancelled(cancelled, ctx)
-            _charge_ended(running, ctx)
             for index in running.values():
                 await self.abandon(places[index], "another answered first")
             return winner.result()
-        except asyncio.CancelledError as error:  # it stands for one of the calls
-            await _end(running)
-            ended = [task for task in running if not task.cancelled()]
-            if ended and not cancelled and ctx.leaf:
-                attach(error, "usage", _cost_of(ended.pop()))
-            elif cancelled:
-                attach(error, "asked", fact_of(cancelled[0], "asked", str))
-            _charge_ended(ended, ctx)
-            self._charge_cancelled(cancelled[1:], ctx)
-            await self._charge_failures(failures, places, ctx)
-            raise
         finally:
             failures.clear()
             await _end(running)
+            for task, index in running.items():
+                if not task.cancelled() and task.exception() is None:  # its answer came too late
+                    places[index].lose(usage_of(task.result()))
 
     async def _race(
         self,
@@ -67,48 +55,42 @@ class _Hedge(Combinator[Q, R]):
         places: list[Context],
         running: dict[asyncio.Task[R], int],
         failures: list[tuple[int, Exception]],
-        cancelled: list[BaseException],
         ctx: Context,
     ) -> asyncio.Task[R] | None:
         """Call one alternative after the other until one has answered; return its task, None when all have failed."""
         for index, place in enumerate(places):
-            if index and not await self._is_admitted(running, failures, places, ctx):
-                return await self._wait_for_answer(running, failures, ctx, last=True)
-            attempt = in_task(partial(self._attempt, index, request, place, cancelled))
+            try:
+                if index:
+                    ctx.admit()
+            except LimitExceeded:
+                if not running:
+                    raise
+                return await self._wait_for_answer(running, failures, places, ctx, last=True)
+            attempt = in_task(partial(self._attempt, index, request, place))
             task = asyncio.get_running_loop().create_task(attempt, name=place.path)
             running[task] = index
-            winner = await self._wait_for_answer(running, failures, ctx, last=index == len(places) - 1)
+            last = index == len(places) - 1
+            winner = await self._wait_for_answer(running, failures, places, ctx, last=last)
             if winner is not None:
                 return winner
         return None
 
-    async def _is_admitted(
+    async def _attempt(self, index: int, request: Q, place: Context) -> R:
+        try:
+            with place.branch() as branch:
+                return await self.ask(index, request, branch)
+        except BaseException as error:
+            place.lose(error)
+            raise
+
+    async def _wait_for_answer(
         self,
         running: dict[asyncio.Task[R], int],
         failures: list[tuple[int, Exception]],
         places: list[Context],
         ctx: Context,
-    ) -> bool:
-        """Return whether the budgets allow another call; if they do not, those that run on may still answer."""
-        try:
-            ctx.admit_try(None if running else failures[-1][1])
-        except LimitExceeded:
-            if running:
-                return False
-            await self._charge_failures(failures, places, ctx)
-            raise
-        return True
-
-    async def _attempt(self, index: int, request: Q, place: Context, cancelled: list[BaseException]) -> R:
-        try:
-            with place.branch() as branch:
-                return await self.ask(index, request, branch)
-        except asyncio.CancelledError as error:
-            cancelled.append(error)
-            raise
-
-    async def _wait_for_answer(
-        self, running: dict[asyncio.Task[R], int], failures: list[tuple[int, Exception]], ctx: Context, *, last: bool
+        *,
+        last: bool,
     ) -> asyncio.Task[R] | None:
         """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
         alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -124,6 +106,8 @@ class _Hedge(Combinator[Q, R]):
                     if not isinstance(error, Exception):
                         raise error
                     failures.append((running.pop(task), error))
+                    if running or not last:
+                        await self.abandon(places[failures[-1][0]], described(error))
                     if not last:
                         ring(alarm)
             return None
@@ -131,22 +115,8 @@ class _Hedge(Combinator[Q, R]):
             if timer is not None:
                 timer.cancel()
 
-    async def _charge_failures(
-        self, failures: Iterable[tuple[int, Exception]], places: list[Context], ctx: Context
-    ) -> None:
-        for index, error in failures:
-            ctx.charge(error)
-            await self.abandon(places[index], described(error))
-
-    def _charge_cancelled(self, cancelled: Iterable[BaseException], ctx: Context) -> None:
-        for error in cancelled:
-            ctx.charge(error)
-
-    async def _all_failed(
-        self, failures: list[tuple[int, Exception]], places: list[Context], ctx: Context
-    ) -> Exception:
+    def _all_failed(self, failures: list[tuple[int, Exception]]) -> Exception:
         *earlier, (_, last) = failures
-        await self._charge_failures(earlier, places, ctx)
         annotate(last, [f"{self.names[index]} had failed before: {described(error)}" for index, error in earlier])
         return last
 
@@ -154,21 +124,10 @@ class _Hedge(Combinator[Q, R]):
         return f", delay={self.delay:g}"
 
 
-def _cost_of(task: asyncio.Task[R]) -> object | None:
-    return usage_of(task.exception() or task.result())
-
-
-def _charge_ended(tasks: Iterable[asyncio.Task[R]], ctx: Context) -> None:
-    """Charge for the calls that have ended, with an answer that is not used or an error."""
-    for task in tasks:
-        if not task.cancelled():
-            ctx.charge(task.exception() or usage_of(task.result()))
-
-
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
     """Return the index of the alternative whose recorded answer comes next, so that a decided race is not repeated."""
     journal = ctx.scope.get(JOURNAL)
-    if journal is None or ctx.leaf:
+    if journal is None or ctx.charges is not None:
         return None
     return next((index for index, place in enumerate(places) if journal.answers_next(place.path)), None)
 

@@ -30,14 +30,20 @@ class _Pipeline:
         }
 
     async def __call__(self, request: Any, ctx: Context, /) -> Any:
+        kind, lost = type(request), False
         for number, (name, stage, returns) in enumerate(self.parts, 1):
+            if lost and type(request) is kind:  # inside a model call, another call of a model
+                ctx.admit()
+                lost = False
             try:
                 request = await ask_at(ctx.under(f"stage-{number}"), name, stage, request, returns)
             except Exception as error:
                 annotate(error, [f"in stage {number} of {len(self.parts)}: {name}"])
                 raise
-            if number < len(self.parts):  # inside a model call, only the last answer states its usage itself
-                ctx.charge(usage_of(request))
+            usage = usage_of(request)
+            if number < len(self.parts) and usage is not None:  # only the last answer states its usage itself
+                ctx.lose(usage)
+                lost = True
         return request
 
     def __repr__(self) -> str:

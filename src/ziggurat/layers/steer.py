@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from ziggurat.core.combinator import Combinator, shown
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.service import Service
@@ -26,10 +26,7 @@ class _Steer(Combinator[Q, R]):
 
     async def __call__(self, request: Q, ctx: Context, /) -> R:
         place = ctx.under("pick")
-        if ctx.leaf or ctx.scope.get(JOURNAL) is None:
-            picked = await self._call_pick(request, place)
-        else:
-            picked = await place.once("pick", request, self._call_pick, returns=str)
+        picked = await place.once("pick", request, self._call_pick, returns=str)
         if picked not in self._routes:  # a recorded pick whose route was removed since
             raise self._unknown(picked, place)
         return await self.ask(self._routes[picked], request, ctx.under(picked))

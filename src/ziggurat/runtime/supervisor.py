@@ -194,7 +194,7 @@ class Supervisor:
             raise ConfigurationError(f"the supervisor {self.name!r} is running already")
         actions: asyncio.Queue[Action] = asyncio.Queue()
         self._actions = actions
-        self._ctx = (root(self.name) if ctx is None else ctx.under(self.name)).as_leaf()
+        self._ctx = (root(self.name) if ctx is None else ctx.under(self.name)).charging()
         self._children = {child.name: _Running(child) for child in self._specification}
         self._restarts.clear()
         self._over = False
