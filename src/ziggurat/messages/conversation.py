@@ -11,28 +11,36 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.conversations import shared
 from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Image, Part, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
 
 T = TypeVar("T")
 
 PICTURE = 340
 """The number of characters that a picture counts as: about the minimum in tokens that providers charge."""
 
+_FRAME = 28
+"""The number of characters that a text takes besides; a call and a result take twice as many."""
+
 
 def characters(message: Message) -> int:
-    """Return the approximate size of a message in characters; divided by four, its approximate tokens."""
-    parts = message.parts
-    if any(isinstance(part, (Image, ToolResult)) for part in parts):
-        return sum(_characters(part) for part in parts)
-    return len(encode(parts))
+    """Return the approximate size of a message in bytes of text; divided by four, its approximate tokens."""
+    return sum(map(_characters, message.parts))
 
 
 def _characters(part: Part) -> int:
-    if isinstance(part, Image):
-        return PICTURE
-    if isinstance(part, ToolResult) and not isinstance(part.content, str):
-        return len(encode(part.name)) + sum(_characters(each) for each in part.content)
-    return len(encode(part))
+    if isinstance(part, ToolCall):
+        return 2 * _FRAME + _length(part.id) + _length(part.name) + _length(part.arguments)
+    if isinstance(part, ToolResult):
+        content = part.content
+        inside = _length(content) if isinstance(content, str) else sum(map(_characters, content))
+        return 2 * _FRAME + _length(part.id) + _length(part.name) + inside
+    if isinstance(part, Text):
+        return _FRAME + _length(part.text)
+    return PICTURE if isinstance(part, Image) else len(encode(part))
+
+
+def _length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def misplaced(message: Message, awaited: Sequence[str]) -> str | None:

@@ -138,7 +138,7 @@ def test_turns_score_by_keywords() -> None:
     assert made.kept == tuple(range(1, 10))
     assert [each.count for each in made.segments] == [1]
     assert made.messages[0].text == "[1 turn from user left out.]"  # with its sentence it would be longer than the turn
-    assert made.saved == 2
+    assert made.saved == 3
 
 
 WORDS = st.lists(st.sampled_from(["ok", "Alice Smith", "Berlin.", "result", "nothing of note was said here.", "a"]))
