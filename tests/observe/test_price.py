@@ -8,10 +8,13 @@ from decimal import Decimal
 import pytest
 
 from ziggurat import Agent, Context, ModelRequest, ModelResponse, ToolCall, Usage, stack, tool
+from ziggurat.core.event import warn_once
 from ziggurat.errors import MissingExtra
 from ziggurat.layers import CacheStore, cache
 from ziggurat.messages import assistant
+from ziggurat.models import ScriptedModel
 from ziggurat.observe import Costs, cost
+from ziggurat.observe.metrics import AgentStatistics
 
 pytest.importorskip("genai_prices")
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -127,6 +130,19 @@ def test_the_extra_is_named_when_it_is_not_there(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with pytest.raises(MissingExtra, match="prices"):
         cost(Usage(input=1, output=1), "gpt-4o")
+
+
+async def test_an_ended_run_without_the_extra_has_no_price_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    warn_once.cache_clear()
+    run = await Agent(ScriptedModel("Hello.")).run("Hi")
+    summary = AgentStatistics(usage=run.usage_by_model)
+    assert [run.cost, run.cost, summary.cost] == [None, None, None]
+    assert "unpriced" in run.figures
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "ziggurat[prices]" in caplog.text
 
 
 def test_the_list_is_read_when_it_is_used() -> None:

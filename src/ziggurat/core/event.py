@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from msgspec import Struct
@@ -11,6 +12,12 @@ from ziggurat.core.containment import as_failure
 from ziggurat.core.errors import JournalMismatch
 
 logger: logging.Logger = logging.getLogger("ziggurat")
+
+
+@lru_cache(1000)
+def warn_once(text: str) -> None:
+    """Log a warning, the same text once in this process."""
+    logger.warning("%s", text)
 
 
 class Event(Struct, frozen=True, tag=True, tag_field="event"):

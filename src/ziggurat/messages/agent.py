@@ -333,8 +333,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     def cost(self) -> "Decimal | None":
         """What the run has cost, in US dollars, by the list prices of its models; None if one of them is unknown.
 
-        Where a price depends on the length of a call, all are charged as calls of the mean length. Raises MissingExtra
-        without the extra ``prices``.
+        Where a price depends on the length of a call, all are charged as calls of the mean length. Without the extra
+        ``prices`` it is None, with a warning once.
         """
         from ziggurat.messages.price import total_of
 

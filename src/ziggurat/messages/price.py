@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from ziggurat.core.errors import MissingExtra
+from ziggurat.core.event import warn_once
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.usage import Usage, sum_of
 
@@ -67,8 +68,12 @@ def price_of_calls(usage: Usage, model: str, provider: str | None = None) -> Dec
 
 
 def total_of(usages: Mapping[str, Usage]) -> Decimal | None:
-    """Return what the usage of several models has cost together; None if one of the prices is unknown."""
-    prices = [price_of_calls(usage, model) for model, usage in usages.items()]
+    """Return what the usage of several models has cost together; None, with a warning once, without known prices."""
+    try:
+        prices = [price_of_calls(usage, model) for model, usage in usages.items()]
+    except MissingExtra as error:
+        warn_once(f"the cost is None: {error}")
+        return None
     return sum([price for price in prices if price is not None], Decimal(0)) if None not in prices else None
 
 

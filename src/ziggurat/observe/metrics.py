@@ -82,11 +82,7 @@ class AgentStatistics(CallStatistics):
 
     @property
     def cost(self) -> Decimal | None:
-        """The cost of its model calls in US dollars, by list prices; None if one of them is unknown.
-
-        Raises:
-            MissingExtra: the extra ``prices`` is not installed.
-        """
+        """The cost of its model calls in US dollars, by list prices; None if one is unknown, as without ``prices``."""
         return total_of(self.usage)
 
 

@@ -1,7 +1,7 @@
 """Runs, and what waits in them, as rows of a list: no more of a record is read than its ends."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ziggurat.calls.call_decision import question_of
 from ziggurat.core.codec import as_type
-from ziggurat.core.errors import JournalCorrupt, MissingExtra
+from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result
 from ziggurat.journal.lines import read_entry
 from ziggurat.journal.rows import lines_of
@@ -95,7 +95,7 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
         driven=bool(info.owner),
         session=session_of(opened) if isinstance(opened, Opened) else "",
         usage=None if run is None else run.usage,
-        cost=None if run is None else cost_of(run.usage_by_model or {"": run.usage}),
+        cost=None if run is None else total_of(run.usage_by_model or {"": run.usage}),
     )
 
 
@@ -132,14 +132,6 @@ def _prompt(opened: JournalEntry | None) -> str:
     if not isinstance(opened, Opened) or opened.request is None:
         return ""
     return shortened(as_type(opened.request, AgentRequest).messages[-1].text, _PROMPT)
-
-
-def cost_of(usages: Mapping[str, Usage]) -> Decimal | None:
-    """Return what usage by model has cost; None if that is unknown, or prices are not installed."""
-    try:
-        return total_of(usages)
-    except MissingExtra:
-        return None
 
 
 def time_of(seconds: float) -> str:

@@ -12,11 +12,11 @@ from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
+from ziggurat.messages.price import total_of
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
 from ziggurat.runs.fork import calls_of
-from ziggurat.serve.run_rows import cost_of
 
 View = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _result_view(entry: Result) -> View:
         response = as_type(entry.value, ModelResponse)
         return {
             "reply": message_view(response.message)["content"],
-            "cost": cost_of({entry.name or response.model: response.usage}),
+            "cost": total_of({entry.name or response.model: response.usage}),
         }
     if is_tool_call(entry.path):
         result = as_type(entry.value, ToolResult)
