@@ -13,7 +13,8 @@ from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import MAX_STEPS, Policy, StopPolicy, any_of, steps_in
+from ziggurat.agents.stop import Policy, StopPolicy, any_of, steps_allowed
+from ziggurat.agents.tool_names import check_tool_names
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT
 from ziggurat.core.codec import digest
@@ -153,6 +154,7 @@ class Agent(Runnable[Out]):
         specs = _specs(box, answer)
         (settings or NO_SETTINGS).check_choice([spec.name for spec in specs])
         check_new_name(name, "an agent's name")
+        check_tool_names(name, {spec.name for spec in specs}, box, approvals, budget, stop)
         self.settings: LoopSettings = LoopSettings(
             name,
             service,
@@ -163,7 +165,7 @@ class Agent(Runnable[Out]):
             settings or NO_SETTINGS,
             answer,
             None if stop is None else any_of(stop),
-            max(MAX_STEPS, steps_in(stop)) if max_steps is None else max_steps,
+            steps_allowed(stop) if max_steps is None else max_steps,
             timeout,
             output_validator,
         )

@@ -105,9 +105,11 @@ class BasePolicy:
 
     Attributes:
         steps: How many steps an agent with it may take, if it is given no ``max_steps``; 0 if it says nothing of that.
+        tools: The names of the tools that it waits for.
     """
 
     steps = 0
+    tools: tuple[str, ...] = ()
 
     def on_response(self, progress: Progress) -> Verdict:
         """Return None, to continue."""
@@ -174,7 +176,9 @@ def until_tool_called(name: Annotated[NonEmptyText, Meta(title="name of a tool")
         ran = any(result.name == name and result.error is None for result in progress.results)
         return stops.ToolCalled(name) if ran else None
 
-    return _Judging(f"until_tool_called({name!r})", step=judge)
+    policy = _Judging(f"until_tool_called({name!r})", step=judge)
+    policy.tools = (name,)
+    return policy
 
 
 @checked
@@ -225,6 +229,7 @@ class _AnyOf(BasePolicy):
     def __init__(self, policies: tuple[Policy, ...]) -> None:
         self.policies = policies
         self.steps = max(map(steps_in, policies), default=0)
+        self.tools = tools_in(*policies)
 
     def on_response(self, progress: Progress) -> Verdict:
         return _first([_ask(policy, progress, early=True) for policy in self.policies])
@@ -256,6 +261,7 @@ class _AllOf(BasePolicy):
         steps = [*map(steps_in, policies)]
         beyond = any(steps) and not all(steps)  # the others may hold only after its `max_steps` does
         self.steps = max(steps) + (MAX_STEPS if beyond else 0)
+        self.tools = tools_in(*policies)
 
     def on_response(self, progress: Progress) -> Verdict:
         return self._judge(progress, [_ask(policy, progress, early=True) for policy in self.policies])
@@ -292,6 +298,7 @@ class _Not(BasePolicy):
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.steps = steps_in(policy)
+        self.tools = tools_in(policy)
 
     def on_response(self, progress: Progress) -> Verdict:
         steps = progress.state(self, set[int])
@@ -323,6 +330,16 @@ def not_(policy: StopPolicy) -> BasePolicy:
 def steps_in(policy: Policy | None) -> int:
     """Return how many steps an agent with this policy may take by default; 0 if the policy says nothing of that."""
     return policy.steps if isinstance(policy, BasePolicy) else 0
+
+
+def steps_allowed(policy: Policy | None) -> int:
+    """Return how many steps an agent with this policy may take if it is not told."""
+    return max(MAX_STEPS, steps_in(policy))
+
+
+def tools_in(*policies: Policy | None) -> tuple[str, ...]:
+    """Return the names of the tools that these policies wait for."""
+    return tuple(name for policy in policies if isinstance(policy, BasePolicy) for name in policy.tools)
 
 
 _VERDICTS = object()
