@@ -233,7 +233,7 @@ def flow_program(
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
     """Return the annotations of a flow's function."""
     if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"a flow is an async function, got {function!r:.200}")
+        raise ConfigurationError(f"a flow is an async function: write async def {title}(...); got {function!r:.200}")
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:

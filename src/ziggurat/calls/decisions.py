@@ -111,8 +111,11 @@ def decision_entries(
         if item is None and _was_decided(journal, item_id, decision):
             continue
         if item is None:
-            waiting = ", ".join(pending) or "nothing"
-            raise ConfigurationError(f"no call with the id {item_id!r} waits for a decision (waiting: {waiting})")
+            waiting = ", ".join(f"{each.id} for {each.call.name}" for each in pending.values()) or "nothing"
+            raise ConfigurationError(
+                f"no call with the id {item_id!r} waits for a decision (waiting: {waiting}); the ids are those of "
+                "run.pending: {item.id: Approve() for item in run.pending}"
+            )
         if not item.needs_decision:
             raise ConfigurationError(
                 f"{item.path} waits by itself ({item.reason}): there is nothing to decide; an event is sent with send()"

@@ -402,7 +402,9 @@ def step(
     def make(function: Callable[..., Any]) -> Step[..., Any]:
         title = name or str(getattr(function, "__name__", ""))
         if not inspect.iscoroutinefunction(function):
-            raise ConfigurationError(f"a step is an async function, got {function!r:.200}")
+            raise ConfigurationError(
+                f"a step is an async function: write async def {title}(...); got {function!r:.200}"
+            )
         if not title.isidentifier() or title == "model":
             raise ConfigurationError(f"the name of a step is an identifier other than 'model', got {title!r:.200}")
         signature = inspect.signature(function)

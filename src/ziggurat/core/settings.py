@@ -145,9 +145,9 @@ def _refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str])
     """Raise TypeError for the first keyword that is not known; the message names the one that was probably meant."""
     for name in keywords:
         if name not in known:
-            from ziggurat.core.similar import similar
+            from ziggurat.core.habits import meant_by
 
-            meant = "".join(f"; did you mean {each!r}?" for each in similar(name, {*known} - {"self", "cls"}))
+            meant = meant_by(name, {*known} - {"self", "cls"})
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
 
 

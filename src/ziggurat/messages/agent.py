@@ -340,6 +340,12 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
         return total_of(self.usage_by_model or {"": self.usage})
 
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name):
+            hint = f"; write run.{_MEANT[name]}" if name in _MEANT else ""
+            raise AttributeError(f"'AgentRun' object has no attribute {name!r}{hint}", name=name, obj=self)
+
     def __repr__(self) -> str:  # without the cost: asyncio takes the repr of every result, and loading prices is slow
         tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
@@ -360,6 +366,14 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         """Return the output, or why there is none, in one line without invisible characters."""
         answer = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
         return answer if len(answer) <= width else f"{answer[: width - 1]}…"
+
+
+_MEANT = {
+    **dict.fromkeys(("final_output", "data", "result"), "output"),
+    **dict.fromkeys(("content", "answer"), "text"),
+    **dict.fromkeys(("all_messages", "to_input_list"), "messages"),
+}
+"""The attributes that have other names in other libraries, by those."""
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:

@@ -117,9 +117,8 @@ class Toolbox:
 
     def _add(self, entry: ToolEntry) -> None:
         if entry.spec.name in self.entries:
-            raise ConfigurationError(
-                f"two tools are named {entry.spec.name!r}; give one of them another name with @tool(name=...)"
-            )
+            other = "Agent(..., name=...)" if entry.composite else "@tool(name=...)"
+            raise ConfigurationError(f"two tools are named {entry.spec.name!r}; give one of them another name: {other}")
         self.entries[entry.spec.name] = entry
 
     @property

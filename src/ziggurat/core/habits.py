@@ -1,0 +1,33 @@
+"""Names that other libraries use for what has another name here; errors show the way."""
+
+from collections.abc import Set
+
+from ziggurat.core.similar import similar
+
+ARGUMENTS = (
+    dict.fromkeys(("system", "system_prompt", "system_message", "prompt"), "Agent(instructions=...)")
+    | dict.fromkeys(("model_settings",), "Agent(settings=ModelSettings(...))")
+    | {
+        each: f"Agent(settings=ModelSettings({each}=...))"
+        for each in ("temperature", "max_tokens", "top_p", "tool_choice")
+    }
+    | dict.fromkeys(("max_turns", "max_iterations", "recursion_limit"), "Agent(max_steps=...)")
+    | dict.fromkeys(("output_type", "result_type", "response_format", "response_model"), "Agent(output=...)")
+    | dict.fromkeys(("handoffs", "sub_agents"), "handoffs(agent, other) of ziggurat.teams")
+    | dict.fromkeys(("usage_limits",), "budget=Budget(...)")
+    | dict.fromkeys(("thread_id", "session_id", "conversation_id"), "run(..., session=...)")
+    | dict.fromkeys(("message_history", "chat_history"), "run(..., history=...)")
+    | dict.fromkeys(("context", "deps_type"), "run(..., deps={KEY: value})")
+    | dict.fromkeys(("stream",), "async with agent.stream(...) as events")
+)
+"""The form to write, by the keyword argument of an agent or a run."""
+
+_SHARED = frozenset(("instructions", "history"))
+"""Agents and runs are known by these arguments; nothing else has the names of other libraries."""
+
+
+def meant_by(name: str, known: Set[str]) -> str:
+    """Return the argument that was probably meant, as the end of an error's text; empty if that is unclear."""
+    if name in ARGUMENTS and not _SHARED.isdisjoint(known):
+        return f"; write {ARGUMENTS[name]}"
+    return "".join(f"; did you mean {each!r}?" for each in similar(name, known))
