@@ -88,10 +88,20 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
 
 
 class Isolated(Awaitable[T]):
-    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
+    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it.
 
-    def __init__(self, begin: Callable[[], Awaitable[T]]) -> None:
+    Args:
+        begin: Begins the work.
+        monotonic: The time in seconds.
+        on_turn: Called with the seconds that each turn has taken, in which nothing else ran in the event loop.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[T]], monotonic: Callable[[], float], on_turn: Callable[[float], None]
+    ) -> None:
         self._begin = begin
+        self._monotonic = monotonic
+        self._on_turn = on_turn
 
     def __await__(self) -> Generator[Any, Any, T]:
         context = copy_context()
@@ -102,10 +112,13 @@ class Isolated(Awaitable[T]):
         steps = work()
         step: Callable[[], Any] = partial(steps.send, None)
         while True:
+            began = self._monotonic()
             try:
                 waited_for = context.run(step)
             except StopIteration as ended:
                 return cast("T", ended.value)
+            finally:
+                self._on_turn(self._monotonic() - began)
             try:
                 step = partial(steps.send, (yield waited_for))
             except GeneratorExit:

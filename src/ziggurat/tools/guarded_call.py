@@ -7,7 +7,7 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from ziggurat.core.containment import Isolated, ring
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
+from ziggurat.core.event import warn_once
 from ziggurat.core.path import is_beneath
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
@@ -123,13 +124,25 @@ class _AbandonedCalls:
 ABANDONED_CALLS = _AbandonedCalls()
 
 
+_BLOCKING = 0.5
+"""Seconds that an async tool may take without a wait before it is warned of."""
+
+
 async def run_guarded(
     function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Await a user's function in the current task; SystemExit and similar become a ToolError."""
+
+    def on_turn(seconds: float) -> None:
+        if seconds > _BLOCKING:
+            warn_once(
+                f"the tool {call.name!r} blocks the event loop, and all runs in it, for over {_BLOCKING} seconds: "
+                "await what takes long, or make it a plain def, which runs in a thread"
+            )
+
     try:
         with running(ctx):
-            value = await Isolated(lambda: function(**arguments))
+            value = await Isolated(lambda: function(**arguments), ctx.clock.monotonic, on_turn)
     except BaseException as error:
         if (readable := presentable(error)) is not error:
             raise readable from None
@@ -237,7 +250,7 @@ async def _wait_until_done(ended: "asyncio.Future[None]", watch: Stopwatch, seco
             alarm.cancel()
 
 
-async def end_tasks(tasks: "Sequence[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
+async def end_tasks(tasks: "list[asyncio.Future[T]]", ctx: Context, *, name: str, grace: float = GRACE) -> None:
     """Cancel tasks and wait up to `grace` seconds; those that still run are abandoned, counted and reported."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:
