@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ziggurat import Agent
+from ziggurat.core.event import warn_once
 from ziggurat.databases.companion import LockFile
 from ziggurat.databases.files import (
     Disk,
@@ -22,6 +24,8 @@ from ziggurat.databases.files import (
 )
 from ziggurat.databases.owner import new_owner
 from ziggurat.errors import StoreError
+from ziggurat.models import ScriptedModel
+from ziggurat.stores import connect
 
 UMASKS = (0, 0o022, 0o077, 0o177, 0o277, 0o777)
 
@@ -119,3 +123,17 @@ def test_a_link_to_a_database_is_followed_where_it_is_to_be_created(tmp_path: Pa
     create_private(tmp_path / "link")
     assert _mode(tmp_path / "database") == 0o600
     refuse_irregular(tmp_path / "link")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+@pytest.mark.parametrize("exists", [True, False])
+async def test_a_store_below_a_folder_that_did_not_exist_warns_once(
+    kind: str, exists: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+    folder = tmp_path if exists else tmp_path / "misspelt" / "data"
+    for _ in range(2):
+        store = connect(f"{kind}:///{folder}/runs")
+        await Agent(ScriptedModel("x"), store=store).run("x")
+        await store.close()
+    assert [str(folder) in record.message for record in caplog.records] == [True] * (not exists)

@@ -10,6 +10,7 @@ from tests.samples import pairs, sample
 from tests.stores.places import PLACES, QUEUES, Place, opening, stores
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Answer, runs_of
+from ziggurat.core.event import warn_once
 from ziggurat.flows import Flow, ask, event, first, flow, gather, send, sleep, step
 from ziggurat.journal import Row, Store
 from ziggurat.middleware import Redaction
@@ -75,6 +76,25 @@ async def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(ne
     assert not (await order().recover()).runs
     await order().decide("r", {signed.id: Answer(False)})
     assert (await order().recover()).runs["r"].output == "True False 30"
+
+
+@pytest.mark.parametrize(
+    ("waited", "sent", "warned"),
+    [("paid", "payed", True), ("paid", "paid", False), ("paid", "shipped", False), ("day-1", "day-2", False)],
+)
+async def test_an_event_with_nearly_the_name_that_is_waited_for_is_warned_of(
+    waited: str, sent: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+
+    @flow(store="memory:")
+    async def order() -> int:
+        return await event(waited, int)
+
+    await order.run(run_id="r")
+    assert await order.send("r", sent, 1)
+    assert await order.send("r", sent, 1)
+    assert [waited in record.message for record in caplog.records] == [True] * warned
 
 
 @pytest.mark.parametrize("nested", [False, True])

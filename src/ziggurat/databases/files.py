@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import StoreError
+from ziggurat.core.event import warn_once
 
 _MODE, _FOLDER_MODE = 0o600, 0o700
 _PAGE = 4096
@@ -169,6 +170,13 @@ class Disk:
     def make_folder(self, path: Path) -> None:
         """Create a folder."""
         make_private_folder(path)
+
+    def make_parents(self, path: Path) -> None:
+        """Create the folders above a file or folder; warn once if there were none, as the path may be misspelt."""
+        parent = path.absolute().parent
+        if not parent.exists():
+            warn_once(f"the folder {parent} did not exist, and is created for the store {path.name!r}")
+            self.make_folders(parent)
 
     def make_folders(self, path: Path) -> None:
         """Create a folder and its parents, each durable; does nothing if it exists."""

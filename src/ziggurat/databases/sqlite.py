@@ -242,7 +242,7 @@ class SqliteConnection:
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
             return self._connection
-        Disk().make_folders(self.path.parent.absolute())
+        Disk().make_parents(self.path)
         if not self.path.exists():
             self._created()
         if self._connect is sqlite3.connect:
@@ -362,7 +362,7 @@ class SqliteConnection:
         if fcntl is None:
             return
         if self._lock is None:
-            Disk().make_folders(self.path.parent.absolute())
+            Disk().make_parents(self.path)
             self._lock = LockFile(companion_of(self.path), new_owner())
         if not self._guarded:
             return

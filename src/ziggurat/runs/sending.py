@@ -2,17 +2,15 @@
 
 from typing import Any, Literal
 
-from ziggurat.calls.call_decision import misfit_of_schema
-from ziggurat.calls.event import awaited_in
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
-from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
+from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.message import Message
-from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
+from ziggurat.runs.awaited_events import misfit_of, warn_of_name
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
 
@@ -57,7 +55,9 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
-        misfit = _misfit(await _waits(runs, info), name, decode(data, PostedEvent).value)
+        waits = await _waits(runs, info)
+        warn_of_name(waits, name, run_id)
+        misfit = misfit_of(waits, name, decode(data, PostedEvent).value)
         wrong = misfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {misfit}"
     if wrong is None:
         new = await runs.post(run_id, title, data)
@@ -76,22 +76,6 @@ async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:
         return (await runs.read(info.id)).waits.at()
     entries = [await runs.entry(info.id, number) for number in ended.waits or ()]
     return [entry for entry in entries if isinstance(entry, Pending)]
-
-
-def _misfit(waits: list[Pending], name: str, value: object) -> str | None:
-    """Return why a value fits none of the waits for an event, None if it does, nothing waits, or it cannot be said."""
-    wrong: str | None = None
-    for item in (recorded_item(pending, None) for pending in waits):
-        awaited = awaited_in(item.call) if item.stage == "event" else None
-        if awaited is None or awaited.event != name:
-            continue
-        try:
-            wrong = misfit_of_schema(awaited.value, value)
-        except MissingExtra:  # it is checked when it is taken
-            return None
-        if wrong is None:
-            return None
-    return wrong
 
 
 async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:

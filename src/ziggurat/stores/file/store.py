@@ -127,6 +127,7 @@ class FileStore(ListsPending):
         if not os.path.lexists(marker):
             if self.path.is_file():
                 raise StoreError(f"{self.path} is a file, and this store needs a folder; choose another place")
+            self._disk.make_parents(self.path)
             self._disk.make_folders((self.path / "logs").absolute())
             self._replace(marker, msgspec.json.encode(_Format(_FORMAT)))  # as any other process writes it
         try:
