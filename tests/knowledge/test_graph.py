@@ -14,6 +14,7 @@ from tests.knowledge.naive import Naive, graphs
 from tests.samples import amount
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
+from ziggurat.errors import CallerError
 from ziggurat.knowledge import Entity, EntityNotFound, GraphError, KnowledgeGraph, Relation
 
 
@@ -143,6 +144,13 @@ def test_communities_are_in_declared_order() -> None:
     graph.add_entity(Entity("alone"))
     assert graph.communities()[-1] == ["alone"]
     assert graph.communities(max_iterations=1) == [["a", "b", "c"], ["d", "e", "f"], ["alone"]]
+
+
+def test_what_a_graph_has_not_is_no_wrong_configuration() -> None:
+    with pytest.raises(CallerError) as missing:
+        KnowledgeGraph().neighbors("nobody")
+    assert isinstance(missing.value, EntityNotFound)
+    assert not isinstance(missing.value, ConfigurationError)
 
 
 def test_wrong_use_raises_at_once() -> None:

@@ -143,7 +143,7 @@ NAMES: dict[str, dict[str, str]] = {
             "weighted "
         ),
         "memory.similar": "TfIdf",
-        "memory.store": "MemoryStore Query open_memory",
+        "memory.store": "MemoryExists MemoryStore Query open_memory",
         "memory.stores.local": "LocalMemoryStore",
         "memory.upkeep": "audit export_memories import_memories",
         "memory.vectorizing": "reembed",

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError
 
 
-class GraphError(ConfigurationError):
+class GraphError(CallerError):
     """Raised for what a knowledge graph cannot hold: an entity or a relation that is malformed, an ambiguous label."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.forks import reopened_after_fork
@@ -283,4 +283,4 @@ class GraphStore:
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Run all writing jobs in one transaction; if it fails, all of them fail."""
-        write_batch(self._database, jobs, (ConfigurationError,), before=self._tables)
+        write_batch(self._database, jobs, (CallerError,), before=self._tables)

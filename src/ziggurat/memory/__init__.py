@@ -44,7 +44,12 @@ if TYPE_CHECKING:
         weighted as weighted,
     )
     from ziggurat.memory.similar import TfIdf as TfIdf
-    from ziggurat.memory.store import MemoryStore as MemoryStore, Query as Query, open_memory as open_memory
+    from ziggurat.memory.store import (
+        MemoryExists as MemoryExists,
+        MemoryStore as MemoryStore,
+        Query as Query,
+        open_memory as open_memory,
+    )
     from ziggurat.memory.stores.local import LocalMemoryStore as LocalMemoryStore
     from ziggurat.memory.upkeep import (
         audit as audit,

@@ -10,8 +10,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError
 from ziggurat.core.event import Event
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, Seconds
-from ziggurat.memory.record import UNDONE, MemoryRecord, combined, pack, unpack
-from ziggurat.memory.store import LEASE_KIND, MemoryStore
+from ziggurat.memory.record import UNDONE, MemoryRecord, combined, mean_of
+from ziggurat.memory.store import LEASE_KIND, MemoryExists, MemoryStore
 from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
@@ -86,7 +86,7 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     )
     try:
         await store.add([record])
-    except ConfigurationError:  # the id exists: another worker was quicker
+    except MemoryExists:  # another worker was quicker
         raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere") from None
     lease = _WorkLease(store, record, number, seconds, ctx)
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
@@ -240,7 +240,7 @@ class _Merger:
 
     def _summary(self, group: Sequence[MemoryRecord], text: str) -> MemoryRecord:
         models = {record.embedder for record in group}
-        embedding = _mean([record.embedding for record in group]) if len(models) == 1 else None
+        embedding = mean_of([record.embedding for record in group]) if len(models) == 1 else None
         base = MemoryRecord(
             id="",
             owner=group[0].owner,
@@ -255,11 +255,3 @@ class _Merger:
             facts={"from": min(record.created for record in group)},
         )
         return combined(group, base)
-
-
-def _mean(embeddings: Sequence[bytes | None]) -> bytes | None:
-    """Return the mean of the vectors; None if one is missing or their sizes differ."""
-    vectors = [unpack(each) for each in embeddings if each is not None]
-    if len(vectors) < len(embeddings) or len({len(vector) for vector in vectors}) != 1:
-        return None
-    return pack(sum(column) / len(vectors) for column in zip(*vectors, strict=True))

@@ -142,6 +142,14 @@ def unpack(embedding: bytes) -> "array[float]":
     return _little(vector)
 
 
+def mean_of(embeddings: Sequence[bytes | None]) -> bytes | None:
+    """Return the mean of the vectors; None if one is missing or their sizes differ."""
+    vectors = [unpack(each) for each in embeddings if each is not None]
+    if len(vectors) < len(embeddings) or len({len(vector) for vector in vectors}) != 1:
+        return None
+    return pack(sum(column) / len(vectors) for column in zip(*vectors, strict=True))
+
+
 def _little(vector: "array[float]") -> "array[float]":
     if sys.byteorder == "big":
         vector.byteswap()

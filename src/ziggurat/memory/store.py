@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError, ConfigurationError
 from ziggurat.core.ids import ID, LONGEST, is_id
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
 from ziggurat.databases.address import without_secrets
@@ -77,6 +77,10 @@ class Hit(Struct, frozen=True):
     relevance: float = 0.0
 
 
+class MemoryExists(CallerError):
+    """Raised when a new memory has an id that a memory has already."""
+
+
 @runtime_checkable
 class MemoryStore(Protocol):
     """Store memories; each operation is atomic, and durable when it returns.
@@ -88,7 +92,7 @@ class MemoryStore(Protocol):
         """Store new memories.
 
         Raises:
-            ConfigurationError: one of the ids exists; none of the records was stored.
+            MemoryExists: one of the ids exists; none of the records was stored.
             StoreError: the store cannot write.
         """
         ...
@@ -110,7 +114,7 @@ class MemoryStore(Protocol):
             The memories that were replaced, the earliest first.
 
         Raises:
-            ConfigurationError: the id exists.
+            MemoryExists: the id exists.
         """
         ...
 
@@ -210,7 +214,7 @@ def refuse_known(ids: Sequence[str], known: Container[str]) -> None:
     seen: set[str] = set()
     for name in ids:
         if name in known or name in seen:
-            raise ConfigurationError(f"a memory with the id {name!r} already exists; put() replaces it")
+            raise MemoryExists(f"a memory with the id {name!r} already exists; put() replaces it")
         seen.add(name)
 
 

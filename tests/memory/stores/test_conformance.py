@@ -13,7 +13,7 @@ from tests.stores.server import asked, schema
 from ziggurat import ConfigurationError
 from ziggurat.core.ids import is_id
 from ziggurat.errors import StoreError
-from ziggurat.memory import LocalMemoryStore, MemoryRecord, MemoryStore, Query
+from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
 from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
@@ -69,13 +69,13 @@ async def test_a_record_comes_back_as_it_was(store: MemoryStore) -> None:
 
 async def test_an_id_is_taken_once(store: MemoryStore) -> None:
     await store.add([record("a")])
-    with pytest.raises(ConfigurationError, match="id 'a' already exists"):
+    with pytest.raises(MemoryExists, match="id 'a' already exists"):
         await store.add([record("b"), record("a")])
-    with pytest.raises(ConfigurationError, match="id 'c' already exists"):
+    with pytest.raises(MemoryExists, match="id 'c' already exists"):
         await store.add([record("c"), record("c")])
     both = await asyncio.gather(store.add([record("d")]), store.add([record("a")]), return_exceptions=True)
     assert both[0] is None
-    assert isinstance(both[1], ConfigurationError)
+    assert isinstance(both[1], MemoryExists)
     assert await names(store) == ["a", "d"]
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ziggurat import ConfigurationError
-from ziggurat.memory import LocalMemoryStore, MemoryRecord, MemoryStore, Query
+from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
 from ziggurat.memory.record import pack
 
 
@@ -18,9 +17,9 @@ async def ids(store: MemoryStore, **asked: object) -> list[str]:
 async def test_an_id_is_taken_once() -> None:
     store: MemoryStore = LocalMemoryStore()
     await store.add([record("a")])
-    with pytest.raises(ConfigurationError, match="id 'a' already exists"):
+    with pytest.raises(MemoryExists, match="id 'a' already exists"):
         await store.add([record("b"), record("a")])
-    with pytest.raises(ConfigurationError, match="id 'c' already exists"):
+    with pytest.raises(MemoryExists, match="id 'c' already exists"):
         await store.add([record("c"), record("c")])
     assert await ids(store) == ["a"]
     assert await store.count(owner="ann") == 1

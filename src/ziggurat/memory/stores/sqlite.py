@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import CallerError
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.forks import reopened_after_fork
@@ -48,7 +48,7 @@ class SqliteMemoryStore:
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Run all writing jobs in one transaction, with the recorded uses; if it fails, all of them fail."""
         rows = self._rows
-        failed = write_batch(self._database, jobs, (ConfigurationError,), before=rows.prepare, last=rows.write_uses)
+        failed = write_batch(self._database, jobs, (CallerError,), before=rows.prepare, last=rows.write_uses)
         if failed is None:
             rows.forget_uses()
 
