@@ -325,6 +325,12 @@ def test_tests_that_are_named_exist() -> None:
         assert name in functions, f"there is no {file}::{name}"
 
 
+def test_the_readme_names_as_many_missing_parts_as_are_planned() -> None:
+    cells = [line.strip("| ").rsplit(" | ", 1)[-1] for line in (ROOT / "docs/seeds.md").read_text("utf-8").splitlines()]
+    section = (ROOT / "README.md").read_text("utf-8").split("## What is not there yet")[1].split("\n## ")[0]
+    assert section.count("\n- ") == sum(cell.startswith("planned") for cell in cells)
+
+
 def test_every_document_is_reached_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").glob("*.md")):
