@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import logging
 from collections.abc import Callable, Coroutine
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
@@ -11,11 +10,11 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.containment import running_loop
 from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.log import logger
 from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")
 
-_log = logging.getLogger("ziggurat")
 _IN_A_LOOP = (
     "run_sync() blocks the event loop of this thread until the run has ended; in async code and in notebooks write "
     "run = await agent.run(...)"
@@ -34,7 +33,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(start())
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
-    _log.warning(_IN_A_LOOP)
+    logger.warning(_IN_A_LOOP)
     return _ThreadedCoroutine(start).run()
 
 

@@ -1,6 +1,5 @@
 """Continue as new: a flow that goes on for ever ends its record, and the next run begins with an input."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -12,6 +11,7 @@ from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, RunExists
 from ziggurat.core.ids import check_new_id, next_id
+from ziggurat.core.log import logger
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
@@ -21,8 +21,6 @@ from ziggurat.messages.posted import PostedEvent, read_posted
 from ziggurat.runs.conditions import conditions_in
 from ziggurat.runs.options import request_of
 from ziggurat.runs.runs import Runs
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class ContinueAsNew(BaseException):

@@ -1,6 +1,5 @@
 """Schedule: runs of an agent or a flow at recurring times, each once, however many processes start them."""
 
-import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,11 +7,10 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.clock import Clock, Cron, Every, due_ticks
 from ziggurat.core.errors import StoreError
 from ziggurat.core.ids import check_new_id
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.journal.store import Store
 from ziggurat.runs.options import Environment
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _PAUSE = 1.0
 """Seconds after which a store that has failed is tried again."""

@@ -1,7 +1,6 @@
 """Worker: drives the runs of an agent that are due, for as long as it works, or once in a recovery."""
 
 import asyncio
-import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,13 +14,12 @@ from ziggurat.agents.starter import Starter
 from ziggurat.core.clock import Clock
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunInProgress, RunNotFound, StoreError
+from ziggurat.core.log import logger
 from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.options import Environment, RunOptions
 from ziggurat.runs.recovering import Recovering
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _WAIT = 1.0
 """The longest time between looks at what is due, in seconds: leases of lost processes lapse without a signal."""

@@ -1,6 +1,5 @@
 """Events: a flow waits for a value that is sent to its run from outside, typed and taken once."""
 
-import logging
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -14,6 +13,7 @@ from ziggurat.calls.waiting import decision_on, waiting_place
 from ziggurat.core.codec import canonical, decode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Timeout
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NO_DEFAULT = object()
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Awaited(Struct, frozen=True, omit_defaults=True):

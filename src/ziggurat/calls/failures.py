@@ -33,7 +33,7 @@ def note_failure(
             call.failures = {}
         call.failures[ctx.path] = error
     text = f"{what} failed at {ctx.path}; {follows}"
-    log_failure(logging.WARNING, text, error, mask_of(journal_of(ctx), ctx.path))
+    log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
 
 
 def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:

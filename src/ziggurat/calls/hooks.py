@@ -1,6 +1,5 @@
 """Chains of middleware, which all calls below an agent inherit, and the functions that call their hooks."""
 
-import logging
 from collections.abc import Awaitable, Sequence
 from itertools import takewhile
 from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
@@ -13,6 +12,7 @@ from ziggurat.core.containment import as_failure
 from ziggurat.core.context import JOURNAL, Context, running
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import mistake_in, note_mistake
+from ziggurat.core.log import logger
 from ziggurat.core.path import escaped
 from ziggurat.core.protocols import closed
 from ziggurat.core.scope import Key
@@ -31,8 +31,6 @@ from ziggurat.messages.validation import ValidationPolicy, validate
 Q = TypeVar("Q")
 R = TypeVar("R")
 T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 HOOKS = (
     "before_agent", "after_agent", "rewrite", "before_model", "on_model_delta", "after_model", "before_tool",

@@ -1,6 +1,5 @@
 """The inbox of a run as its driver sees it: what others have posted to it, in order, each to be taken once."""
 
-import logging
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -12,6 +11,7 @@ from msgspec import Struct
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
+from ziggurat.core.log import logger
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Decided, Pending, Result
@@ -25,8 +25,6 @@ from ziggurat.messages.posted import (
     PostedWithdrawal,
     read_posted,
 )
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Inboxes(Protocol):

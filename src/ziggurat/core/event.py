@@ -1,6 +1,5 @@
 """Event types that any call can emit, and listeners."""
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar, Protocol
@@ -10,8 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.containment import as_failure
 from ziggurat.core.errors import JournalMismatch
-
-logger: logging.Logger = logging.getLogger("ziggurat")
+from ziggurat.core.log import logger
 
 
 @lru_cache(1000)

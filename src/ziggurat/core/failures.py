@@ -1,10 +1,9 @@
 """Failures: whose fault an error is, where it was raised, and its line in the log."""
 
-import logging
 import os
-import traceback
 from collections.abc import Callable
 from inspect import iscoroutine
+from logging import ERROR
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
@@ -24,12 +23,11 @@ from ziggurat.core.errors import (
     is_transient,
     type_name_of,
 )
+from ziggurat.core.log import logger, traced
 from ziggurat.core.protocols import closed
 
 A = TypeVarTuple("A")
 T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
@@ -195,17 +193,13 @@ class Cause:
         return f"Cause({self.kind!r}, {self.place!r})"
 
 
-def log_failure(level: int, text: str, error: BaseException, masked: Callable[[str], str]) -> None:
+def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = ERROR) -> None:
     """Log an error once, with its traceback."""
     if not logger.isEnabledFor(level):
         return
-    visible = True
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
-        visible, trace = False, f"{type(error).__name__}: (its traceback cannot be shown)"
-    safe = masked(trace)
-    if safe == trace and visible:
-        logger.log(level, "%s", masked(text), exc_info=error)
-    else:
-        logger.log(level, "%s\n%s", masked(text), safe.rstrip())
+    trace = traced(error)
+    record = logger.makeRecord(logger.name, level, __file__, 0, masked(text), (), None)
+    record.exc_text = masked(trace)
+    if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
+        record.exc_info = (type(error), error, error.__traceback__)
+    logger.handle(record)

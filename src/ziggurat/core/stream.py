@@ -1,7 +1,6 @@
 """Streaming: an async iterator over the events of a call. The call itself runs as without streaming."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,13 +12,12 @@ from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
+from ziggurat.core.log import logger
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class EventStream(Generic[R]):

@@ -1,7 +1,6 @@
 """The file beside a database: the lock that excludes other processes, then the marks of what was acknowledged."""
 
 import contextlib
-import logging
 import os
 import time
 from collections.abc import Iterable
@@ -10,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from ziggurat.core.errors import StoreError
+from ziggurat.core.log import logger
 from ziggurat.databases.files import Disk, open_private
 from ziggurat.databases.owner import describe_owner
 from ziggurat.journal.store import LogMark
@@ -99,8 +99,6 @@ class LockFile:
         self.unsign()
         os.close(self._at)
 
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _SLOT = 64
 """The bytes of a mark. Slots are aligned, so none crosses a sector of a disk or a page of the system's cache."""

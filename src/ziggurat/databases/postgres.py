@@ -4,7 +4,6 @@ A connection is used by one thread, opened when needed, and opened again when lo
 """
 
 import asyncio
-import logging
 import re
 import threading
 import time
@@ -23,6 +22,7 @@ from ziggurat.core.errors import (
     StoreUnavailable,
     ZigguratError,
 )
+from ziggurat.core.log import logger
 from ziggurat.databases.address import without_secrets
 
 _OURS = ("schema", "timeout", "lease")
@@ -102,8 +102,6 @@ async def _describe_holder(connection: _Fetches, schema: str) -> str:
 
 
 T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
 

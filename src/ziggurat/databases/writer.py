@@ -5,7 +5,6 @@ A store that is no longer used ends its thread and closes its files, whether or 
 
 import asyncio
 import atexit
-import logging
 import os
 import threading
 import warnings
@@ -19,6 +18,7 @@ from weakref import WeakSet, finalize, ref
 
 from ziggurat.core.containment import finished, running_loop
 from ziggurat.core.errors import StoreError
+from ziggurat.core.log import logger
 
 T = TypeVar("T")
 
@@ -65,8 +65,6 @@ _Batch = tuple["Writer", "list[Job[Any]]"] | None
 
 _Place = tuple[str, int]
 """A file and a line of code."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _FEW = 16
 """The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""

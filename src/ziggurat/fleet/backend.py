@@ -1,7 +1,6 @@
 """Circuit breakers and rate limits that machines share through Redis."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from math import inf
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, TypeVarTuple
 import msgspec
 
 from ziggurat.core.clock import Clock
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
 from ziggurat.fleet.client import checked_client, is_away
 from ziggurat.layers.circuit_breaker import Circuit, LocalBackend
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 A = TypeVarTuple("A")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _SWAP = """
 local now = redis.call('GET', KEYS[1]) or ''

@@ -1,7 +1,6 @@
 """A leader among machines, elected in Redis."""
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import LeaseLost
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.fleet.client import check_cancelled, checked_client, is_away
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _ELECT = """
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end

@@ -1,7 +1,6 @@
 """A queue of work on a Redis stream, for many consumers."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,13 +9,12 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.clock import new_id
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
 from ziggurat.fleet.client import check_cancelled, checked_client, is_away
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _GROUP = "workers"
 _PAUSE = 1.0

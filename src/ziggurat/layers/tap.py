@@ -1,17 +1,15 @@
 """Tap: passes requests, responses and errors to your functions without changing them."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.layer import layer
+from ziggurat.core.log import logger
 from ziggurat.core.service import Service
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 Look = Callable[[Any, Context], object]
 """Called with a request, a response or an error, and the call's context; an awaitable that it returns is awaited."""

@@ -8,7 +8,6 @@
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, ServiceError, StoreError, described
+from ziggurat.core.log import logger
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.memory.consolidating import CompressionPolicy, ConsolidationPolicy, compression, consolidation
 from ziggurat.memory.merging import MergeRequest
@@ -31,8 +31,6 @@ from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
 
 Owners = Collection[str] | Callable[[], Collection[str]]
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _SUMMARIES = 1000
 """How many summaries wait for `Maintenance.take` at most."""

@@ -1,6 +1,5 @@
 """Computing the vectors of memories: failures of an embedder are detected and tolerated, and repaired later."""
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from math import hypot, isfinite
 from typing import Literal
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
+from ziggurat.core.log import logger
 from ziggurat.core.service import as_service
 from ziggurat.memory.record import MemoryRecord, pack, subject_of, unpack
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
@@ -22,8 +22,6 @@ BATCH = 128
 
 _PENDING = 32
 """How many memories without a vector are embedded together with a new one."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _noticed: WeakKeyDictionary[MemoryStore, set[tuple[str, str]]] = WeakKeyDictionary()
 

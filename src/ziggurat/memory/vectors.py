@@ -1,6 +1,5 @@
 """Nearest-vector search: exact for few vectors, with 4-bit codes for many."""
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -9,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra, StoreError
+from ziggurat.core.log import logger
 from ziggurat.databases.files import make_private_folder
 
 if TYPE_CHECKING:
     from ziggurat.databases.sqlite import SqliteConnection
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _Key = tuple[str | None, int]
 """An owner (None for all owners together) and the size of a vector in bytes."""

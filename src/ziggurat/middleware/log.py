@@ -7,6 +7,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import type_name_of
 from ziggurat.core.settings import checked
+from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.middleware import Middleware
@@ -57,7 +58,8 @@ class Logging(Middleware):
         if self.counts is not None:
             setattr(self.counts, hook, getattr(self.counts, hook) + 1)
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, text, *values)
+            # A logger of the caller has no filter, and a model names the tool at the end of a path.
+            self._logger.log(level, text, *(visible_line(each) if isinstance(each, str) else each for each in values))
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
         """Log the start of an agent."""

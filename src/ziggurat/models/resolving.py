@@ -1,6 +1,5 @@
 """Resolve ``"provider:name"`` to a model."""
 
-import logging
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -9,10 +8,9 @@ from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of, returned_instead
+from ziggurat.core.log import logger
 from ziggurat.core.service import as_service
 from ziggurat.messages.model import Model, ModelResponse
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _HTTP = (
     "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai openai-responses "

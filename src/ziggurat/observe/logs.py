@@ -8,6 +8,7 @@ import msgspec
 
 from ziggurat.core.codec import encode
 from ziggurat.core.context import AMBIENT, METER, RUN_ID
+from ziggurat.core.visible import escaped_json, visible_line
 from ziggurat.messages.caller import CALLER
 
 _FIELDS = ("run_id", "path", "agent", "trace_id", "span_id")
@@ -34,7 +35,7 @@ class RunFilter(logging.Filter):
         agent = scope[CALLER].agent if METER in scope else ""
         values = (scope.get(RUN_ID) or "", "" if ctx is None else ctx.path, agent, *_current_span())
         for name, value in zip(_FIELDS, values, strict=True):
-            vars(record).setdefault(name, value)  # what was passed as `extra` stays
+            vars(record).setdefault(name, visible_line(value))  # what was passed as `extra` stays
         return True
 
 
@@ -63,14 +64,14 @@ class JsonFormatter(logging.Formatter):
         }
         added = {name: value for name, value in vars(record).items() if name not in _STANDARD}
         line |= {name: value for name, value in added.items() if value or name not in _FIELDS}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+        if trace := record.exc_text or (record.exc_info and self.formatException(record.exc_info)):
+            line["error"] = trace
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
         try:
-            return encode(line).decode()
+            return escaped_json(encode(line).decode())
         except TypeError:  # a value of `extra` has no JSON form
-            return msgspec.json.encode(line, enc_hook=repr).decode()
+            return escaped_json(msgspec.json.encode(line, enc_hook=repr).decode())
 
 
 def _current_span() -> tuple[str, str]:

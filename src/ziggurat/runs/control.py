@@ -1,7 +1,6 @@
 """RunControl: how a run that is driven is cancelled and steered, by its handle and by what others post to it."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -12,6 +11,7 @@ from msgspec import Struct
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
 from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.log import logger
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Ended, Result
 from ziggurat.journal.journal import LocalJournal
@@ -22,8 +22,6 @@ from ziggurat.messages.steer import Steer, Verb
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox, Inboxes
     from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 def check_steerable(steerable: frozenset[str] | None, verb: str, agent: str, *, loop: bool) -> None:

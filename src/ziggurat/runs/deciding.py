@@ -1,6 +1,5 @@
 """Decide on what waits in a run, whoever drives it, and use what was decided meanwhile when it is continued."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -10,13 +9,12 @@ from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, ZigguratError
+from ziggurat.core.log import logger
 from ziggurat.journal.entries import Decided, Ended
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, decision_of
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 async def decide(

@@ -1,7 +1,6 @@
 """Drive a run from its root, if its gate admits it: the only place where errors and suspensions become values."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from ziggurat.core.errors import (
     fact_of,
 )
 from ziggurat.core.event import SILENCE
+from ziggurat.core.log import logger
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
@@ -55,8 +55,6 @@ def partial_of(error: BaseException) -> AgentRun | None:
 
 _NOT_RECORDED = (CallerError, JournalCorrupt, JournalMismatch, StoreError)
 """Errors that are no end of a run: a mistake of the caller, or a record that cannot be read, written or followed."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 async def drive(
@@ -242,7 +240,7 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
         return
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
         text = f"the run {opening.run_id} of {run.agent} failed"
-        failures.log_failure(logging.ERROR, text, failure, mask_of(opening.journal, opening.path))
+        failures.log_failure(text, failure, mask_of(opening.journal, opening.path))
     elif isinstance(failure, Exception):
         logger.debug("the run %s stopped: %s", opening.run_id, stops.status_of(run.stop), exc_info=failure)
     failures.without_own_frames(failure)

@@ -1,7 +1,6 @@
 """The runs that this process drives: their events go to readers in other processes, and what these post is taken in."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,12 +13,11 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.event import Event, Skipped
+from ziggurat.core.log import logger
 from ziggurat.journal.store import LiveMessages, Send, Store, run_log
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
 from ziggurat.runs.control import RunControl
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 PERIOD = 0.2
 """Seconds between two polls of a store; a run that is shorter costs nothing."""

@@ -1,7 +1,6 @@
 """SessionWriter: a run's write access to its session, which loads its messages and saves new ones after each step."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -15,6 +14,7 @@ from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
+from ziggurat.core.log import logger
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Entered, Intent, Pending
@@ -32,8 +32,6 @@ from ziggurat.runs.conditions import RunConditions
 from ziggurat.runs.runs import Runs
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class SavableRun(Protocol):

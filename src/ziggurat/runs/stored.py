@@ -1,13 +1,13 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
+from ziggurat.core.log import logger
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import read_entries, write_entry
@@ -21,8 +21,6 @@ from ziggurat.runs.following import followed
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening
 from ziggurat.stores.records import entry_at, read_record, record_rows
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class StoredRuns(Runs):

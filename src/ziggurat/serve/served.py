@@ -1,7 +1,6 @@
 """ServedAgents: the agents of a server, the runs that it drives, and what it knows of all runs in their stores."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
+from ziggurat.core.log import logger
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
@@ -26,8 +26,6 @@ from ziggurat.stores.addresses import shared
 from ziggurat.stores.session.session import Session
 
 T = TypeVar("T")
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class ServedAgents:

@@ -1,6 +1,5 @@
 """The skills of an agent: loaded from folders, found by a task, and read by the model with one tool."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import hypot, log
@@ -12,6 +11,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
+from ziggurat.core.log import logger
 from ziggurat.core.settings import Fraction, NonNegativeInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems
@@ -19,8 +19,6 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.skills.skill import MAIN, Skill, digest_of, load_skill
 from ziggurat.tools.function import FunctionTool, raw_tool
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _TOOL = "read_skill"
 _ORIGIN = "skill:"

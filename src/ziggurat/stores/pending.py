@@ -1,18 +1,16 @@
 """Which calls of which runs wait for people, read from their records."""
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Literal, Protocol, cast
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
+from ziggurat.core.log import logger
 from ziggurat.core.settings import PositiveInt
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import OPEN, LogInfo, Store
 from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.pending import recorded_items
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 Kinds = Collection[Literal["tool", "model", "question"]]
 """Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""

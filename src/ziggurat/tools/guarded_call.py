@@ -5,7 +5,6 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 """
 
 import asyncio
-import logging
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from ziggurat.core.containment import Isolated, ring
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.event import warn_once
+from ziggurat.core.log import logger
 from ziggurat.core.path import is_beneath
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.messages.events import ToolAbandoned
@@ -31,8 +31,6 @@ GRACE = 1.0
 
 CANCELLED_ITSELF = "the tool cancelled the task it ran in"
 """The error text for a tool that cancelled its own task."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class Frozen(Struct):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,6 +10,7 @@ import msgspec
 
 from ziggurat.core.context import Context
 from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.log import logger
 from ziggurat.core.settings import checked
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta
@@ -40,8 +40,6 @@ _THRESHOLD = 0.25
 """The lowest score of a tool that is called."""
 _STRICT, _LACKING, _UNUSED, _NAMED = 0.1, -0.25, -0.05, 0.1
 """Added per required number or address that is found or missing, per number left over, and for the name of the tool."""
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 
 class _Described(msgspec.Struct, frozen=True):

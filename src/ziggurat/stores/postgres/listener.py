@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
@@ -15,12 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import ZigguratError
+from ziggurat.core.log import logger
 from ziggurat.databases.postgres import Connection, PostgresConnection, passes
 from ziggurat.databases.writer import Writer, closed_when_unused, one_by_one
 from ziggurat.journal.store import LiveBuffer, Send
 from ziggurat.stores.postgres.statements import NOTIFY, UNWATCH_LIVE, WATCH_LIVE, WATCHED
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 _MOST = 1000
 """How many logs are tracked; the state of others is queried again."""

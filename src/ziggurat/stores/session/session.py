@@ -1,6 +1,5 @@
 """Sessions: a conversation over many runs, in a store or in this process."""
 
-import logging
 import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
 from ziggurat.core.ids import ID, check_new_id, is_id
+from ziggurat.core.log import logger
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.journal.rows import chain_of
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
@@ -28,8 +28,6 @@ from ziggurat.stores.session.log import (
     take_rows,
 )
 from ziggurat.stores.session.write_queue import WriteQueue
-
-logger: logging.Logger = logging.getLogger("ziggurat")
 
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""

@@ -1,0 +1,33 @@
+"""The logger of this package, whose records hold nothing that a terminal obeys or a reader of the log could miss."""
+
+import logging
+import traceback
+
+from ziggurat.core.visible import visible, visible_line
+
+
+def _make_visible(record: logging.LogRecord) -> bool:
+    """Escape what models, tools and servers may have written: a message is one line, and a traceback is indented."""
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - the text of a user's error may raise anything; the handler reports it
+        return True
+    if (shown := visible_line(message)) != message:
+        record.msg, record.args = shown, ()
+    if record.exc_info and record.exc_info[1] is not None and not record.exc_text:
+        record.exc_text = traced(record.exc_info[1])
+    if record.exc_text:
+        record.exc_text = "  " + visible(record.exc_text).rstrip().replace("\n", "\n  ")
+    return True
+
+
+def traced(error: BaseException) -> str:
+    """Return the traceback of an error, whatever its text raises."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything
+        return f"{type(error).__name__}: (its traceback cannot be shown)"
+
+
+logger: logging.Logger = logging.getLogger("ziggurat")
+logger.addFilter(_make_visible)
