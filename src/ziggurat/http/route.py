@@ -24,7 +24,7 @@ def _parsed(url: str, what: str) -> SplitResult:
     except ValueError:
         fine = False
     if not fine or any(char.isspace() or not char.isprintable() for char in url):
-        address = url.rpartition("@")[2]
+        address = url.rpartition("@")[2].partition("?")[0]
         hint = "; SOCKS proxies are not supported; pass your own httpx.AsyncClient" if "socks" in url[:6] else ""
         raise ConfigurationError(f"{what} must be an http:// or https:// address, got {address!r}{hint}")
     return parts

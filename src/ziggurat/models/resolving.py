@@ -47,7 +47,7 @@ _FAMILIES = {
     "mistral-": "mistral",
 }
 """The providers of model names that are often given without a provider, by the beginning of the name."""
-_ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
+_ELSEWHERE = re.compile(r"([\w-]+)@(https?://(?:[^\s/@]*@)?(?:\[[^\]\s]+\]|[^\s:/]+)(?::\d+)?(?:/[^\s:]*)?):(.+)")
 
 
 def resolve(spec: str | Model) -> Model:

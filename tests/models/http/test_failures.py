@@ -165,11 +165,13 @@ async def test_no_error_shows_the_key_or_a_secret_header() -> None:
 
     statuses = ("400 Bad", "401 No", "429 Wait", "500 Oops", "307 Moved", "200 OK")
     async with serving(answer) as server:
-        for kind, status, wire, sent in pairs(SAID, statuses, WIRES, ("key", "header")):  # noqa: B007
+        for kind, status, wire, sent in pairs(SAID, statuses, WIRES, ("key", "header", "address")):  # noqa: B007
             said = SAID[kind](KEY)
             body = said.encode() if isinstance(said, str) else msgspec.json.encode(said)
-            settings: dict[str, Any] = {"key": KEY} if sent == "key" else {"key": "", "headers": {"X-Token": KEY}}
-            model = Provider(DIALECTS[wire])("m", base_url=f"{server.url}/v1", **settings)
+            settings: dict[str, Any] = {"key": KEY} if sent == "key" else {"key": ""}
+            settings |= {"headers": {"X-Token": KEY}} if sent == "header" else {}
+            url = f"{server.url}/v1?v=1&token={KEY}" if sent == "address" else f"{server.url}/v1"
+            model = Provider(DIALECTS[wire])("m", base_url=url, **settings)
             request = ModelRequest(Conversation([Message("user", (Text("x"),))]).view())
             with pytest.raises(ModelError) as error:
                 await model(request, root())
@@ -181,7 +183,7 @@ async def test_no_error_shows_the_key_or_a_secret_header() -> None:
 def test_secret_headers_and_fields_of_a_query_are_known_by_name() -> None:
     headers = {"Authorization": "Bearer abc-123456789", "x-api-key": "def-123456789", "user-agent": "ziggurat"}
     secrets = ("abc-123456789", "def-123456789", "ghi-123456789")
-    assert secrets_in(headers.items(), "api-version=1&key=ghi-123456789") == secrets
+    assert secrets_in(headers.items(), "/v1/chat?api-version=1&key=ghi-123456789") == secrets
     assert redacted("nothing here") == "nothing here"
 
 

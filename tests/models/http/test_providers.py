@@ -9,10 +9,10 @@ from ziggurat import ConfigurationError
 from ziggurat.core import root
 from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
-from ziggurat.models import PROVIDERS, known_models, resolve
+from ziggurat.models import PROVIDERS, http_embedder, known_models, resolve
 from ziggurat.models.http.dialect import DIALECTS, dialect_of
 from ziggurat.models.http.service import HttpModel
-from ziggurat.providers import provider
+from ziggurat.providers import anthropic, openai, provider
 
 HOSTED = sorted(name for name, dialect in DIALECTS.items() if dialect.key_needed)
 LOCAL = sorted(set(DIALECTS) - set(HOSTED))
@@ -119,7 +119,6 @@ def test_dialects_by_name() -> None:
 
 
 async def test_settings_of_a_provider() -> None:
-    openai = provider("openai")
     with pytest.raises(ConfigurationError, match="needs the name of a model"):
         openai(" ", key="k")
     client = Client("https://shared.example")
@@ -146,3 +145,28 @@ def test_without_the_parser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "httptools", None)
     with pytest.raises(MissingExtra, match=r"pip install 'ziggurat\[http\]'"):
         resolve("openai@https://host/v1:name")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://ann:secret-1@host.example/v1", "https://ann@host.example", "http://@h/v1"]
+)
+def test_an_address_with_a_password_is_refused_as_it_would_not_be_sent(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    for make in (
+        lambda: openai("m", base_url=address),
+        lambda: openai("m", key="k"),
+        lambda: anthropic("m", base_url=address, key="k"),
+        lambda: resolve(f"openai@{address}:m"),
+        lambda: http_embedder("openai:m", base_url=address),
+    ):
+        with pytest.raises(ConfigurationError, match="authorization") as error:
+            make()
+        assert "secret-1" not in str(error.value)
+
+
+def test_an_address_that_cannot_be_shows_no_token() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        openai("m", base_url="ftp://host/v1?token=secret-1")
+    assert "secret-1" not in str(error.value)

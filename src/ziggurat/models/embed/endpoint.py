@@ -127,7 +127,7 @@ class HttpEmbedder:
         self._transport = transport
         self._path = path_of(dialect)
         self._headers = _headers(dialect, key)
-        self._secrets = (key, *secrets_in(dialect.headers.items(), dialect.query))
+        self._secrets = (key, *secrets_in(dialect.headers.items(), self._path))
         self._loopback = is_loopback(dialect.base_url.split("://", 1)[-1].split("/")[0].split(":")[0])
 
     def __repr__(self) -> str:

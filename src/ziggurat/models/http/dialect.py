@@ -274,18 +274,24 @@ def at_address(dialect: Dialect, base_url: str) -> Dialect:
     )
 
 
-_SECRET = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|sig(nature)?$|^code$", re.IGNORECASE)
 
 
-def secrets_in(headers: Iterable[tuple[str, str]], query: str) -> tuple[str, ...]:
-    """Return the values of headers and of fields of a URL's query that by their names are secret."""
-    fields = [*headers, *parse_qsl(query)]
+def secrets_in(headers: Iterable[tuple[str, str]], path: str) -> tuple[str, ...]:
+    """Return the values of headers and of fields of a path's query that by their names are secret, as sent too."""
+    sent = [each.partition("=")[::2] for each in path.partition("?")[2].split("&")]
+    fields = [*headers, *parse_qsl(path.partition("?")[2]), *sent]
     return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
 
 
 def path_of(dialect: Dialect) -> str:
-    """Return the path and query of a provider's model calls."""
+    """Return the path and query of a provider's model calls; a name or a password in its address is refused."""
     parts = urlsplit(dialect.base_url)
+    if "@" in parts.netloc:
+        raise ConfigurationError(
+            f"{dialect.name}: the address {parts.hostname} has a user or a password in it, which is not sent; pass "
+            "key='...', or headers={'authorization': 'Basic ...'}"
+        )
     path = quote(parts.path.rstrip("/") + dialect.path, safe="/%:@!$&'()*+,;=~-._")
     query = "&".join(each for each in (parts.query, dialect.query) if each)
     return f"{path}?{query}" if query else path

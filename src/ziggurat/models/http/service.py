@@ -92,7 +92,7 @@ class HttpModel:
         self._path = path_of(dialect)
         self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
         self._headers = tuple((headers or {}).items())
-        self._secrets = secrets_in((*dialect.headers.items(), *self._headers), dialect.query)
+        self._secrets = secrets_in((*dialect.headers.items(), *self._headers), self._path)
         self._made: dict[bool, Headers] = {}
         self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
