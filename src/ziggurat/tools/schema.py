@@ -13,6 +13,7 @@ import msgspec
 
 from ziggurat.core.codec import container_of, is_text
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.patterns import can_hang
 from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
 from ziggurat.tools.unions import shown_union
 
@@ -89,12 +90,26 @@ def form_of(annotation: object) -> JSONSchema:
             schema = _part_schema(parts[skeleton], definitions)
         else:
             schema = msgspec.json.schema(_enrich(skeleton), schema_hook=lambda kind: _hook(kind, parts, definitions))
+            _check_patterns(
+                msgspec.json.schema(skeleton, schema_hook=lambda kind: {"type": "null"}) if parts else schema
+            )
             schema = _tidy(schema)
     except ConfigurationError:
         raise
     except (TypeError, ValueError, NameError) as error:
         raise ConfigurationError(_unsupported(annotation, error)) from error
     return _with_definitions(schema, definitions)
+
+
+def _check_patterns(node: object) -> None:
+    """Raise for a pattern that msgspec would match with `re`, and that can hang."""
+    if isinstance(node, dict) and isinstance(pattern := node.get("pattern"), str) and can_hang(pattern):
+        raise ConfigurationError(
+            f"the pattern {pattern!r} can take minutes, as it repeats a group that a text fits in several ways; begin "
+            "or end the group with a character that is nowhere else in it, as in (-[a-z]+)*, or use a pydantic type"
+        )
+    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _check_patterns(each)
 
 
 def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:

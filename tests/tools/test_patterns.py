@@ -1,0 +1,46 @@
+"""Patterns that can hang are refused, and usual ones are taken."""
+
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Meta, Struct
+
+from ziggurat import Agent, ConfigurationError, tool
+from ziggurat.models import ScriptedModel
+from ziggurat.tools.schema import schema_of
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^(\w+\s?)+$", r"(a+)+$", r"(a|a)*b", r"(a*)*", r"(?:x?){2,50}y", r"([a-z]+\.?)+z", r"((a)|b+)+c",
+     r"(?P<n>\d+){2,}x",
+     r"^((\w-?)+@)+$", r"(\.[a-z.]+)*$", r"(ab|ac)+d", r"(.+,)*$"],
+)  # fmt: skip
+def test_patterns_that_can_hang_are_refused_in_every_type(pattern: str) -> None:
+    text: Any = Annotated[str, Meta(pattern=pattern)]
+
+    class Inner(Struct):
+        name: text
+
+    for kind in (text, list[text], dict[str, text], Inner, text | None, list[Inner]):
+        with pytest.raises(ConfigurationError, match="pattern"):
+            schema_of(kind)
+    with pytest.raises(ConfigurationError, match="pattern"):
+        Agent(ScriptedModel("x"), output=Inner)
+
+    async def look(name: text) -> str:
+        return name
+
+    with pytest.raises(ConfigurationError, match="pattern"):
+        tool(look)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^[a-z]+$", r"^[a-z0-9]+(-[a-z0-9]+)*$", r"^([a-z]+\.)+[a-z]{2,}$", r"^\d{4}-\d{2}-\d{2}$", r"^(foo|bar)+$",
+     r"^(a|b+)?$", r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$", r"^[()*+]+$", r"\(\w+\)", r"^(?:\d+(?:,\d+)*)?$",
+     r"^#([0-9a-f]{3}){1,2}$", r"(\w+\))+?x",
+     r"^[^@\s]+@[^@\s]+\.[a-z]+$"],
+)  # fmt: skip
+def test_usual_patterns_are_taken(pattern: str) -> None:
+    assert schema_of(Annotated[str, Meta(pattern=pattern)])["pattern"] == pattern
