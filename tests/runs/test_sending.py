@@ -154,3 +154,18 @@ async def test_names_and_keys_are_told_apart_in_every_store(kind: str, tmp_path:
         await waiting.run(run_id="r")
         for name, key in pairs(texts, texts):
             assert [await send("r", name, key=key, store=store) for _ in range(2)] == [True, False], (name, key)
+
+
+async def test_half_a_surrogate_pair_is_refused_where_it_is_sent() -> None:
+    store = InMemoryStore()
+
+    @flow(store=store)
+    async def waiting() -> str:
+        return await event("paid", str)
+
+    await waiting.run(run_id="r")
+    for value in ("pay \ud800", ["\udfff"], {"\ud83d": 1}):
+        with pytest.raises(ConfigurationError, match="JSON"):
+            await send("r", "paid", value, store=store)
+    assert await send("r", "paid", "\U0001f600", store=store)
+    assert (await waiting.resume("r")).output == "\U0001f600"

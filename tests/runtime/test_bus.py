@@ -153,3 +153,12 @@ async def test_a_subscription_that_has_ended_is_over_and_leaves_its_name_free() 
     bus.close()
     assert await drained(new) == ["by name", "by role"]
     assert await drained(ann) == ["?"]
+
+
+@pytest.mark.parametrize("name", ["ann\u200b", "ann ", "\tann", "ann\u202e", "an\u00a0n", "ann\n"])
+def test_a_name_that_looks_like_another_is_refused(name: str) -> None:
+    bus = Bus()
+    bus.subscribe("ann")
+    with pytest.raises(ConfigurationError, match="hidden"):
+        bus.subscribe(name)
+    bus.subscribe("Zoë 2")

@@ -91,15 +91,17 @@ _encoder = msgspec.json.Encoder(enc_hook=_write)
 _sorting_encoder = msgspec.json.Encoder(enc_hook=_write, order="sorted")
 
 
-def encode(value: object) -> bytes:
-    """Encode a value as JSON."""
+def encode(value: object, *, strict: bool = False) -> bytes:
+    """Encode a value as JSON; half of a surrogate pair becomes a question mark, or a TypeError if `strict`."""
     try:
         return _encoder.encode(value)
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:
         raise TypeError(_TOO_DEEP) from None
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
+        if strict:
+            raise TypeError(str(error)) from None
         return _encoder.encode(_without_surrogates(value))
 
 

@@ -46,7 +46,7 @@ async def send(
 async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None, now: float | None = None) -> bool:
     """Send an event to one of these runs; see `send`."""
     try:
-        data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now))
+        data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
     except TypeError as error:
         raise ConfigurationError(f"the value of the event {name!r} must have a JSON form: {error}") from error
     title = PostedEvent.key(name, new_id() if key is None else key)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, Seconds, checked
+from ziggurat.core.visible import visible_line
 
 
 class Broadcast(Struct, frozen=True):
@@ -111,10 +112,12 @@ class Bus:
         """Add a subscriber.
 
         Raises:
-            ConfigurationError: there is one of this name.
+            ConfigurationError: there is one of this name, or it has blanks at its ends or characters that are not seen.
             BusClosed: the bus was closed.
         """
         self._require_open()
+        if visible_line(name).strip() != name:
+            raise ConfigurationError(f"a name has no hidden characters, or blanks at its ends; got {name!a}")
         if name in self._subscriptions:
             raise ConfigurationError(f"there is a subscriber named {name!r}; the sender of a message must be certain")
         subscription = self._subscriptions[name] = Subscription(self, name, role)
