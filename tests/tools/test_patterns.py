@@ -29,7 +29,7 @@ def test_patterns_that_can_hang_are_refused_in_every_type(pattern: str) -> None:
         Agent(ScriptedModel("x"), output=Inner)
 
     async def look(name: text) -> str:
-        return name
+        return str(name)
 
     with pytest.raises(ConfigurationError, match="pattern"):
         tool(look)
