@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.samples import sample
+from tests.samples import amount, sample
 from tests.stores.places import PLACES
 from ziggurat import Agent
 from ziggurat.agents import Answer, Environment, RunHandle
@@ -122,3 +122,17 @@ async def test_a_verb_that_is_not_awaited_is_noticed(verb: str) -> None:
 def _forget(coroutine: Any) -> None:
     del coroutine
     gc.collect()
+
+
+@pytest.mark.parametrize("kind", [None, "file", "sqlite"])
+async def test_it_is_cancelled_at_any_moment(kind: str | None, tmp_path: Path) -> None:
+    async def act(here: Flow[None, str], there: RunHandle[str], environment: Environment) -> None:
+        for turns in range(amount(60, 400)):
+            handle = here.start(run_id=f"r{turns}")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert await handle.cancel()
+            async with asyncio.timeout(30):
+                assert (await handle.result()).stop == stops.Cancelled(), turns
+
+    await _end(kind, tmp_path, act)

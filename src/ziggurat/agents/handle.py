@@ -79,6 +79,8 @@ class RunHandle(Generic[Out]):
             if driving.joined or not isinstance(run.stop, stops.Suspended):
                 return run
             try:
+                if self._at_once:  # it was cancelled when its last turn was over
+                    raise asyncio.CancelledError
                 if not _goes_on_by_itself(run):
                     info = await self._runs.find(self.id)
                     self._count = 0 if info is None else info.count
@@ -88,7 +90,7 @@ class RunHandle(Generic[Out]):
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise
-                self._at_once = False  # it was cancelled when it had just begun to wait
+                self._at_once = False
                 self._task.uncancel()
                 await sending.post_cancel(self._runs, self.id, after_step=False)
             again, self._control = True, RunControl(self.id, steerable=self._opener.steerable)
