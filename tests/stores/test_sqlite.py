@@ -13,6 +13,7 @@ from ziggurat import Agent
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import CallerError, LeaseHeld, LeaseLost, StoreError
+from ziggurat.flows import ask, flow
 from ziggurat.journal import LocalJournal, LogInfo, Row
 from ziggurat.journal.entries import Result
 from ziggurat.journal.writer import LogWriter
@@ -267,6 +268,22 @@ async def test_of_ten_thousand_runs_only_those_that_are_listed_are_looked_at(tmp
 async def look() -> str:
     """Look."""
     return "seen"
+
+
+async def test_what_waits_in_a_database_of_the_first_format_is_listed(tmp_path: Path) -> None:
+    @flow
+    async def order() -> str:
+        return await ask("Which?")
+
+    store = _store(tmp_path)
+    run = await order.with_store(store).run(run_id="r")
+    await store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as connection:
+        for statement in ("DROP INDEX logs_asking", "ALTER TABLE logs DROP COLUMN asks", "PRAGMA user_version = 1"):
+            connection.execute(statement)
+    store = _store(tmp_path)
+    assert await store.pending() == {"r": run.pending}
+    await store.close()
 
 
 async def test_one_id_begun_twice_at_once_is_begun_once(tmp_path: Path) -> None:

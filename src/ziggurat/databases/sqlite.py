@@ -35,11 +35,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY, log TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, request TEXT NOT NULL,
             created REAL NOT NULL, status TEXT NOT NULL, updated REAL NOT NULL, owner TEXT NOT NULL,
             until REAL NOT NULL, epoch INTEGER NOT NULL, problem TEXT NOT NULL, labels TEXT NOT NULL DEFAULT '{}',
-            due REAL, priority INTEGER NOT NULL DEFAULT 0, posted INTEGER NOT NULL DEFAULT 0,
-            asks INTEGER NOT NULL DEFAULT 0)""",
+            due REAL, priority INTEGER NOT NULL DEFAULT 0, posted INTEGER NOT NULL DEFAULT 0)""",
         "CREATE INDEX logs_by_time ON logs (updated)",
         "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
-        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
         "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
         """CREATE TABLE rows (
             id INTEGER NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL,
@@ -49,6 +47,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE inbox (
             id INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
             PRIMARY KEY (id, number), UNIQUE (id, key)) WITHOUT ROWID""",
+    ),
+    (
+        "ALTER TABLE logs ADD COLUMN asks INTEGER NOT NULL DEFAULT 0",
+        "UPDATE logs SET asks = 1 WHERE status = 'Suspended'",
+        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
     ),
 )
 """The statements that upgrade each format version to the next; ``user_version`` holds a file's version."""
