@@ -184,6 +184,7 @@ class RedisQueue:
 
         async def renew() -> None:
             while True:
+                check_cancelled()  # else a job that failed would be kept from the others for ever
                 await asyncio.sleep(self._lease / 3)
                 try:
                     await self._client.xclaim(self._stream, _GROUP, self._consumer, 0, [job.id], justid=True)
