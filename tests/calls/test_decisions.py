@@ -25,7 +25,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
-from ziggurat.calls.call_decision import recorded_form
+from ziggurat.calls.check import recorded_form
 from ziggurat.calls.decisions import misfit_of
 from ziggurat.calls.tool_call import act
 from ziggurat.core import Scope

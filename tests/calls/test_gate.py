@@ -14,9 +14,9 @@ from tests.samples import amount, pairs, rows
 from tests.stores.places import STORES, new_store
 from ziggurat import Agent, Approve, Context, Deny, Event, Middleware, Modify, Rule, Toolbox, ToolCall, ToolError, tool
 from ziggurat.agents import Approvals, Decision, PendingItem
-from ziggurat.calls.call_decision import item_of
 from ziggurat.calls.gate import ApprovedCall, Judgement, judge, pass_gate
 from ziggurat.calls.tool_call import act
+from ziggurat.calls.wait import item_of
 from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
 from ziggurat.errors import ConfigurationError, Denied, JournalCorrupt, Suspend

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.step import place_of
+from ziggurat.calls.places import place_of
 from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, RunExists

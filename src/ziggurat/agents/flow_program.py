@@ -9,7 +9,7 @@ from ziggurat.agents.continue_as_new import ContinueAsNew
 from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AGENT, AgentParts
-from ziggurat.calls.step import counted_steps
+from ziggurat.calls.places import counted_steps
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments

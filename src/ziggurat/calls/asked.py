@@ -5,9 +5,13 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import form_of, shown_form
 from ziggurat.tools.values import difference
+
+NO_DEFAULT = object()
+"""Says that nothing follows if no value comes in time."""
 
 
 class Asked(Struct, frozen=True, eq=False):
@@ -20,6 +24,13 @@ class Asked(Struct, frozen=True, eq=False):
     def of(cls, name: str, kind: Any) -> "Asked":
         """Make it for a type."""
         return cls(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+
+    def plain(self, value: object, name: str) -> object:
+        """Return a choice or a default as plain JSON data; `name` says which one it is."""
+        try:
+            return self.parameter.recorded(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{name} does not fit: {error}") from error
 
     def misfit(self, value: object) -> str | None:
         """Return why plain JSON data is not of the type, None if it is."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.calls.call_decision import Normalize, expired, is_kept, kept_form, misfit, recorded_form
+from ziggurat.calls.check import Normalize, expired, is_kept, kept_form, misfit, recorded_form
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact, fact

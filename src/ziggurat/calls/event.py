@@ -4,13 +4,11 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from msgspec import Struct
-
-from ziggurat.calls.asked import Asked
-from ziggurat.calls.call_decision import item_of
+from ziggurat.calls.asked import NO_DEFAULT, Asked
+from ziggurat.calls.check import Awaited, awaited_in
 from ziggurat.calls.inbox import Sent, inbox_of
-from ziggurat.calls.waiting import decision_on, waiting_place
-from ziggurat.core.codec import canonical, decode
+from ziggurat.calls.wait import item_of, wait, waiting_place
+from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Timeout
 from ziggurat.core.log import logger
@@ -23,21 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
-
-_NO_DEFAULT = object()
-
-
-class Awaited(Struct, frozen=True, omit_defaults=True):
-    """The event that a run waits for, as it is recorded."""
-
-    event: str
-    value: dict[str, Any]
-    default: tuple[Any, ...] = ()
-
-
-def awaited_in(call: ToolCall) -> Awaited:
-    """Return the event in a pending item's call."""
-    return decode(call.arguments, Awaited)
 
 
 if TYPE_CHECKING:
@@ -52,7 +35,7 @@ if TYPE_CHECKING:
 
 @checked
 async def event(
-    name: NonEmptyText, value: Any = object, *, timeout: Seconds | None = None, default: Any = _NO_DEFAULT
+    name: NonEmptyText, value: Any = object, *, timeout: Seconds | None = None, default: Any = NO_DEFAULT
 ) -> Any:
     """Wait for an event that is sent to this run from outside, for days if need be; the run is suspended meanwhile.
 
@@ -79,14 +62,11 @@ async def event(
     """
     ctx = waiting_place("event")
     asked = Asked.of("value", value)
-    try:
-        plain = () if default is _NO_DEFAULT else (asked.parameter.recorded(default),)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"the default of the event {name!r} does not fit: {error}") from error
+    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the event {name!r}"),)
     call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
     until = None if timeout is None else ctx.clock.now() + timeout
     item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
-    decision = await decision_on(item, ctx, lambda item: _arrived(item, name, asked, ctx))
+    decision = await wait(item, ctx, lambda item: _arrived(item, name, asked, ctx))
     if isinstance(decision, Answer):
         wrong = asked.misfit(decision.value)
         if wrong is not None:  # it fitted when it was taken

@@ -12,9 +12,10 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.call_decision import CallDecision, Normalize, item_of, kept_form, misfit, recorded_form
+from ziggurat.calls.check import Normalize, kept_form, misfit, recorded_form
 from ziggurat.calls.failures import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
+from ziggurat.calls.wait import as_recorded, item_of, report, wait
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
@@ -56,32 +57,31 @@ async def pass_gate(
         judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
-    item = item_of(frozen, ctx, stage, reason=judgement.reason, until=_expiry(ctx))
-    on_call = CallDecision(item, record, ctx)
+    item = as_recorded(item_of(frozen, ctx, stage, reason=judgement.reason, until=_expiry(ctx)), record)
     decision: Decision = Deny(judgement.reason)
     if judgement.verdict == "deny":
-        await on_call.report(decision)
+        await report(item, decision, ctx)
     else:
         desk = judgement.desk
-        decision = await on_call.reach(None if desk is None else partial(_ask_approver, desk, normalize, ctx))
+        decision = await wait(item, ctx, None if desk is None else partial(_ask_approver, desk, normalize, ctx))
     if isinstance(decision, Deny):
         raise _denial(decision.reason, stage)
     if not isinstance(decision, Modify):
-        return ApprovedCall(frozen, on_call.item.id)
-    changed = _changed(frozen, decision, normalize, on_call, ctx)
+        return ApprovedCall(frozen, item.id)
+    changed = _changed(frozen, decision, normalize, item.id, ctx)
     judgement = await judge(changed, stage, ctx)
     if judgement.verdict == "deny":  # a person's change cannot override a rule that denies
         raise _denial(judgement.reason, stage)
-    return ApprovedCall(changed, on_call.item.id)
+    return ApprovedCall(changed, item.id)
 
 
-def _changed(call: ToolCall, change: Modify, normalize: Normalize, on_call: CallDecision, ctx: Context) -> ToolCall:
+def _changed(call: ToolCall, change: Modify, normalize: Normalize, item_id: str, ctx: Context) -> ToolCall:
     try:
         return normalize(ToolCall(call.id, call.name, change.text))
     except InvalidArguments as error:
         # Given with this very resume, and nothing has happened since: its author is told, and it is as if never given.
         # One on record stands, and the model gets the error.
-        if not journal_of(ctx).withdraws(on_call.item.id):
+        if not journal_of(ctx).withdraws(item_id):
             raise
         raise ConfigurationError(
             f"the decision on {call.name} does not fit: {error}; nothing was recorded, and the call still waits"

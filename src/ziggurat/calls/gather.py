@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from msgspec import Struct
 
 from ziggurat.calls.inbox import Winners, give_back_events
-from ziggurat.calls.step import note_left, place_of, program_at
+from ziggurat.calls.places import note_left, place_of, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure

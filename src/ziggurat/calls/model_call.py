@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
-from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
 from ziggurat.calls.model_tries import ModelTries
+from ziggurat.calls.wait import is_waiting, waiting_call
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.containment import contained
 from ziggurat.core.context import Context, count
@@ -31,6 +31,7 @@ from ziggurat.messages.delta import deltas_of, fit, refolded, unrepeated
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.pending import refuse
 from ziggurat.tools.approval import APPROVALS
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ An agent that fails reports such calls that were started below it, so that nothi
 
 from asyncio import CancelledError
 
-from ziggurat.calls.call_decision import CallDecision, item_of
+from ziggurat.calls.wait import item_of, wait
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import NotRepeatable, Suspend, is_transient
@@ -61,7 +61,7 @@ async def settle_unknown(
         raise NotRepeatable(text, kind="interrupted")
     if policy == "report":
         raise unknown or unknown_outcome(spec.name)
-    decision = await _decision_on_interrupted(call, record, ctx)
+    decision = await _decision_on_interrupted(call, ctx)
     if isinstance(decision, Happened):
         return result_of(decision.result, call)
     if isinstance(decision, Deny):
@@ -83,7 +83,7 @@ async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
             unknown = unknown or not known
     if unknown and not begun:
         journal.hold(intent)
-        await _decision_on_interrupted(as_type(intent.request, ToolCall), journal.find(ctx.path), ctx)
+        await _decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
     journal.acts.running.add(ctx.path)
 
 
@@ -111,10 +111,10 @@ def _failure_since(record: Record, ctx: Context) -> ToolResult | None:
     return None
 
 
-async def _decision_on_interrupted(call: ToolCall, record: Record | None, ctx: Context) -> Decision:
+async def _decision_on_interrupted(call: ToolCall, ctx: Context) -> Decision:
     """Return a person's decision on a call that was interrupted, and may or may not have taken effect."""
     reason = "it was interrupted, and nobody knows whether it took effect"
-    return await CallDecision(item_of(call, ctx, reason=reason, interrupted=True), record, ctx).reach()
+    return await wait(item_of(call, ctx, reason=reason, interrupted=True), ctx)
 
 
 async def after_acts(error: Exception, ctx: Context) -> Exception:
@@ -160,7 +160,7 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
         return f"{name}: {result.text:.500}", result.error is None
     decision = None if record.decided is None else decision_of(record.decided.decision)
     if decision is None and (intent.once == "ask" or record.pending is not None):
-        await _decision_on_interrupted(as_type(intent.request, ToolCall), record, ctx)
+        await _decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
     if isinstance(decision, Happened):
         return f"{name}: {decision.result:.500}", True
     if isinstance(decision, DidNotHappen):

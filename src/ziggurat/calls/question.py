@@ -3,22 +3,19 @@
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ziggurat.calls.asked import Asked
-from ziggurat.calls.call_decision import Question, item_of, misfit_of_schema
-from ziggurat.calls.waiting import decision_on, waiting_place
+from ziggurat.calls.asked import NO_DEFAULT, Asked
+from ziggurat.calls.check import Question, misfit_of_schema
+from ziggurat.calls.wait import item_of, wait, waiting_place
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Deny
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.parameter import Parameter
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
-
-_NO_DEFAULT = object()
 
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ async def ask(
     answer: Any = str,
     *,
     choices: Sequence[Any] | None = None,
-    default: Any = _NO_DEFAULT,
+    default: Any = NO_DEFAULT,
     expires: Seconds | None = None,
     key: NonEmptyText | None = None,
 ) -> Any:
@@ -83,19 +80,21 @@ async def ask(
     """
     ctx = waiting_place("ask")
     asked = Asked.of("answer", answer)
-    parameter, schema = asked.parameter, asked.schema
+    schema = asked.schema
     if choices is not None:
         if not choices:
             raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
-        schema = {"enum": [_plain(parameter, choice, f"the choice {choice!r} of", question) for choice in choices]}
-    plain = () if default is _NO_DEFAULT else (_plain(parameter, default, "the default of", question),)
+        schema = {
+            "enum": [asked.plain(choice, f"the choice {choice!r} of the question {question!r}") for choice in choices]
+        }
+    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the question {question!r}"),)
     record = Question(question, schema, plain, key or "")
-    wrong = misfit_of_schema(record.answer, record.default[0]) if record.default else None
+    wrong = misfit_of_schema(schema, plain[0]) if plain else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
     call = ToolCall("", "ask", canonical(record).decode())
     until = None if expires is None else ctx.clock.now() + expires
-    decision = await decision_on(item_of(call, ctx, "question", reason=question, until=until), ctx)
+    decision = await wait(item_of(call, ctx, "question", reason=question, until=until), ctx)
     if isinstance(decision, Answer):
         wrong = asked.misfit(decision.value)
         if wrong is not None:
@@ -104,10 +103,3 @@ async def ask(
             )
         return await asked.value(decision.value, ctx)
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
-
-
-def _plain(parameter: Parameter, value: object, what: str, question: str) -> object:
-    try:
-        return parameter.recorded(value)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{what} the question {question!r} does not fit: {error}") from error

@@ -20,13 +20,13 @@ from typing import (
 
 from msgspec import Struct
 
-from ziggurat.calls.call_decision import refuse
 from ziggurat.calls.once import note_never_began
+from ziggurat.calls.places import Places, note_left, place_of
 from ziggurat.calls.step_result import StepResult
 from ziggurat.core.codec import digest
 from ziggurat.core.containment import as_failure
-from ziggurat.core.context import AMBIENT, JOURNAL, Context, root, running
-from ziggurat.core.errors import ConfigurationError, NotRepeatable, Suspend
+from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
+from ziggurat.core.errors import ConfigurationError, NotRepeatable
 from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.core.held import held
 from ziggurat.core.layer import stack
@@ -37,6 +37,7 @@ from ziggurat.journal.entries import Failure, Intent, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import as_error
 from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.pending import refuse
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.guarded_call import Frozen, second_run_error
 from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
@@ -243,7 +244,7 @@ class _Function:
             await take_back(ctx.watch)
         args = (ctx, *request.args) if step.takes_context else request.args
         if ctx.charges is None:  # a composite
-            ctx.state(_Places, _Places)
+            ctx.state(Places, Places)
         token = _set_ambient(ctx)
         try:
             if step.effect == "once" and isinstance(frozen, Frozen):
@@ -256,77 +257,6 @@ class _Function:
 
     def __repr__(self) -> str:
         return repr(self.step)
-
-
-# -- places ----------------------------------------------------------------------------------------------------------
-
-
-class _Places:
-    """The task whose calls get numbered places below one context, and how many steps it has called there."""
-
-    __slots__ = ("left", "steps", "task")
-
-    def __init__(self) -> None:
-        self.task = asyncio.current_task()
-        self.steps = 0
-        self.left: BaseException | None = None
-
-
-def program_at(ctx: Context) -> running:
-    """Return a block for code whose calls take their places below a context; only the current task may call steps."""
-    ctx.state(_Places, _Places)
-    return running(ctx)
-
-
-def counted_steps(ctx: Context) -> int:
-    """Return how many steps were called below a context so far."""
-    return ctx.state(_Places, _Places).steps
-
-
-def place_of(ctx: Context, name: str) -> Context:
-    """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
-    places = ctx.state(_Places, _Places)
-    if places.task is not asyncio.current_task():
-        raise ConfigurationError(
-            f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
-            "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
-        )
-    if places.left is not None:
-        _refuse_after(places.left, name, ctx)
-    places.steps += 1
-    return ctx.under(name)
-
-
-def note_left(ctx: Context | None, error: BaseException) -> None:
-    """Note that a call below a context waits or was cancelled: its function must not make another one."""
-    if ctx is not None and isinstance(error, (Suspend, asyncio.CancelledError)):
-        ctx.state(_Places, _Places).left = error
-
-
-def check_left(ctx: Context) -> None:
-    """Raise the Suspend that the function at a context has caught."""
-    left = ctx.state(_Places, _Places).left
-    if isinstance(left, Suspend):
-        raise left
-
-
-def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
-    """Raise if a function goes on that waits, or with what is not on record: that one of its calls was cancelled."""
-    if isinstance(left, Suspend):
-        raise left
-    task = asyncio.current_task()
-    if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
-        raise ConfigurationError(
-            f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
-            "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
-            "wait_for"
-        )
-
-
-def place_at(ctx: Context, name: str) -> Context:
-    """Return the context of a call below a program that numbers its calls itself, so that any task may make them."""
-    ctx.state(_Places, _Places).steps += 1
-    return ctx.at(name)
 
 
 # -- the decorator ---------------------------------------------------------------------------------------------------

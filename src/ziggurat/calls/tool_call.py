@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.call_decision import is_waiting, refuse, waiting_call
 from ziggurat.calls.failures import failure_at, note_failure
 from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_equal, settle_unknown
+from ziggurat.calls.wait import is_waiting, waiting_call
 from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK
 from ziggurat.core.codec import as_type
 from ziggurat.core.containment import as_failure
@@ -35,7 +35,7 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, decision_of
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.pending import recorded_items
+from ziggurat.messages.pending import recorded_items, refuse
 from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.fork_effects import FORK_EFFECTS

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from ziggurat.core.codec import as_type
+from ziggurat.core.context import Context
+from ziggurat.core.errors import Suspend
 from ziggurat.journal.entries import Pending, Record
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import PendingItem, stage_of
@@ -22,3 +24,14 @@ def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
     return PendingItem(
         pending.id, pending.path, call, pending.reason, stage_of(pending.path), pending.until, interrupted
     )
+
+
+def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
+    """Begin a call, or raise if the journal refuses live ones; in a replay, as Suspend if the call was waiting."""
+    if journal.replaying:
+        waiting = journal.waits.at(ctx.path)
+        anywhere = journal.waits.at()
+        waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
+        if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
+            raise Suspend(recorded_items(journal, waiting or anywhere))
+    journal.begin_call(ctx.path, name)

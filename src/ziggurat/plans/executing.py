@@ -12,7 +12,7 @@ from msgspec import Struct
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow, FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import program_at
+from ziggurat.calls.places import program_at
 from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.gather import gather
-from ziggurat.calls.step import place_of, program_at
+from ziggurat.calls.places import place_of, program_at
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given

@@ -4,8 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ziggurat.calls.call_decision import refuse
-from ziggurat.calls.step import place_at, program_at
+from ziggurat.calls.places import place_at, program_at
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
@@ -18,6 +17,7 @@ from ziggurat.journal.entries import Failure
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import error_of
 from ziggurat.messages.events import NodeChanged
+from ziggurat.messages.pending import refuse
 from ziggurat.plans.causes import NodeCause, Token, Update, joined
 from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute
 from ziggurat.plans.graph_shape import Member, Region, nodes_of

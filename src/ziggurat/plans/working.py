@@ -5,7 +5,8 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.step import Step, program_at, step
+from ziggurat.calls.places import program_at
+from ziggurat.calls.step import Step, step
 from ziggurat.calls.tool_call import call_tool
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.calls.call_decision import kept_form
+from ziggurat.calls.check import kept_form
 from ziggurat.calls.decisions import check_decided, decision_entries
 from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import Clock

@@ -2,15 +2,19 @@
 
 from typing import Any, Literal
 
+from ziggurat.calls.check import awaited_in, misfit
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
+from ziggurat.core.event import warn_once
 from ziggurat.core.settings import NonEmptyText
+from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
+from ziggurat.messages.agent import Answer, PendingItem
 from ziggurat.messages.message import Message
+from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
-from ziggurat.runs.awaited_events import misfit_of, warn_of_name
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
 
@@ -55,10 +59,11 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if info.status not in UNFINISHED:
         wrong = f"the run {run_id!r} has ended ({info.status}), and takes no event any more"
     elif info.status == "Suspended":
-        waits = await _waits(runs, info)
-        warn_of_name(waits, name, run_id)
-        misfit = misfit_of(waits, name, decode(data, PostedEvent).value)
-        wrong = misfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {misfit}"
+        waits = [recorded_item(each, None) for each in await _waits(runs, info)]
+        awaited = [item for item in waits if item.stage == "event"]
+        _warn_of_name(awaited, name, run_id)
+        unfit = _misfit(awaited, name, decode(data, PostedEvent).value)
+        wrong = unfit and f"the event {name!r} does not fit what the run {run_id!r} waits for: {unfit}"
     if wrong is None:
         new = await runs.post(run_id, title, data)
         later = await runs.find(info.next_id)  # it may end meanwhile, and continue as new
@@ -67,6 +72,30 @@ async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | 
     if key is not None and any(item.key == title for item in await runs.inbox(run_id)):
         return False  # it was sent when it did fit
     raise ConfigurationError(wrong)
+
+
+def _warn_of_name(awaited: list[PendingItem], name: str, run_id: str) -> None:
+    """Warn once of an event whose name, but for its digits, resembles one that is waited for; it may be for later."""
+    names = {awaited_in(item.call).event for item in awaited}
+    digits = str.maketrans("", "", "0123456789")
+    near = [each for each in similar(name, names) if each.translate(digits) != name.translate(digits)]
+    if name not in names and near:
+        warn_once(f"the run {run_id!r} waits for the event {near[0]!r}; {name!r}, which was sent, is stored for later")
+
+
+def _misfit(awaited: list[PendingItem], name: str, value: object) -> str | None:
+    """Return why a value fits none of the waits for an event, None if it does, nothing waits, or it cannot be said."""
+    wrong: str | None = None
+    for item in awaited:
+        if awaited_in(item.call).event != name:
+            continue
+        try:
+            wrong = misfit(item, Answer(value), None)
+        except MissingExtra:  # it is checked when it is taken
+            return None
+        if wrong is None:
+            return None
+    return wrong
 
 
 async def _waits(runs: Runs, info: LogInfo) -> list[Pending]:

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.call_decision import Normalize, expired
+from ziggurat.calls.check import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished

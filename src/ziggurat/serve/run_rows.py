@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.calls.call_decision import question_of
+from ziggurat.calls.check import question_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import enter
-from ziggurat.calls.step import program_at
+from ziggurat.calls.places import program_at
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import Context

@@ -10,7 +10,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import enter
 from ziggurat.calls.gather import settled_until
-from ziggurat.calls.step import program_at
+from ziggurat.calls.places import program_at
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.calls.call_decision import question_of
+from ziggurat.calls.check import question_of
 from ziggurat.core.codec import decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Pending

@@ -1,66 +1,17 @@
-"""Waiting: a place in a flow, a tool or a hook that waits for an answer, a time or an event, for days if need be."""
+"""Timers: a flow, a tool or a hook waits for a time, for months if need be."""
 
 import math
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
-
-from ziggurat.calls.call_decision import CallDecision, Settle, is_same_wait, item_of, refuse, shown_wait
-from ziggurat.calls.step import note_left, place_of
-from ziggurat.core.codec import as_type, canonical
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.calls.wait import item_of, wait, waiting_place
+from ziggurat.core.codec import canonical
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeSeconds, checked
 from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.agent import Answer, Decision, PendingItem, decision_of
+from ziggurat.messages.agent import Answer, Decision, PendingItem
 from ziggurat.messages.parts import ToolCall
-from ziggurat.tools.guarded_call import frozen_in
-
-
-def waiting_place(name: str) -> Context:
-    """Return the context of the next wait of this name, below the function that is running."""
-    ambient = AMBIENT.get()
-    if ambient is None or JOURNAL not in ambient.scope:
-        raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
-    if ambient.charges is not None:
-        raise ConfigurationError(
-            f"{ambient.path} is recorded as a whole, so it cannot wait: call {name}() in the flow, and pass on what "
-            "comes of it"
-        )
-    frozen = frozen_in(ambient)
-    if frozen is not None and frozen.effect == "once":
-        raise ConfigurationError(
-            f"{frozen.call.name} acts once only, and would be interrupted by its {name}(): wait before, in a tool of "
-            "its own, or let a person approve the call"
-        )
-    return place_of(ambient, name)
-
-
-async def decision_on(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
-    """Return the recorded decision on what waits here, or the one that `settle` finds now; else have the run wait."""
-    journal = journal_of(ctx)
-    record = journal.find(ctx.path)
-    waits = None if record is None or record.pending is None else as_type(record.pending.request, ToolCall)
-    if waits is not None and not is_same_wait(waits, item, journal):
-        if journal.refusing or (record is not None and record.decided is not None):
-            raise journal.refuse(
-                f"{ctx.path}: on record is {shown_wait(waits)}, and this code has {shown_wait(item.call)}: resume the "
-                "run with the code as it was; a question whose text varies takes a key="
-            )
-        record = waits = None  # nobody has decided: it is asked anew
-    if record is not None and record.decided is not None:
-        return decision_of(record.decided.decision)
-    if waits is not None:
-        item = replace(item, call=waits)
-    elif journal.refusing:
-        refuse(item.call.name, ctx, journal)
-    try:
-        return await CallDecision(item, record, ctx).reach(settle)
-    except BaseException as error:
-        note_left(AMBIENT.get(), error)
-        raise
-
 
 _SHORT = 1.0
 """Seconds up to which a wait is spent in the process: to suspend the run and to go on with it would take as long."""
@@ -116,7 +67,7 @@ async def sleep(
     except (OverflowError, ValueError) as error:
         raise ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
     item = item_of(ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at)
-    await decision_on(item, ctx, lambda item: _fired(item, ctx))
+    await wait(item, ctx, lambda item: _fired(item, ctx))
 
 
 async def _fired(item: PendingItem, ctx: Context) -> Decision | None:

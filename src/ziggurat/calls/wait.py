@@ -1,0 +1,215 @@
+"""Waits: an approval, a question, an unknown outcome, a timer and an event are one thing, a pending item.
+
+look up the record > compare > the recorded decision > too late? > record that it waits > settle it here, or suspend
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.check import expired, recorded_form
+from ziggurat.calls.places import note_left, place_of
+from ziggurat.core.codec import as_type, canonical, decode, digest
+from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend, ToolError
+from ziggurat.journal.entries import Decided, Pending, Record
+from ziggurat.journal.journal import LocalJournal, journal_of
+from ziggurat.messages.agent import Decision, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.pending import refuse
+from ziggurat.tools.guarded_call import frozen_in
+
+Settle = Callable[[PendingItem], Awaitable[Decision | tuple[Decision, int] | None]]
+"""Returns a decision that fits, as an approver in this process makes it, None to wait on.
+
+With what was sent to the run, it is a pair: the decision, and the number of the item in the run's inbox.
+"""
+
+_CALLS = ("tool", "model")
+"""The stages of items that stand for a call."""
+
+
+async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
+    """Return the decision on what waits at a path: the recorded one, or the one that time or `settle` makes now.
+
+    A question, a timer and an event are compared with the record; a call runs in its frozen form on record, which its
+    station has looked up.
+
+    Raises:
+        Suspend: there is no decision yet.
+        JournalMismatch: another question, timer or event was decided here.
+    """
+    journal = journal_of(ctx)
+    record = journal.find(ctx.path)
+    if item.stage in _CALLS:
+        return await _decision(item, record, ctx, settle)
+    try:
+        if record is not None and not _is_same(item, record, journal):
+            record = None  # nobody has decided: it is asked anew
+        elif record is not None and record.pending is not None:
+            item = replace(item, call=as_type(record.pending.request, ToolCall))
+        if journal.refusing and (record is None or record.pending is None):
+            refuse(item.call.name, ctx, journal)
+        return await _decision(item, record, ctx, settle)
+    except BaseException as error:
+        note_left(AMBIENT.get(), error)
+        raise
+
+
+def _is_same(item: PendingItem, record: Record, journal: LocalJournal) -> bool:
+    """Return whether an item is the recorded one; raise if that was decided, and is another."""
+    if record.pending is None:
+        return True
+    recorded = as_type(record.pending.request, ToolCall)
+    if _is_equal(recorded, item, journal):
+        return True
+    if journal.refusing or record.decided is not None:
+        raise journal.refuse(
+            f"{item.path}: on record is {_shown(recorded)}, and this code has {_shown(item.call)}: resume the run with "
+            "the code as it was; a question whose text varies takes a key="
+        )
+    return False
+
+
+async def _decision(item: PendingItem, record: Record | None, ctx: Context, settle: Settle | None) -> Decision:
+    item = as_recorded(item, record)
+    decision = _recorded_decision(item, record)
+    if decision is not None and item.stage not in _CALLS:
+        return decision  # it was reported when it was made, and is used whenever the run is continued
+    if decision is None:
+        decision = await _decide(item, record, ctx, settle)
+    await report(item, decision, ctx)
+    return decision
+
+
+def as_recorded(item: PendingItem, record: Record | None) -> PendingItem:
+    """Return an item with the id, reason and time on record, if it waits already."""
+    pending = None if record is None else record.pending
+    return item if pending is None else replace(item, id=pending.id, reason=pending.reason, until=pending.until)
+
+
+def _recorded_decision(item: PendingItem, record: Record | None) -> Decision | None:
+    decided = None if record is None else record.decided
+    if decided is None:
+        return None
+    if decided.id != item.id:
+        raise JournalCorrupt(f"the decision at {item.path} is on another call ({decided.id})")
+    decision = decision_of(decided.decision)
+    if decided.digest and decided.digest != _digest_of(decision):
+        raise ToolError(
+            f"{item.call.name} was decided on, but the decision was not kept on record as it was made: nothing was "
+            "run; ask for it again",
+            kind="interrupted",
+        )
+    return decision
+
+
+async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle: Settle | None) -> Decision:
+    """Return and record the decision that follows when the time is over, or that `settle` returns."""
+    journal, posted = journal_of(ctx), 0
+    # An approver here may take long, and what waits for it must be seen elsewhere.
+    write = journal.write if settle is not None and item.needs_decision else journal.note
+    decision = None if journal.refusing else expired(item, ctx.clock.now())
+    if decision is None:
+        if record is None or record.pending is None:
+            call = _copy_of(item.call)
+            await write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed))
+        if item.needs_decision and ctx.listens(ApprovalRequested):
+            await ctx.emit(ApprovalRequested(ctx.path, item))
+        settled = None if settle is None or journal.refusing else await settle(item)
+        decision, posted = settled if isinstance(settled, tuple) else (settled, 0)
+    if decision is None:
+        raise Suspend((item,))
+    decision = recorded_form(decision)
+    caller = ctx.scope.get(AGENT_CALL)
+    worked = None if caller is None else caller.worked()
+    await write(Decided(ctx.path, item.id, decision, journal.watch.elapsed, worked, posted, _digest_of(decision)))
+    return decision
+
+
+def _digest_of(decision: Decision) -> str:
+    return digest(decision.text) if isinstance(decision, Modify) else ""
+
+
+async def report(item: PendingItem, decision: Decision, ctx: Context) -> None:
+    """Emit what was decided."""
+    if item.needs_decision and ctx.listens(ApprovalDecided):
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(item.call), decision))
+
+
+# -- items -----------------------------------------------------------------------------------------------------------
+
+
+def item_of(
+    call: ToolCall,
+    ctx: Context,
+    stage: Stage = "tool",
+    *,
+    reason: str = "",
+    until: float | None = None,
+    interrupted: bool = False,
+) -> PendingItem:
+    """Return what is asked about a call; its id names the run, so that a decision fits no other run."""
+    run_id = ctx.scope.get(RUN_ID) or ""
+    marks = ("interrupted",) if interrupted else ()
+    item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
+    return PendingItem(item_id, ctx.path, _copy_of(call), reason, stage, until, interrupted)
+
+
+def _is_equal(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
+    """Return whether what is asked, or the event that is awaited, is the recorded one, as a middleware masks it."""
+    if recorded.arguments == item.call.arguments:
+        return True
+    kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
+    return isinstance(kept, Pending) and _compared(recorded) == _compared(as_type(kept.request, ToolCall))
+
+
+def _compared(call: ToolCall) -> dict[str, Any]:
+    """Return what a wait is compared by: neither when it ends, nor what follows then, nor a text that has a key."""
+    fields = decode(call.arguments, dict[str, Any])
+    left_out = {"default", "seconds", "until", *(("question",) if "key" in fields else ())}
+    return {name: value for name, value in fields.items() if name not in left_out}
+
+
+def _shown(call: ToolCall) -> str:
+    """Return what a wait is compared by, as text."""
+    return f"{call.name} {canonical(_compared(call)).decode():.300}"
+
+
+def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
+    """Return whether a call is identical to the one that waits here."""
+    return record.pending is not None and record.pending.id == item_of(call, ctx).id
+
+
+def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:
+    """Return a copy of the call that waits here; None if none does, or the recorded one does not match its id."""
+    if record is None or record.pending is None:
+        return None
+    call = as_type(record.pending.request, ToolCall)
+    return _copy_of(call) if is_waiting(call, record, ctx) else None
+
+
+def _copy_of(call: ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, call.arguments)
+
+
+def waiting_place(name: str) -> Context:
+    """Return the context of the next wait of this name, below the function that is running."""
+    ambient = AMBIENT.get()
+    if ambient is None or JOURNAL not in ambient.scope:
+        raise ConfigurationError(f"{name}() belongs into a flow, a tool or a hook of a run; here is none")
+    if ambient.charges is not None:
+        raise ConfigurationError(
+            f"{ambient.path} is recorded as a whole, so it cannot wait: call {name}() in the flow, and pass on what "
+            "comes of it"
+        )
+    frozen = frozen_in(ambient)
+    if frozen is not None and frozen.effect == "once":
+        raise ConfigurationError(
+            f"{frozen.call.name} acts once only, and would be interrupted by its {name}(): wait before, in a tool of "
+            "its own, or let a person approve the call"
+        )
+    return place_of(ambient, name)
