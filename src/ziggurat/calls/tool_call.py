@@ -42,7 +42,7 @@ from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, Frozen, end_tasks
 from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, check as check_permissions
-from ziggurat.tools.results import error_result
+from ziggurat.tools.results import error_result, in_bounds
 from ziggurat.tools.toolbox import Quorum, Toolbox, ToolEntry
 
 _CONCERNS: frozenset[Key[Any]] = frozenset(
@@ -84,6 +84,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
         result = await _failed(error, f"the tool {call.name}", call, ctx, chain)
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
+    result = in_bounds(result)
     stored = journal.write(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
     await stored

@@ -49,6 +49,12 @@ NAMES: dict[str, dict[str, str]] = {
         "runs.runs": "runs_of",
         "tools.approval": "Approvals Approver Rule",
     },
+    "ziggurat.code": {
+        "code.deep": "deep_agent",
+        "code.results": "LargeResults",
+        "code.todos": "Todo Todos",
+        "code.workspace": "Workspace",
+    },
     "ziggurat.compaction": {
         "agents.compaction.excerpts": "Excerpt Recent",
         "agents.compaction.middleware": "Compaction at_fraction over_messages over_tokens over_turns",

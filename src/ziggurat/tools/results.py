@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import (
@@ -25,6 +26,9 @@ from ziggurat.messages.validation import problem_in_part
 
 MAX_RESULT = 200_000
 """Characters of a result that enter the conversation; the rest is cut, with a note."""
+
+_MAX_KEPT = 10_000_000
+"""Characters of a result before that, which hooks see: `after_tool` may put them elsewhere."""
 
 _MAX_DATA = 32_000_000
 """Bytes of images, audio and files in one result; providers accept no larger requests."""
@@ -85,7 +89,7 @@ def _of_parts(result: ToolResult) -> ToolResult:
 
 def _parts(parts: Sequence[_Part], name: str) -> tuple[_Part, ...]:
     shortened_parts: list[_Part] = []
-    text, data = MAX_RESULT, _MAX_DATA
+    text, data = _MAX_KEPT, _MAX_DATA
     for part in parts[:_MAX_PARTS]:
         if isinstance(part, Text):
             shortened_parts.append(Text(_clean(part.text, text)))
@@ -110,10 +114,24 @@ def _json(value: object, call: ToolCall, sets: bool = False) -> str:
         raise ToolError(f"{call.name} returned a value that cannot be written as JSON ({error}); {instead}") from error
 
 
-def _clean(text: str, most: int = MAX_RESULT) -> str:
-    if len(text) > most:
-        text = f"{text[:most]}\n[cut: {len(text) - most} more characters]"
-    return mended(text)
+def _clean(text: str, most: int = _MAX_KEPT) -> str:
+    return mended(_cut(text, most))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]"
+
+
+def in_bounds(result: ToolResult) -> ToolResult:
+    """Return a result as it enters the conversation, where it is sent again with each later request."""
+    content = result.content
+    if isinstance(content, str):
+        return result if len(content) <= MAX_RESULT else replace(result, content=_cut(content, MAX_RESULT))
+    left, parts = MAX_RESULT, list[_Part]()
+    for part in content:
+        parts.append(Text(_cut(part.text, left)) if isinstance(part, Text) else part)
+        left = max(0, left - len(part.text)) if isinstance(part, Text) else left
+    return replace(result, content=tuple(parts))
 
 
 def _measure(value: object, call: ToolCall) -> bool:

@@ -1,0 +1,13 @@
+"""Agents that work with files, and programs that models write."""
+
+from typing import TYPE_CHECKING
+
+from ziggurat.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from ziggurat.code.deep import deep_agent as deep_agent
+    from ziggurat.code.results import LargeResults as LargeResults
+    from ziggurat.code.todos import Todo as Todo, Todos as Todos
+    from ziggurat.code.workspace import Workspace as Workspace
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,0 +1,231 @@
+"""Files of agents: virtual paths below one root, in a folder of the host or on the record of a run."""
+
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from ziggurat.core.clock import new_id
+from ziggurat.core.codec import as_type
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.journal.entries import JournalEntry, Result
+
+MAX_PATH = 1024
+"""Characters of a path; a name in it has at most 255 bytes."""
+
+MAX_FILE = 10 * 1024 * 1024
+"""Bytes of a file."""
+
+MAX_FILES = 10_000
+"""Files that are listed, and that a run may have on its record."""
+
+CHANGE = "workspace_file"
+"""The name with which a change of a file is recorded."""
+
+
+class FileChange(Struct, frozen=True):
+    """A file as it was written; without text it was removed."""
+
+    path: str
+    text: str | None
+
+
+def clean_path(path: str) -> str:
+    """Return a virtual path in its one form: relative to the root, with single slashes; empty for the root.
+
+    Raises:
+        ToolError: it leads out of the root, is too long, or has characters that no file should have.
+    """
+    if len(path) > MAX_PATH:
+        raise ToolError(f"the path has more than {MAX_PATH} characters", kind="invalid_arguments")
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    for name in names:
+        # Control characters, bidirectional marks and surrogates make a path that people read as another one.
+        if name == ".." or "\\" in name or any(unicodedata.category(each) in ("Cc", "Cf", "Cs") for each in name):
+            raise ToolError(f"the path {path!r:.200} is not allowed: name a file below the root", kind="denied")
+        if len(name.encode()) > 255:
+            raise ToolError("a name in the path has more than 255 bytes", kind="invalid_arguments")
+    return "/".join(names)
+
+
+def checked_text(text: str) -> str:
+    """Return the text of a file if it can be stored.
+
+    Raises:
+        ToolError: it is too large, or has surrogates.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ToolError("the text is not valid Unicode", kind="invalid_arguments") from None
+    if size > MAX_FILE:
+        raise ToolError(f"the file has {size} bytes; at most {MAX_FILE} are allowed", kind="invalid_arguments")
+    return text
+
+
+# -- in a folder -----------------------------------------------------------------------------------------------------
+
+
+class FolderFiles:
+    """The files of a folder.
+
+    Each name of a path is opened below the one before it, without following links, so that no path leads out of the
+    folder, also while somebody moves folders and links about. Only regular files with a single name are read and
+    replaced: a hard link may name a file from outside.
+
+    Raises:
+        ConfigurationError: there is no such folder.
+    """
+
+    def __init__(self, folder: str | Path, *, read_only: bool = False) -> None:
+        self.folder = Path(folder).expanduser().resolve()
+        self.read_only = read_only
+        if not self.folder.is_dir():
+            raise ConfigurationError(f"there is no folder {str(folder)!r} for a workspace")
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, sorted; at most `MAX_FILES`, without links and hidden folders."""
+        found: list[str] = []
+        waiting = [""]
+        while waiting and len(found) < MAX_FILES:
+            below = waiting.pop()
+            with suppress(OSError), self._opened(below) as folder, os.scandir(folder) as entries:
+                for entry in entries:
+                    path = f"{below}/{entry.name}" if below else entry.name
+                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                        waiting.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        found.append(path)
+        return sorted(found)[:MAX_FILES]
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file, None if there is none.
+
+        Raises:
+            ToolError: it is too large, no text, or no regular file.
+        """
+        above, _, name = path.rpartition("/")
+        try:
+            with self._opened(above) as folder:
+                file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+                return None
+            raise _refused(path, error) from None
+        try:
+            _check_regular(os.fstat(file), path)
+            with open(file, "rb", closefd=False) as opened:
+                data = opened.read(MAX_FILE + 1)
+        finally:
+            os.close(file)
+        if len(data) > MAX_FILE:
+            raise ToolError(f"{path} has more than {MAX_FILE} bytes", kind="invalid_arguments")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise ToolError(f"{path} is not a text file", kind="invalid_arguments") from None
+
+    def write(self, path: str, text: str) -> None:
+        """Create or replace a file, in one step: it has the old text or the new one.
+
+        Raises:
+            ToolError: the folder is for reading only, or there is a folder or a link with this name.
+        """
+        if self.read_only:
+            raise ToolError("the files are for reading only", kind="denied")
+        above, _, name = path.rpartition("/")
+        written = f".{new_id()}.tmp"
+        try:
+            with self._opened(above, create=True) as folder:
+                mode = 0o644
+                try:
+                    known = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    _check_regular(known, path)
+                    mode = stat.S_IMODE(known.st_mode) & 0o777
+                except FileNotFoundError:
+                    pass
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                file = os.open(written, flags, mode, dir_fd=folder)
+                try:
+                    with open(file, "wb") as opened:
+                        opened.write(text.encode())
+                    os.rename(written, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    os.unlink(written, dir_fd=folder)
+                    raise
+        except OSError as error:
+            raise _refused(path, error) from None
+
+    @contextmanager
+    def _opened(self, path: str, *, create: bool = False) -> Iterator[int]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        folder = os.open(self.folder, flags)
+        try:
+            for name in path.split("/") if path else ():
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=folder)
+                below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = below
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _check_regular(known: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(known.st_mode) or known.st_nlink > 1:
+        raise ToolError(f"{path} is not a regular file with a single name", kind="denied")
+
+
+def _refused(path: str, error: OSError) -> ToolError:
+    return ToolError(f"{path} cannot be opened: {error.strerror}", kind="denied")
+
+
+# -- on record -------------------------------------------------------------------------------------------------------
+
+
+class RunFiles:
+    """The files that a run has on its record: those it began with, and each change since.
+
+    A fork has the files as they were at its step, and a replay those of its record.
+    """
+
+    def __init__(self, files: Mapping[str, str] | None = None) -> None:
+        self._files = dict(files or {})
+        self._read = 0
+
+    @classmethod
+    def of(cls, entries: Sequence[JournalEntry]) -> "RunFiles":
+        """Return the files that are on a record."""
+        files = cls()
+        files.take_in(entries)
+        return files
+
+    def take_in(self, entries: Sequence[JournalEntry]) -> None:
+        """Take in the changes on a record since the last call."""
+        for entry in entries[self._read :]:
+            if isinstance(entry, Result) and entry.name == CHANGE:
+                change = as_type(entry.value, FileChange)
+                if change.text is None:
+                    self._files.pop(change.path, None)
+                else:
+                    self._files[change.path] = change.text
+        self._read = len(entries)
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, sorted."""
+        return sorted(self._files)
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file, None if there is none."""
+        return self._files.get(path)
+
+    def texts(self) -> dict[str, str]:
+        """Return all files, by path."""
+        return {path: self._files[path] for path in self.paths()}
