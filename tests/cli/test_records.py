@@ -20,7 +20,9 @@ from ziggurat.tools import tool_call
 
 
 def test_runs_are_listed_and_filtered(kept: Command) -> None:
-    assert kept("runs").err == "ziggurat: there is no such run\n"
+    ended = kept("runs")
+    assert (ended.code, ended.err) == (0, "ziggurat: no runs yet\n")
+    assert kept("runs", "--agent", "plain").err == "ziggurat: no runs match\n"
     kept("run", "-q", "--agent", f"{AGENTS}:plain", "What is 12 * (7 + 5)?")
     kept("run", "-q", "--agent", f"{AGENTS}:careful", "What is it?")
     assert [(run["agent"], run["status"]) for run in listed(kept)] == [("careful", "Suspended"), ("plain", "Completed")]

@@ -1,7 +1,6 @@
 """Names of tools in approvals, budgets and stop policies: one that names no tool is most likely misspelt."""
 
 from collections.abc import Iterator, Set
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from ziggurat.agents.stop import Policy, tools_in
@@ -14,7 +13,7 @@ from ziggurat.messages.budget import Budget
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.toolbox import Toolbox
 
-_MISSPELT = 0.85
+_MISSPELT = 0.7
 """The likeness from which a name is refused; others may be of a tool that a team or a client lends."""
 
 
@@ -37,7 +36,7 @@ def check_tool_names(
             near = similar(pattern, names)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(names)) or 'none'}"
             text = f"{where}: {agent!r} has no tool {pattern!r}; {hint}"
-            if not nested and get_close_matches(pattern, names, 1, _MISSPELT) and not set(pattern) & set("*?["):
+            if not nested and similar(pattern, names, least=_MISSPELT) and not set(pattern) & set("*?["):
                 raise ConfigurationError(text)
             warn_once(text)
 

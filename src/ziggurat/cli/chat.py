@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from contextlib import ExitStack, redirect_stdout, suppress
-from difflib import get_close_matches
 
 from ziggurat.agents.agent import Agent
 from ziggurat.cli import options, outcome
@@ -12,6 +11,7 @@ from ziggurat.cli.approve import ask_decisions
 from ziggurat.cli.store import tell_if_busy
 from ziggurat.cli.terminal import note, read_line, write
 from ziggurat.core.errors import CallerError
+from ziggurat.core.similar import similar
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
@@ -121,7 +121,7 @@ class _Chat:
                 runner.run(self._session.clear())
             self._say("forgotten")
         else:
-            near = get_close_matches(name, _COMMANDS, n=1)
+            near = similar(name, _COMMANDS)
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(_COMMANDS)}"
             self._say(f"there is no command {name}{hint}")
 

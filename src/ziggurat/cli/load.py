@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, described
+from ziggurat.core.similar import similar
 from ziggurat.tools.builtin import calculator, echo, timestamp
 from ziggurat.tools.toolbox import Tool, Toolbox
 
@@ -28,7 +28,7 @@ def load_tool(spec: str) -> Tool:
         return _BUILTIN_TOOLS[spec]
     option = f"--tool {spec}"
     if ":" not in spec and not spec.endswith(".py"):
-        near = get_close_matches(spec, _BUILTIN_TOOLS, n=1)
+        near = similar(spec, _BUILTIN_TOOLS)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
             f"{option}: {hint}a tool is module:function, file.py:function, or one of {', '.join(_BUILTIN_TOOLS)}"
@@ -75,7 +75,7 @@ def _attribute(spec: str, option: str, kind: str) -> Any:
         if not each.startswith("_")
         and (isinstance(value, Runnable) if is_agent else callable(value) and not isinstance(value, type))
     ]
-    near = get_close_matches(name, names, n=1)
+    near = similar(name, names)
     hint = f"did you mean {where}:{near[0]}? " if near else ""
     there = f"its {kind}s: {', '.join(sorted(names))}" if names else f"it has no {kind}s"
     lack = f"{where} has no {name!r}" if name else f"the {kind}'s name is missing, as in {where}:NAME"

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Annotated, get_args
 
 import typer
@@ -15,6 +14,7 @@ from ziggurat.cli.store import find_run, labels_from, opened
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.errors import ConfigurationError, JournalError
+from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.lines import read_entry
@@ -74,8 +74,10 @@ def runs(
             write_json(encode(run))
     elif found:
         _write_table(found)
+    elif chosen or agent or label or since:
+        note("no runs match")
     else:
-        note("there is no such run")
+        note("no runs yet")
 
 
 def _write_table(runs: list[_ListedRun]) -> None:
@@ -93,7 +95,7 @@ def _status(name: str) -> str:
     statuses = {each.lower(): each for each in _STATUSES}
     if name.lower() in statuses:
         return statuses[name.lower()]
-    near = get_close_matches(name.lower(), statuses, n=1)
+    near = similar(name, statuses)
     hint = f"did you mean {near[0]}? " if near else ""
     raise ConfigurationError(f"--status {name}: {hint}known are {', '.join(statuses)}")
 

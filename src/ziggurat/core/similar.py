@@ -7,14 +7,14 @@ from itertools import islice, pairwise
 
 _MAX_NAME = 100  # characters of a name that is compared
 _MAX_NAMES = 500
-_LEAST = 0.4
 
 
-def similar(name: str, names: Iterable[str], count: int = 1) -> list[str]:
+def similar(name: str, names: Iterable[str], count: int = 1, least: float = 0.4) -> list[str]:
     """Return the known names that resemble an unknown one, the most similar first.
 
     Names are compared by the pairs of neighbouring characters that they share (the coefficient of Dice), ignoring
-    case, underscores and hyphens. Only names of up to 100 characters are compared, and of these the first 500.
+    case, underscores and hyphens; those that share less than `least` of them are left out. Only names of up to 100
+    characters are compared, and of these the first 500.
 
     >>> similar("serach", ["search", "seek", "list"])
     ['search']
@@ -26,7 +26,7 @@ def similar(name: str, names: Iterable[str], count: int = 1) -> list[str]:
     for each in islice((each for each in names if len(each) <= _MAX_NAME), _MAX_NAMES):
         other_pairs = _pairs(each)
         score = 2 * len(pairs & other_pairs) / (len(pairs) + len(other_pairs))
-        if score >= _LEAST:
+        if score >= least:
             scored.append((score, each))
     return [each for _, each in nlargest(count, scored, key=lambda pair: pair[0])]
 

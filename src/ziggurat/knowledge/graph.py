@@ -1,8 +1,6 @@
 """The knowledge graph of entities and relations, in memory."""
 
 from collections.abc import Collection, Iterable, Set
-from difflib import get_close_matches
-from itertools import islice
 from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
@@ -10,13 +8,13 @@ import msgspec
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.settings import checked
+from ziggurat.core.similar import similar
 from ziggurat.knowledge.algorithms import Compiled, fewest, propagate
 from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
 
 Direction = Literal["out", "in", "both"]
 """Which relations of an entity: outgoing, incoming, or both."""
 
-_LONGEST, _COMPARED = 100, 500  # characters of names, and names, among which a similar one is searched for
 _APART = "\0"
 _NAMED = 5
 
@@ -394,8 +392,7 @@ def _folded(label: str) -> str:
 
 def unknown(name: str, names: Collection[str]) -> EntityNotFound:
     """Return the error for an entity that does not exist."""
-    short = [each for each in islice(names, _COMPARED) if len(each) <= _LONGEST] if len(name) <= _LONGEST else []
-    near = get_close_matches(name, short, n=3)
+    near = similar(name, names, 3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
     return EntityNotFound(f"there is no entity {name!r}; {hint}")
 

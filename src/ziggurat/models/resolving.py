@@ -10,6 +10,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import name_of, returned_instead
 from ziggurat.core.log import logger
 from ziggurat.core.service import as_service
+from ziggurat.core.similar import similar
 from ziggurat.messages.model import Model, ModelResponse
 
 _HTTP = (
@@ -174,9 +175,7 @@ def _meant(spec: str, provider: str) -> str:
     of = next((of for begins, of in _FAMILIES.items() if spec.lower().startswith(begins)), None)
     if of in PROVIDERS and ":" not in spec:
         return f"{of}:{spec}"
-    from difflib import get_close_matches
-
-    near = get_close_matches(provider.lower(), PROVIDERS, n=1, cutoff=0.65)
+    near = similar(provider, PROVIDERS)
     return near[0] + spec[len(provider) :] if near and near[0] != spec else ""
 
 
