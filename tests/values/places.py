@@ -4,14 +4,16 @@ All of them keep their runs in a store that only has bytes, and go on with anoth
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import make_dataclass
+from typing import Any, Optional
 
-from msgspec import defstruct, json
+from msgspec import json
 
 from ziggurat import Agent, tool
 from ziggurat.agents import Answer, Approve, Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.flows import ask, event, flow, send, step
+from ziggurat.messages import ToolCall
 from ziggurat.messages.facts import FINAL_ANSWER, OutputMode
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Graph
@@ -31,7 +33,8 @@ def _output(mode: OutputMode) -> Place:
         def agent() -> Agent[Any]:
             model = ScriptedModel("x", output_modes=[mode])
             reader = AnswerReader.of(kind, model)
-            call = tool_call(FINAL_ANSWER, **({"value": data} if reader.wrapped else data))
+            answer = {"value": data} if reader.wrapped else data
+            call = ToolCall("1", FINAL_ANSWER, json.encode(answer).decode())
             reply = call if mode == "tool" else call.arguments
             return Agent(ScriptedModel(reply, output_modes=[mode]), output=Output(kind, retries=0), store=store)
 
@@ -85,6 +88,7 @@ def _in_flow(body: Callable[[Any, Any], Awaitable[Any]]) -> Place:
 
         run = await order.run(run_id="r")
         for _ in range(2):
+            assert run.error is None, run.error
             item = run.pending[0]
             if item.stage == "event":
                 await send("r", "sent", data, store=store)
@@ -118,7 +122,8 @@ async def flow_input_and_output(kind: Any, data: Any, store: Any) -> list[Any]:
 async def field(kind: Any, data: Any, store: Any) -> list[Any]:
     """The field of a graph's state."""
     seen: list[Any] = []
-    state: Any = defstruct("State", [("topic", str, ""), ("value", kind | None if kind is not None else kind, None)])
+    optional = Optional[kind]  # noqa: UP045 - made at run time
+    state: Any = make_dataclass("State", [("topic", str), ("value", optional, None)])
 
     def built() -> Any:
         graph: Graph[Any] = Graph(state)

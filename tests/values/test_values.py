@@ -1,38 +1,25 @@
 """A value on record reads back: at each place it is the same before and after a resume, or refused by name."""
 
+import asyncio
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import make_dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Optional
 
 import pytest
-from msgspec import Struct
-from pydantic import create_model
+from msgspec import json
+from pydantic import PydanticUserError, create_model
 
 from tests.samples import sample
-from tests.stores.places import new_store
-from tests.values.kinds import HELD_OUT, OWN, Row
+from tests.stores.places import new_store, stores
+from tests.values import elsewhere
+from tests.values.elsewhere import KINDS, facts
 from tests.values.places import CODE, PLACES
 from ziggurat import ConfigurationError
-from ziggurat.tools.type_parts import classes_in
-
-
-def facts(value: Any) -> Any:
-    """Return what a value is, in types and texts that can be compared; private parts are left out."""
-    kind = type(value).__name__
-    if isinstance(value, dict):
-        return kind, {str(key): facts(each) for key, each in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return kind, sorted(map(repr, map(facts, value)))
-    if hasattr(value, "get_secret_value"):
-        return kind, value.get_secret_value()
-    if isinstance(value, (list, tuple)):
-        return kind, [facts(each) for each in value]
-    names = getattr(type(value), "__struct_fields__", None) or getattr(type(value), "__dataclass_fields__", ())
-    if names or hasattr(value, "model_dump"):
-        names = names or [*vars(value), *(getattr(value, "model_extra", None) or ())]
-        return kind, {name: facts(getattr(value, name)) for name in names if hasattr(value, name)}
-    return kind, repr(value)
 
 
 def _within(kind: Any, data: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -40,19 +27,19 @@ def _within(kind: Any, data: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "", kind, data
     yield "list", types.GenericAlias(list, (kind,)), [data, data]
     yield "dict", types.GenericAlias(dict, (str, kind)), {"k": data}
-    yield "optional", kind | None, data
-    if not any(issubclass(each, Struct) or each is Row for each in classes_in(kind)):  # which pydantic does not read
+    yield "optional", Optional[kind], data  # noqa: UP045 - made at run time
+    with suppress(PydanticUserError):  # of classes that pydantic does not read
         yield "model", create_model("Model", it=(kind, ...)), {"it": data}
     yield "dataclass", make_dataclass("Made", [("it", kind)]), {"it": data}
 
 
 def _table() -> Iterator[Any]:
-    for number, (kind, data) in enumerate([*OWN, *HELD_OUT]):
+    for number, (kind, data) in enumerate(KINDS):
         for around, whole, given in _within(kind, data):
             yield pytest.param(whole, given, id=f"{number}-{getattr(kind, '__name__', kind)!s:.30}-{around}")
 
 
-OF_THE_TYPE = ("cannot make a JSON schema", "neither library checks", "of the type Iterable")
+OF_THE_TYPE = ("cannot make a JSON schema", "none of them checks", "of the type Iterable", "by a path")
 """Why a type is refused at every place, when the agent, the tool or the step is made."""
 
 
@@ -68,3 +55,23 @@ async def test_a_value_on_record_reads_back_or_is_refused_by_name(kind: Any, dat
     assert values
     first = facts(values[0])
     assert [facts(each) for each in values] == [first] * len(values)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_values_read_back_from_sqlite(tmp_path: Path, place: str) -> None:
+    """By a store that has only the file."""
+    for number, (kind, data) in enumerate(sample(KINDS, 6)):
+        (tmp_path / str(number)).mkdir()
+        with suppress(ConfigurationError):
+            async with stores("sqlite", tmp_path / str(number), 1) as (store,):
+                values = [facts(each) for each in await PLACES[place](kind, data, store)]
+            assert values == [values[0]] * len(values)
+
+
+async def test_another_process_reads_the_same_values(tmp_path: Path) -> None:
+    async with stores("sqlite", tmp_path, 1) as (store,):
+        known = {number: await elsewhere.first(number, store) for number in sample(range(len(KINDS)), 12)}
+    waiting = [number for number, seen in known.items() if seen]
+    command = [sys.executable, "-m", "tests.values.elsewhere", str(tmp_path), *map(str, waiting)]
+    printed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+    assert json.decode(printed.stdout) == json.decode(json.encode([known[number] for number in waiting]))

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import (
+    Annotated,
     Any,
     Generic,
     Literal,
@@ -126,6 +127,8 @@ def returned_instead(service: object, kind: type) -> str:
 def _classes_of(annotation: Any) -> tuple[type, ...]:
     """Return the classes whose instances may be values of an annotated type; ``object`` where that is not known."""
     origin = get_origin(annotation)
+    if origin is Annotated:
+        return _classes_of(get_args(annotation)[0])
     if annotation is Any or is_protocol(annotation):
         return (object,)
     if isinstance(annotation, type) and origin is None:
@@ -134,7 +137,7 @@ def _classes_of(annotation: Any) -> tuple[type, ...]:
         return (float, int) if annotation is float else (annotation,)
     if origin in (Union, UnionType):
         return tuple(each for part in get_args(annotation) for each in _classes_of(part))
-    return (origin,) if isinstance(origin, type) else (object,)
+    return _classes_of(origin) if isinstance(origin, type) else (object,)
 
 
 _PLAIN = (dict, list, str, int, float, NoneType)

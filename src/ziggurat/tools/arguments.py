@@ -93,6 +93,21 @@ def _check(value: object) -> None:
     raise _too_deep()
 
 
+def makes_infinity(given: object, decoded: object) -> bool:
+    """Return whether a decoded value holds NaN or an infinity that the given data names; defaults may be these."""
+    return _names_infinity(given) and has_infinity(decoded)
+
+
+def _names_infinity(data: object) -> bool:
+    if isinstance(data, (str, float)):
+        try:
+            return not math.isfinite(float(data))
+        except ValueError:
+            return False
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return any(map(_names_infinity, inner))
+
+
 def has_infinity(value: object) -> bool:
     """Return whether a decoded value is, or holds, NaN or an infinity (which texts such as ``"nan"`` decode to)."""
     if isinstance(value, float):

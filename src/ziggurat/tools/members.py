@@ -1,11 +1,12 @@
 """Unions that the decoder refuses, such as two dataclasses: which member is meant, and how its values are written."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ziggurat.tools.arguments import Problem, expectation, shown
+from ziggurat.tools.type_parts import alternatives
 from ziggurat.tools.unions import chosen, fits, followed, key_of, members, tagged, without
 from ziggurat.tools.values import difference
 
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 class Members:
     """Converts a union that the decoder refuses, such as two dataclasses; classes in it are told apart by name."""
 
-    def __init__(self, name: str, arms: "Sequence[Parameter]", form: dict[str, Any]) -> None:
+    def __init__(self, name: str, annotation: object, form: dict[str, Any], of: "Callable[..., Parameter]") -> None:
         self._name = name
         self._form = form
         self._definitions = cast("dict[str, dict[str, Any]]", form.get("$defs", {}))
-        self._members = arms
+        self._members = [of(name, arm, required=True) for arm in alternatives(annotation)]
         forms = [followed(each, self._definitions) for each in form["anyOf"]]
         self._classes = members(form, self._definitions)
         self._of_class = [index for index, arm in enumerate(forms) if any(arm is each for each in self._classes)]

@@ -8,10 +8,19 @@ import msgspec
 
 from ziggurat.core.codec import canonical, read_standard
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.tools.arguments import Problem as Problem, expectation, explain, has_infinity, path_in, read, shown
+from ziggurat.tools.arguments import (
+    Problem as Problem,
+    expectation,
+    explain,
+    makes_infinity,
+    path_in,
+    read,
+    shown,
+)
+from ziggurat.tools.class_fields import ClassFields
 from ziggurat.tools.members import Members
 from ziggurat.tools.schema import form_of, shown_form, unfolded
-from ziggurat.tools.type_parts import Part, alternatives, divide
+from ziggurat.tools.type_parts import Part, divide
 from ziggurat.tools.values import difference, key_text, numbers, plain
 
 Dump = Callable[[Any, bool], object]
@@ -44,9 +53,12 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             reader = PydanticReader(name, annotation, form)
             return cls(name, Any, schema, required, reader.check, reader.dump, nested=True, one_way=reader.one_way)
         if whole is not None:
-            arms = [cls.of(name, arm, required=True) for arm in alternatives(annotation)]
-            members = Members(name, arms, form)
-            return cls(name, Any, schema, required, members.check, members.dump, nested=True, one_way=members.one_way)
+            made = (
+                ClassFields(name, annotation, cls.of)
+                if whole.reader == "fields"
+                else Members(name, annotation, form, cls.of)
+            )
+            return cls(name, Any, schema, required, made.check, made.dump, nested=True, one_way=made.one_way)
         if parts:
             inner = [cls.of("", part.annotation, required=True).one_way for part in parts.values()]
             check, one_way = _in_parts(name, skeleton, parts), next(filter(None, inner), None)
@@ -121,6 +133,8 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         for whole in (True, False):
             try:
                 form = self.plain(value, whole)
+                if whole and makes_infinity(form, value):
+                    continue  # a default, which a model may not write
                 again = self.revive(form)
                 place = difference(value, again)
                 if place is None and canonical(self.plain(again, whole)) == canonical(form):
@@ -197,7 +211,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             decoded: object = msgspec.convert(value, self.wire, strict=False, dec_hook=read_back)
         except msgspec.ValidationError as error:
             raise Problem(self._explain(error, value)) from None
-        if self.inexact and has_infinity(decoded):
+        if self.inexact and makes_infinity(value, decoded):
             raise Problem(f"{self.name}: expected a finite number, got {shown(value)}")
         return decoded
 
@@ -276,7 +290,7 @@ def _in_parts(name: str, skeleton: Any, parts: dict[type, Part]) -> Callable[[ob
                 path = path_in(name, error)
                 raise Problem("\n".join(f"{path}{line}" for line in str(error.__cause__).split("\n"))) from None
             raise Problem(explain(name, error, value, {})) from None
-        if has_infinity(decoded):
+        if makes_infinity(value, decoded):
             raise Problem(f"{name}: expected a finite number, got {shown(value)}")
         return decoded
 

@@ -53,10 +53,18 @@ class PydanticReader:
     def __init__(self, name: str, annotation: Any, schema: unions.Schema) -> None:
         self._name = name
         self._adapter = _adapter(annotation)
-        if any(node.get("type") == "generator" for node in _nodes(self._adapter.core_schema)):
+        for node in _nodes(self._adapter.core_schema):
+            if node.get("type") == "enum" and any(isinstance(each.value, (tuple, list)) for each in node["members"]):
+                raise ConfigurationError(f"{annotation} has an Enum of tuples, which JSON has as lists: use texts")
+        kinds = {kind for node in _nodes(self._adapter.core_schema) if isinstance(kind := node.get("type"), str)}
+        self._has_sets = bool(kinds & {"set", "frozenset", "any"})
+        if "generator" in kinds:
             raise ConfigurationError(
                 f"{annotation} has a field of the type Iterable, which pydantic reads once: use list"
             )
+        for each, field, paths in _fields(self._adapter.core_schema):
+            if _is_required(field) and all(len(path) > 1 for path in paths):
+                raise ConfigurationError(f"{annotation} reads the field {each!r} by a path, which no schema shows")
         self._schema = schema
         self._definitions: unions.Definitions = schema.get("$defs", {})
         self._has_unions = _has_unions(schema, self._definitions)
@@ -65,9 +73,13 @@ class PydanticReader:
     @property
     def one_way(self) -> str | None:
         """The reason why no value is read as it is written; None if there is none."""
-        for field, written, read in _one_way_fields(self._adapter.core_schema):
-            written = f"written as {written!r}" if written else "not written"
-            return f"the field {field!r} is read as {' or '.join(map(repr, read))}, and {written}"
+        for name, field, paths in _fields(self._adapter.core_schema):
+            excluded = field.get("serialization_exclude") is True or field.get("init_only") is True
+            written = None if excluded else field.get("serialization_alias", name)
+            if _is_required(field) and [written] not in paths and field.get("init", True):
+                read = " or ".join(repr(".".join(map(str, path))) for path in paths)
+                how = f"written as {written!r}" if written else "not written"
+                return f"the field {name!r} is read as {read}, and {how}"
         return None
 
     def check(self, value: object) -> object:
@@ -81,7 +93,9 @@ class PydanticReader:
         """Return a value as plain JSON data, without its defaults unless it is to be `whole`."""
         options: dict[str, Any] = {"round_trip": True, "exclude_defaults": not whole, "warnings": False}
         data: object = self._adapter.dump_python(value, mode="json", by_alias=True, **options)
-        data = finite(_with_sorted_sets(data, self._adapter.dump_python(value, **options)))
+        if self._has_sets:
+            data = _with_sorted_sets(data, self._adapter.dump_python(value, **options))
+        data = finite(data)
         return self._with_tags(data, value, self._schema) if self._has_unions else data
 
     def _validated(self, adapter: "pydantic.TypeAdapter[Any]", value: object, path: str, steered: bool) -> object:
@@ -190,18 +204,14 @@ def _nodes(schema: object) -> Iterator[Mapping[str, Any]]:
             waiting += [(each, config) for each in node.values()]
 
 
-def _one_way_fields(schema: object) -> Iterator[tuple[str, str | None, list[str]]]:
-    """Yield the required fields in a schema of pydantic-core that are written under another name than they are read."""
+def _fields(schema: object) -> Iterator[tuple[str, Mapping[str, Any], list[list[Any]]]]:
+    """Yield the fields in a schema of pydantic-core, each with its name and the paths under which it is read."""
     for node in _nodes(schema):
         named = node.get("fields")
         for key, field in named.items() if isinstance(named, dict) else [(None, each) for each in named or ()]:
-            if isinstance(field, dict) and field.get("type") in _FIELDS and _is_required(field):
+            if isinstance(field, dict) and field.get("type") in _FIELDS:
                 name = key or field["name"]
-                excluded = field.get("serialization_exclude") is True or field.get("init_only") is True
-                written = None if excluded else field.get("serialization_alias", name)
-                read = _names_read(name, field, node["config"])
-                if written not in read and field.get("init", True):
-                    yield name, written, read
+                yield name, field, _paths(name, field, node["config"])
 
 
 def _is_required(field: Mapping[str, Any]) -> bool:
@@ -209,13 +219,12 @@ def _is_required(field: Mapping[str, Any]) -> bool:
     return field.get("required") is not False and not (isinstance(kind, dict) and kind.get("type") == "default")
 
 
-def _names_read(name: str, field: Mapping[str, Any], config: Mapping[str, object]) -> list[str]:
+def _paths(name: str, field: Mapping[str, Any], config: Mapping[str, object]) -> list[list[Any]]:
     alias = field.get("validation_alias")
     if alias is None or config.get("validate_by_alias") is False:
-        return [name]
+        return [[name]]
     paths = [[alias]] if isinstance(alias, str) else [alias] if isinstance(alias[0], str) else alias
-    by_name = config.get("validate_by_name") or config.get("populate_by_name")
-    return [".".join(map(str, path)) for path in paths] + ([name] if by_name else [])
+    return [*paths, [name]] if config.get("validate_by_name") or config.get("populate_by_name") else paths
 
 
 def _adapter(annotation: Any) -> "pydantic.TypeAdapter[object]":

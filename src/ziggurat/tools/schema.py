@@ -13,15 +13,16 @@ import msgspec
 
 from ziggurat.core.codec import container_of, is_text
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.patterns import can_hang
-from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
+from ziggurat.messages.limits import MAX_ARGUMENTS
+from ziggurat.tools.patterns import must_be_fast
+from ziggurat.tools.type_parts import Part, alternatives, divide, field_types, rebuilt
 from ziggurat.tools.unions import shown_union
 
 JSONSchema = dict[str, object]
 
 _ANYTHING = "x-anything"
 _KNOWN = (
-    "built-in types, Literal, Enum, datetime types, a dataclass, a TypedDict, a NamedTuple, "
+    "built-in types, Literal, Enum, datetime types, a dataclass, an attrs class, a TypedDict, a NamedTuple, "
     "a msgspec Struct or a pydantic model"
 )
 _TEXTS = {
@@ -103,11 +104,8 @@ def form_of(annotation: object) -> JSONSchema:
 
 def _check_patterns(node: object) -> None:
     """Raise for a pattern that msgspec would match with `re`, and that can hang."""
-    if isinstance(node, dict) and isinstance(pattern := node.get("pattern"), str) and can_hang(pattern):
-        raise ConfigurationError(
-            f"the pattern {pattern!r} can take minutes, as it repeats a group that a text fits in several ways; begin "
-            "or end the group with a character that is nowhere else in it, as in (-[a-z]+)*, or use a pydantic type"
-        )
+    if isinstance(node, dict) and isinstance(pattern := node.get("pattern"), str):
+        must_be_fast(pattern, node.get("maxLength", MAX_ARGUMENTS))
     for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _check_patterns(each)
 
@@ -118,9 +116,18 @@ def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
         from ziggurat.tools.pydantic_types import pydantic_schema
 
         return _without_definitions(_tidy(pydantic_schema(part.annotation)), definitions)
+    if part.reader == "fields":
+        return _class_schema(part.annotation, definitions)
     arms = [_named(_without_definitions(form_of(arm), definitions), arm) for arm in alternatives(part.annotation)]
     note = note_of(part.annotation)
     return {"anyOf": arms} if note is None else {"anyOf": arms, "description": note}
+
+
+def _class_schema(annotation: Any, definitions: JSONSchema) -> JSONSchema:
+    fields = list(field_types(annotation))
+    properties = {each.key: _without_definitions(form_of(kind), definitions) for each, kind in fields}
+    required = [each.key for each, _ in fields if each.required]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _named(form: JSONSchema, annotation: Any) -> JSONSchema:
@@ -226,6 +233,8 @@ def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: s
             tidy[key] = [_inline(child, definitions, recursive) for child in cast("list[JSONSchema]", value)]
         elif key in ("items", "additionalProperties", "propertyNames", "not") and isinstance(value, dict):
             tidy[key] = _inline(value, definitions, recursive)
+            if key == "propertyNames" and "enum" in tidy[key]:  # keys are texts
+                tidy[key] = {"enum": list(map(str, tidy[key]["enum"]))}
         else:
             tidy[key] = value
     return tidy

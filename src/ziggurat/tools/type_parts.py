@@ -1,6 +1,7 @@
-"""Which library reads a type: msgspec, pydantic, or each of them a part of it."""
+"""How a type is read: by msgspec, by pydantic, field by field, or each part of it in its own way."""
 
 import dataclasses
+import inspect
 import types
 import typing
 from abc import ABC
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.tools.values import ClassField, class_fields, has_class_fields
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 """The settings of `msgspec.Meta` that a value is checked for."""
@@ -19,7 +21,7 @@ class Part(msgspec.Struct, frozen=True):
     """A part of a type that msgspec cannot read."""
 
     annotation: Any
-    reader: Literal["pydantic", "members"]
+    reader: Literal["pydantic", "members", "fields"]
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
@@ -38,28 +40,36 @@ def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
 
 
 def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
-    libraries = _libraries(annotation)
+    libraries, refused = _libraries(annotation), None
     arguments = typing.get_args(annotation)
-    if "pydantic" not in libraries:
+    if not libraries & {"pydantic", "attrs"}:
         try:
             msgspec.json.Decoder(Any if annotation is object else annotation)
             return annotation
-        except TypeError:
-            if not libraries and _has_fields(annotation):  # with a field that is a union, which pydantic reads
-                return _stand_in(Part(annotation, "pydantic"), parts)
-            if not arguments:
-                raise
-    if libraries == {"pydantic"} and not _has_united(annotation):
+        except TypeError as error:
+            refused = error
+            if not libraries and _has_fields(annotation) and not _has_attrs(annotation):
+                return _stand_in(Part(annotation, "pydantic"), parts)  # which reads a field that is a union
+    if libraries == {"pydantic"} and not _has_united(annotation) and not _has_attrs(annotation):
         return _stand_in(Part(annotation, "pydantic"), parts)
     if alternatives(annotation):
         return _stand_in(Part(annotation, "members"), parts)
+    kind = typing.get_origin(annotation) or annotation
+    if has_class_fields(kind) and not any(kind in classes_in(hint) for _, hint in field_types(annotation)):
+        return _stand_in(Part(annotation, "fields"), parts)
+    if refused is not None and not arguments:
+        raise refused
     if not arguments or (typing.get_origin(annotation) is Annotated and _libraries(arguments[0]) != libraries):
         raise ConfigurationError(
-            f"{annotation} has parts or constraints of both msgspec and pydantic, and neither library checks the "
-            "other's: declare all with one, such as msgspec.Meta(ge=1) in a Struct, or models and Field(ge=1) "
+            f"{annotation} has parts or constraints of several of msgspec, pydantic and attrs, and none of them checks "
+            "the others': declare all with one, such as msgspec.Meta(ge=1) in a Struct, or models and Field(ge=1) "
             "in a dataclass or a model of pydantic"
         )
-    return rebuilt(annotation, lambda part: _divided(part, parts))
+    before = len(parts)
+    divided = rebuilt(annotation, lambda part: _divided(part, parts))
+    if refused is not None and len(parts) == before:
+        raise refused
+    return divided
 
 
 def _has_united(annotation: Any) -> bool:
@@ -105,6 +115,8 @@ def _libraries(annotation: object) -> frozenset[str]:
     """Return the libraries that must read a type: those whose classes or constraints are in it, at any depth."""
     libraries: set[str] = set()
     for part, in_class in _parts(annotation):
+        if getattr(part, "__unpacked__", False):
+            raise TypeError(f"{part} in a tuple has no JSON Schema")
         if isinstance(part, dataclasses.InitVar):
             libraries.add("pydantic")
         elif isinstance(part, type) and typing.get_origin(part) is None:
@@ -114,13 +126,42 @@ def _libraries(annotation: object) -> frozenset[str]:
                 libraries.add("msgspec")
             elif dataclasses.is_dataclass(part) and not all(each.init for each in dataclasses.fields(part)):
                 libraries.add("pydantic")
-            elif not all(each.init for each in getattr(part, "__attrs_attrs__", ())):
-                raise ConfigurationError(
-                    f"{part.__name__} has fields with init=False, which its JSON would set: use a dataclass"
-                )
+            elif hasattr(part, "__attrs_attrs__") and not _is_plain(part):
+                libraries.add("attrs")
         elif typing.get_origin(part) is Annotated:
             libraries.update(*(_library_of(note, in_class) for note in typing.get_args(part)[1:]))
     return frozenset(libraries)
+
+
+def _has_attrs(annotation: object) -> bool:
+    return any(hasattr(each, "__attrs_attrs__") for each in classes_in(annotation))
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return whether a class of attrs is what msgspec takes it for: its fields are set as they are in JSON."""
+    typed = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
+    return all(
+        each.init
+        and each.alias == each.name
+        and each.name in typed
+        and not each.converter
+        and not getattr(each.default, "takes_self", False)
+        for each in kind.__attrs_attrs__
+    )
+
+
+def field_types(annotation: Any) -> Iterator[tuple[ClassField, Any]]:
+    """Yield what the arguments of a dataclass or a class of attrs are, and their types."""
+    kind = typing.get_origin(annotation) or annotation
+    hints = typing.get_type_hints(kind, include_extras=True)
+    variables = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
+    for field in class_fields(kind):
+        given = kind.__init__.__annotations__.get(field.key)  # what its converter takes
+        hint = hints.get(field.name, given or Any)
+        hint = given if field.converter and given and not isinstance(given, str) else hint
+        inner = tuple([variables.get(each, each) for each in getattr(hint, "__parameters__", ())])
+        if field.init:
+            yield field, variables.get(hint, hint[inner] if inner else hint)
 
 
 def classes_in(annotation: object) -> Iterator[type]:

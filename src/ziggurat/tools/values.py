@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
@@ -39,10 +39,8 @@ def plain(value: object, whole: bool = True) -> object:
         return [plain(each, whole) for each in value[:length]]
     if isinstance(value, Struct):
         return _struct(value, whole)
-    if dataclasses.is_dataclass(value):
-        every = [each for each in dataclasses.fields(value) if hasattr(value, each.name)]
-        kept = [each for each in every if whole or not _is_default(getattr(value, each.name), each)]
-        return {each.name: plain(getattr(value, each.name), whole) for each in kept}
+    if has_class_fields(type(value)):
+        return {each.key: plain(getattr(value, each.name), whole) for each in kept_fields(value, whole)}
     plain_value: object = msgspec.json.decode(canonical(value))
     return plain_value
 
@@ -73,6 +71,46 @@ def _is_default(value: object, field: Any) -> bool:
     if field.default_factory not in missing:
         return difference(value, field.default_factory()) is None
     return field.default not in missing and difference(value, field.default) is None
+
+
+class ClassField(NamedTuple):
+    """A field of a dataclass or a class of attrs; its key is its name in JSON and as an argument."""
+
+    name: str
+    key: str
+    init: bool
+    compare: bool
+    required: bool
+    default: Any
+    default_factory: Any
+    converter: object = None
+
+
+def has_class_fields(kind: object) -> bool:
+    """Return whether a type is a dataclass or a class of attrs."""
+    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"))
+
+
+def class_fields(kind: Any) -> Iterator[ClassField]:
+    """Yield the fields of a dataclass or a class of attrs."""
+    missing = dataclasses.MISSING
+    for each in getattr(kind, "__attrs_attrs__", ()):
+        made, key = each.default, each.alias if each.init else each.name
+        required, is_factory = type(made).__name__ == "_Nothing", hasattr(made, "takes_self")
+        default = missing if required or is_factory else made
+        factory = made.factory if is_factory and not made.takes_self else missing
+        yield ClassField(each.name, key, each.init, bool(each.eq), required, default, factory, each.converter)
+    for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        required = field.default is missing and field.default_factory is missing
+        name, default = field.name, field.default
+        yield ClassField(name, name, field.init, field.compare, required, default, field.default_factory)
+
+
+def kept_fields(value: object, whole: bool) -> Iterator[ClassField]:
+    """Yield the fields that an instance has; without those with their defaults unless they are to be `whole`."""
+    for each in class_fields(type(value)):
+        if hasattr(value, each.name) and (whole or not _is_default(getattr(value, each.name), each)):
+            yield each
 
 
 def finite(data: object) -> object:
@@ -142,15 +180,13 @@ def difference(one: object, other: object, path: str = "") -> str | None:
 def _fields(value: Any) -> Iterator[str]:
     """Yield the names of the fields of an object that its JSON may show."""
     kind = type(value)
-    if dataclasses.is_dataclass(kind):
-        yield from (each.name for each in dataclasses.fields(kind) if each.compare)
+    if has_class_fields(kind):
+        yield from (each.name for each in class_fields(kind) if each.compare)
     elif isinstance(value, Struct):
         yield from value.__struct_fields__
     elif hasattr(kind, "model_fields"):
         yield from kind.model_fields
         yield from getattr(value, "model_extra", None) or ()
-    elif hasattr(kind, "__attrs_attrs__"):
-        yield from (each.name for each in kind.__attrs_attrs__ if each.eq)
     else:
         yield from vars(value) if hasattr(value, "__dict__") else ()
         yield from (name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name))
