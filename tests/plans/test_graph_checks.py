@@ -229,7 +229,7 @@ async def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_n
         assert (await graph.build("graph").run(kind(page=Page()))).output == kind(page=Page(number=1))
     refused: Graph[Any] = Graph(Book)
     refused.node(turn, writes="page")
-    with pytest.raises(ConfigurationError, match=r"Book.* both msgspec and pydantic.* in a dataclass or a model"):
+    with pytest.raises(ConfigurationError, match=r"Book.* msgspec, pydantic.* in a dataclass or a model"):
         refused.build("graph")
 
 
@@ -249,3 +249,22 @@ def test_what_excludes_each_other_may_write_the_same_field() -> None:
     graph = Graph(State)
     drawn("a", writers="b c", a=to_b_or_c)(graph)
     graph.build("graph")
+
+
+def other_list(value: list[int], update: list[int]) -> Any:
+    return [*value, *map(str, update)]
+
+
+@pytest.mark.parametrize("reduce", [lambda value, update: "not a list", other_list], ids=["other type", "other items"])
+async def test_what_a_reducer_returns_fits_its_field(reduce: Any) -> None:
+    state: Any = defstruct("State", [("xs", Annotated[list[int], reduce], [])])
+    graph: Graph[Any] = Graph(state)
+
+    @graph.node(writes="xs")
+    async def count(state: Any) -> list[int]:
+        return [1]
+
+    graph.edge("start", count, "end")
+    with pytest.raises(ConfigurationError) as caught:
+        await graph.build("graph").run(state())
+    assert all(each in str(caught.value) for each in (reduce.__name__, "'xs'", "count"))

@@ -342,7 +342,10 @@ class _Call:
             returned = await node.call(state, ctx)
         changes = tuple([state_type.checked(each, node.name, node.writes) for each in returned])
         with noting_mistakes():
-            values = state_type.apply_all(self.token.values, changes)
+            try:
+                values = state_type.apply_all(self.token.values, changes)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"the update of the node {node.name}: {error}") from error
             update = Update(state_type.recorded(changes), self.run.choose(node, values, ctx))
         self.after = self.token.after(node.name, update, changes, values)
         return update

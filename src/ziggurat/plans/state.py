@@ -26,6 +26,7 @@ class StateField(Struct, frozen=True, eq=False):
     reducer: Reducer | None
     parameter: Parameter
     check: Callable[[Any], Any]
+    whole: Callable[[Any], Any]
 
     @classmethod
     def of(cls, name: str, annotation: object) -> "StateField":
@@ -41,8 +42,28 @@ class StateField(Struct, frozen=True, eq=False):
             )
         update = _update_type(kind, reducer)
         parameter = Parameter.of_result(f"the field {name!r}", update)
-        check = partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
-        return cls(name, kind, reducer, parameter, check)
+        check = _checking(parameter)
+        own = reducer is None or reducer in (append, merge)
+        whole = check if own or update is kind else _checking(Parameter.of_result(f"the field {name!r}", kind))
+        return cls(name, kind, reducer, parameter, check, _unchecked if own else whole)
+
+    def reduced(self, value: Any, update: Any) -> Any:
+        """Return the value of the field after an update.
+
+        Raises:
+            ConfigurationError: what its reducer returns does not fit the field.
+        """
+        if self.reducer is None:
+            return update
+        result = self.reducer(value, update)
+        try:
+            self.whole(result)
+        except (TypeError, ValueError) as error:
+            name = getattr(self.reducer, "__name__", repr(self.reducer))
+            raise ConfigurationError(
+                f"the reducer {name} of the field {self.name!r} returned {result!r:.200}, which does not fit: {error}"
+            ) from error
+        return result
 
 
 def _update_type(kind: Any, reducer: Reducer | None) -> Any:
@@ -51,6 +72,14 @@ def _update_type(kind: Any, reducer: Reducer | None) -> Any:
         return kind
     hints = [each for name, each in get_type_hints(reducer).items() if name != "return"]
     return hints[1] if len(hints) > 1 else kind
+
+
+def _unchecked(value: Any) -> Any:
+    return value
+
+
+def _checking(parameter: Parameter) -> Callable[[Any], Any]:
+    return partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
 
 
 def _same(parameter: Parameter, value: object) -> object:
@@ -116,8 +145,7 @@ class StateType:
             return values
         values = values.copy()
         for name, value in update.items():
-            reducer = self.fields[name].reducer
-            values[name] = value if reducer is None else reducer(values[name], value)
+            values[name] = self.fields[name].reduced(values[name], value)
         return values
 
     def checked(self, update: Mapping[str, Any], node: str, writes: frozenset[str] | None) -> Values:

@@ -97,6 +97,8 @@ def test_a_refusal() -> None:
         (usage(9, 5, prompt_cache_hit_tokens=4), Usage(9, 5, 4, requests=1)),
         (usage(9, 5, num_cached_tokens=4), Usage(9, 5, 4, requests=1)),
         (usage(-9, 5), Usage(None, 5, requests=1)),
+        (usage(float("inf"), 5), Usage(None, 5, requests=1)),
+        (usage(float("nan"), 5, cached_tokens=float("-inf")), Usage(None, 5, requests=1)),
         (usage(-1, -1), Usage(requests=1)),
         ({"prompt_tokens": 9.0, "completion_tokens": 5.0}, Usage(9, 5, requests=1)),
     ],

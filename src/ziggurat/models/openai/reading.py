@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -173,7 +174,7 @@ def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
 
 
 def _count(number: Count) -> int | None:
-    return None if number is None or number < 0 else int(number)
+    return int(number) if number is not None and 0 <= number < math.inf else None
 
 
 def _cached_elsewhere(shape: UsageShape) -> int | None:
