@@ -14,7 +14,7 @@ from tests.samples import SEED, amount
 from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall
 from ziggurat.messages import OutputSchema, Transcript, assistant
 from ziggurat.models.http.dialect import DIALECTS
-from ziggurat.models.http.fitting import restored
+from ziggurat.models.http.fitting import Names
 
 SOURCES = [*WIRES, "by hand"]
 MODELS = {"gemini": "gemini-3-pro", "anthropic": "claude-sonnet-4-5"}
@@ -80,7 +80,7 @@ def test_the_answer_maps_back(provider: str) -> None:
         strict = set(tool["schema"].get("required", ())) == set(names) and number == 0
         values = {name: None if strict and at else 7 for at, name in enumerate(names)}
         calls.append(ToolCall(str(number), tool["name"], json.dumps(values)))
-    answer = restored(ModelResponse(assistant(*calls)), request, DIALECTS[provider]).tool_calls
+    answer = Names(request, DIALECTS[provider]).restored(ModelResponse(assistant(*calls))).tool_calls
     assert [call.name for call in answer] == [tool.name for tool in TOOLS]
     for call, known in zip(answer, TOOLS, strict=True):
         assert call.parsed().keys() <= known.parameters["properties"].keys()

@@ -3,24 +3,28 @@
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from msgspec import Struct
 
+from tests.provider.body_quirks import plain_for_stream
 from tests.provider.ending_quirks import usage_everywhere
 from tests.provider.reply_quirks import empty_reply
 from ziggurat import Agent, Message, ToolCall, ToolResult, stack, user
 from ziggurat.errors import StreamInterrupted
-from ziggurat.events import Event
+from ziggurat.events import Delta, Event
 from ziggurat.fake_provider import FakeProvider, cut, status
 from ziggurat.http.sse import ServerEvent
 from ziggurat.layers import fallback
-from ziggurat.messages import assistant, tool_call, tool_message
+from ziggurat.messages import Transcript, assistant, tool_call, tool_message
+from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.anthropic import Reader as AnthropicReader
 from ziggurat.models.http.dialect import DIALECTS, at_address
-from ziggurat.models.http.fitting import altered, fitted, object_text
+from ziggurat.models.http.fitting import Names, altered, fitted, object_text
 from ziggurat.models.openai import Reader as ChatReader
 from ziggurat.models.openai_responses import Reader as ResponsesReader
 from ziggurat.providers import resolve
@@ -218,3 +222,33 @@ async def test_calls_count_whatever_the_reason_at_the_end(after: bool) -> None:
         data = {"id": "1", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
         reader.push(ServerEvent("message", json.dumps(data)))
     assert reader.finish().finish == "tool_calls"
+
+
+@given(st.lists(st.integers(0, 200), max_size=6), st.text('$.[a_"', min_size=1, max_size=12))
+def test_pieces_of_a_call_show_the_names_that_are_meant(cuts: list[int], key: str) -> None:
+    name, dialect = "a.tool", DIALECTS["anthropic"]
+    made = fitted(key, KEY)
+    text = json.dumps({made: '"', "x": ['"a', made[:3]]})
+    request = ModelRequest(
+        Transcript.of(user("?")), tools=(ToolSpec(name, parameters={"properties": {key: {}, "x": {}}}),)
+    )
+    names, places = Names(request, dialect), [0, *sorted(min(each, len(text)) for each in cuts), len(text)]
+    pieces = [ToolCallDelta(0, text[a:b], "c", fitted(name, dialect.name_rule)) for a, b in pairwise(places)]
+    shown = [names.shown(each) for each in pieces]
+    assert {each.name for each in shown if isinstance(each, ToolCallDelta)} == {name}
+    written = "".join(each.arguments for each in shown if isinstance(each, ToolCallDelta))
+    assert json.loads(written) == {key: '"', "x": ['"a', made[:3]]}
+
+
+@pytest.mark.parametrize("streamed", ["a stream", "a plain reply"])
+async def test_a_stream_shows_the_names_of_the_tool(streamed: str) -> None:
+    parameters = {"type": "object", "properties": {"$top": {"type": "integer"}}, "required": ["$top"]}
+    drive = raw_tool(lambda given: "done", name="list_items", description="List.", parameters=parameters)
+    call = ToolCall("c1", fitted("list_items", DIALECTS["anthropic"].name_rule), f'{{"{fitted("$top", KEY)}": 5}}')
+    quirks = [] if streamed == "a stream" else [plain_for_stream()]
+    deltas: list[Any] = []
+    async with FakeProvider(call, "done", quirks=quirks) as server:
+        await Agent(f"anthropic@{server.url}/v1:m", tools=[drive]).run("?", listeners=[deltas.append])
+    pieces = [each for event in deltas if isinstance(event, Delta) and isinstance(each := event.delta, ToolCallDelta)]
+    assert "".join(each.arguments for each in pieces) == '{"$top": 5}'
+    assert {each.name for each in pieces} <= {"list_items", ""}

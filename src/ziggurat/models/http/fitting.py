@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from ziggurat.messages.delta import PartDelta, ToolCallDelta
 from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.left_out import text_left_out
 from ziggurat.messages.limits import check_depth
@@ -101,33 +102,59 @@ def offered(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
     return schema, dialect.strict_tools and not dialect.makes_strict and is_strict(schema)
 
 
-def restored(response: ModelResponse, request: ModelRequest, dialect: Dialect) -> ModelResponse:
-    """Return a reply with the names of the tools and parameters that its calls mean, and without what was left out."""
-    calls = response.message.tool_calls
-    if not calls or not (dialect.key_rule or dialect.makes_strict or dialect.name_rule != Dialect.name_rule):
-        return response
-    tools = {fitted(tool.name, dialect.name_rule): tool for tool in request.tools}
-    if request.output is not None:
-        tools.setdefault(FINAL_ANSWER, ToolSpec(FINAL_ANSWER, parameters=request.output.schema))
-    parts = tuple([_restored(part, tools, dialect) for part in response.message.parts])
-    if parts == response.message.parts:
-        return response
-    return replace(response, message=replace(response.message, parts=parts))
+class Names:
+    """The names of the tools and parameters of a request, for a provider that refuses some of them."""
+
+    def __init__(self, request: ModelRequest, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._maps = bool(dialect.key_rule or dialect.makes_strict or dialect.name_rule != Dialect.name_rule)
+        self._tools = {fitted(tool.name, dialect.name_rule): tool for tool in request.tools if self._maps}
+        if request.output is not None:
+            self._tools.setdefault(FINAL_ANSWER, ToolSpec(FINAL_ANSWER, parameters=request.output.schema))
+        self._keys = {made: key for tool in self._tools.values() for made, key in _keys_of(tool, dialect).items()}
+        self._held: dict[int, str] = {}
+
+    def restored(self, response: ModelResponse) -> ModelResponse:
+        """Return a reply with the names that its calls mean, and without what was left out."""
+        if not self._maps or not response.message.tool_calls:
+            return response
+        parts = tuple(map(self._restored, response.message.parts))
+        if parts == response.message.parts:
+            return response
+        return replace(response, message=replace(response.message, parts=parts))
+
+    def _restored(self, part: Part) -> Part:
+        tool = self._tools.get(part.name) if isinstance(part, ToolCall) else None
+        if tool is None or not isinstance(part, ToolCall):
+            return part
+        arguments = part.arguments
+        if self._dialect.makes_strict and offered(tool.parameters, self._dialect)[1]:
+            arguments = text_left_out(arguments, tool.parameters)
+        return ToolCall(part.id, tool.name, _with_keys(arguments, _keys_of(tool, self._dialect)))
+
+    def shown(self, delta: PartDelta) -> PartDelta:
+        """Return a piece of a call with the names that it means; the beginning of one waits for the next piece."""
+        if not self._maps or not isinstance(delta, ToolCallDelta):
+            return delta
+        text = _with_keys(self._held.pop(delta.index, "") + delta.arguments, self._keys)
+        begun = max((n for made in self._keys for n in range(len(made)) if text.endswith(made[:n])), default=0)
+        self._held[delta.index] = text[len(text) - begun :]
+        tool = self._tools.get(delta.name)
+        name = delta.name if tool is None else tool.name
+        return ToolCallDelta(delta.index, text[: len(text) - begun], delta.id, name)
 
 
-def _restored(part: Part, tools: dict[str, ToolSpec], dialect: Dialect) -> Part:
-    tool = tools.get(part.name) if isinstance(part, ToolCall) else None
-    if tool is None or not isinstance(part, ToolCall):
-        return part
-    arguments = part.arguments
-    if dialect.makes_strict and offered(tool.parameters, dialect)[1]:
-        arguments = text_left_out(arguments, tool.parameters)
-    properties = tool.parameters.get("properties") or ()
-    names = {made: key for key in properties if dialect.key_rule and (made := fitted(key, dialect.key_rule)) != key}
-    fields = _fields_of(arguments) if names else None
-    if fields is not None:
-        arguments = _encode({names.get(key, key): value for key, value in fields.items()}).decode()
-    return ToolCall(part.id, tool.name, arguments)
+def _keys_of(tool: ToolSpec, dialect: Dialect) -> dict[str, str]:
+    """Return the keys of a tool's parameters in JSON, by what a provider has in their place."""
+    keys = tool.parameters.get("properties") or () if dialect.key_rule else ()
+    made = {key: fitted(key, dialect.key_rule) for key in keys}
+    return {f'"{made[key]}"': to_json(key).decode() for key in keys if made[key] != key}
+
+
+def _with_keys(text: str, keys: dict[str, str]) -> str:
+    for made, key in keys.items():  # no other text has the digest of a key in it
+        text = text.replace(made, key)
+    return text
 
 
 def altered(messages: Sequence[Message]) -> dict[int, Message]:

@@ -17,7 +17,7 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.http.dialect import Dialect, path_of, secrets_in, window_of
-from ziggurat.models.http.fitting import restored
+from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
 
@@ -101,6 +101,7 @@ class HttpModel:
         if not self._loopback:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
         stream = ctx.listens(Delta)
+        names = Names(request, self.dialect)
         body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
         if callable(self._key):
             answer = self._key()
@@ -116,20 +117,20 @@ class HttpModel:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
             reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
-            return restored(await self._answer(reply, ctx, stream), request, self.dialect)
+            return names.restored(await self._answer(reply, ctx, stream, names))
         except ModelError as error:
             from ziggurat.models.http.failures import mask_error
 
             mask_error(error, (key, *self._secrets))
             raise
 
-    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool) -> ModelResponse:
+    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool, names: Names) -> ModelResponse:
         whole = False
         try:
             if not 200 <= reply.status < 300:
                 raise await self._failure(reply, ctx)
             if stream:
-                response = await self._streamed(reply, ctx)
+                response = await self._streamed(reply, ctx, names)
             else:
                 response = self._plain(await reply.read(), reply)
             whole = True
@@ -155,12 +156,12 @@ class HttpModel:
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
-    async def _streamed(self, reply: HttpReply, ctx: Context) -> ModelResponse:
+    async def _streamed(self, reply: HttpReply, ctx: Context, names: Names) -> ModelResponse:
         reader = self._wire.Reader(self.dialect)
         try:
             data = await _opening(reply)
             if data.lstrip(_BLANK)[:1] not in (b"{", b"[", b"<"):
-                await self._events(data, reply, EventParser(), reader, ctx)
+                await self._events(data, reply, EventParser(), reader, ctx, names)
                 data = b""
         except ModelError as error:
             if error.kind in ("connection", "timeout") and not isinstance(error, StreamInterrupted):
@@ -169,7 +170,7 @@ class HttpModel:
         if not data:
             return reader.finish()
         response = self._plain(data + await reply.read(), reply)  # a plain reply, although a stream was requested
-        await _tell(response, ctx)
+        await _tell(response, ctx, names)
         return response
 
     async def _events(
@@ -179,13 +180,14 @@ class HttpModel:
         parser: EventParser,
         reader: StreamReader,
         ctx: Context,
+        names: Names,
     ) -> None:
         emit, path, push = ctx.emit, ctx.path, reader.push
         while True:
             events = parser.feed(data) if data else parser.close()
             for event in events:
                 for delta in push(event):
-                    await emit(Delta(path, delta))
+                    await emit(Delta(path, names.shown(delta)))
             if not data:
                 return
             if events:
@@ -240,11 +242,11 @@ async def _opening(reply: HttpReply) -> bytes:
     return data
 
 
-async def _tell(response: ModelResponse, ctx: Context) -> None:
+async def _tell(response: ModelResponse, ctx: Context, names: Names) -> None:
     from ziggurat.messages.delta import deltas_of
 
     for delta in deltas_of(response.message):
-        await ctx.emit(Delta(ctx.path, delta))
+        await ctx.emit(Delta(ctx.path, names.shown(delta)))
 
 
 def _cut(reader: StreamReader, error: ModelError) -> NoReturn:
