@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from pydantic import BaseModel, field_serializer
 
 from tests.agents.support import assert_sendable, elsewhere
 from tests.samples import amount, sample
@@ -531,3 +532,27 @@ async def test_no_secret_is_written_to_a_disk_and_a_resumed_run_has_none(scheme:
     assert any(b"REDACTED" in path.read_bytes() for path in files)
     for secret in (SECRETS[0], *SECRETS[6:11]):
         assert not caught.holds(secret)
+
+
+class _Card(BaseModel):
+    number: str
+    kind: str = "any"
+
+    @field_serializer("number")
+    def short(self, number: str) -> str:
+        return number[-4:]
+
+
+async def test_the_recorded_json_of_an_output_has_no_secret() -> None:
+    def agent(store: InMemoryStore) -> Agent[_Card]:
+        model = ScriptedModel(tool_call("final_answer", number="12345", kind="of hunter2hunter2"))
+        return Agent(model, output=_Card, middleware=[Redaction("hunter2hunter2")], store=store)
+
+    store = InMemoryStore()
+    run = await agent(store).run("go", run_id="r")
+    again = await agent(elsewhere(store, "r")).resume("r")
+    for each in (run, again):
+        assert (each.output, each._accepted) == (
+            _Card(number="12345", kind="of [REDACTED]"), {"number": "12345", "kind": "of [REDACTED]"}
+        )  # fmt: skip
+    assert b"hunter2" not in dump_of(store, "r")
