@@ -1,5 +1,6 @@
 """Classes of attrs are shown and read as their ``__init__`` takes them."""
 
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -38,6 +39,11 @@ class Basket:
 @attrs.define
 class Chain:
     _next: "Chain | None" = None
+
+
+@dataclass
+class Dated:
+    day: int = 1
 
 
 def test_its_schema_has_the_arguments_of_its_init() -> None:
@@ -87,4 +93,10 @@ def test_where_its_init_cannot_be_called_it_is_refused() -> None:
 
     for kind in (InStruct, InModel, Chain, list[Chain]):
         with pytest.raises(ConfigurationError, match=r"attrs|schema"):
+            schema_of(kind)
+
+
+def test_an_instance_in_place_of_its_class_is_refused() -> None:
+    for kind in (Order(1, "x"), Basket([]), Dated()):
+        with pytest.raises(ConfigurationError, match="JSON schema"):
             schema_of(kind)

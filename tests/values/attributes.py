@@ -50,8 +50,8 @@ class AOld:
 
 @attr.s
 class AUntyped:
-    name = attr.ib()
-    size = attr.ib(default=3)
+    name = attr.ib()  # type: ignore[var-annotated]
+    size = attr.ib(default=3)  # type: ignore[var-annotated]
 
 
 @attr.s
@@ -63,17 +63,17 @@ class ATypedOld:
 @attrs.define
 class AConverted:
     size: int = attrs.field(converter=int)
-    path: Path = attrs.field(converter=Path, default="a")
+    path: Path = attrs.field(converter=Path, default="a")  # type: ignore[assignment]
 
 
 @attrs.define
 class AUpper:
-    code: str = attrs.field(converter=str.upper)
+    code: str = attrs.field(converter=str.upper)  # type: ignore[misc]
 
 
 @attrs.define
 class ACounted:
-    n: int = attrs.field(converter=lambda n: n + 1)
+    n: int = attrs.field(converter=lambda n: n + 1)  # type: ignore[var-annotated]
 
 
 @attrs.define

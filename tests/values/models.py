@@ -502,7 +502,7 @@ class Split:
         self.words = self.text.split()
 
 
-JsonValue = TypeAliasType("JsonValue", Union[dict[str, "JsonValue"], list["JsonValue"], str, int, bool, None])  # noqa: UP007
+JsonValue = TypeAliasType("JsonValue", Union[dict[str, "JsonValue"], list["JsonValue"], str, int, bool, None])  # type: ignore[misc]  # noqa: UP007
 Alias = TypeAliasType("Alias", dict[K, list[T]], type_params=(K, T))
 
 

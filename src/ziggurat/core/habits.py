@@ -16,7 +16,9 @@ ARGUMENTS = (
     | dict.fromkeys(("handoffs", "sub_agents"), "handoffs(agent, other) of ziggurat.teams")
     | dict.fromkeys(("usage_limits",), "budget=Budget(...)")
     | dict.fromkeys(("thread_id", "session_id", "conversation_id"), "run(..., session=...)")
-    | dict.fromkeys(("message_history", "chat_history"), "run(..., history=...)")
+    | dict.fromkeys(("message_history", "chat_history", "messages"), "run(..., history=...)")
+    | {"functions": "Agent(tools=[...])", "llm": "Agent(model)", "callbacks": "run(..., listeners=[...])"}
+    | dict.fromkeys(("guardrails", "hooks", "plugins"), "Agent(middleware=[...])")
     | dict.fromkeys(("context", "deps_type"), "run(..., deps={KEY: value})")
     | dict.fromkeys(("stream",), "async with agent.stream(...) as events")
 )

@@ -369,9 +369,14 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
 
 _MEANT = {
-    **dict.fromkeys(("final_output", "data", "result"), "output"),
+    **dict.fromkeys(("final_output", "data", "result", "parsed", "value"), "output"),
+    "error_message": "error",
+    "finish_reason": "stop",
+    "status": "stop",
+    "tokens": "usage",
+    "cost_usd": "cost",
     **dict.fromkeys(("content", "answer"), "text"),
-    **dict.fromkeys(("all_messages", "to_input_list"), "messages"),
+    **dict.fromkeys(("all_messages", "new_messages", "to_input_list"), "messages"),
 }
 """The attributes that have other names in other libraries, by those."""
 

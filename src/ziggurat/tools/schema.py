@@ -97,7 +97,7 @@ def form_of(annotation: object) -> JSONSchema:
             schema = _tidy(schema)
     except ConfigurationError:
         raise
-    except (TypeError, ValueError, NameError) as error:
+    except (TypeError, ValueError, NameError, AttributeError) as error:
         raise ConfigurationError(_unsupported(annotation, error)) from error
     return _with_definitions(schema, definitions)
 

@@ -46,7 +46,7 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
         try:
             msgspec.json.Decoder(Any if annotation is object else annotation)
             return annotation
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:  # of an instance in place of its class, too
             refused = error
             if not libraries and _has_fields(annotation) and not _has_attrs(annotation):
                 return _stand_in(Part(annotation, "pydantic"), parts)  # which reads a field that is a union
@@ -205,7 +205,8 @@ def _library_of(note: object, in_class: bool) -> set[str]:
 
 
 def _has_fields(kind: object) -> bool:
-    return dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_field_defaults")
+    is_class = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_field_defaults"))
+    return is_class or typing.is_typeddict(kind)
 
 
 def _fields(kind: type) -> Iterator[object]:
