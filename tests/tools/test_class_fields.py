@@ -33,7 +33,7 @@ class Order(Generic[T]):
 @attrs.define
 class Basket:
     orders: list[Order[str]]
-    note: str | None = attrs.field(default=None, converter=attrs.converters.optional(str.strip))
+    note: str | None = attrs.field(default=None, converter=attrs.converters.optional(str.strip))  # type: ignore[misc]
 
 
 @attrs.define

@@ -43,7 +43,7 @@ class Middleware:
             if name in vars(Middleware):
                 continue
             hooks = [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)]
-            if meant := similar(name, hooks, least=0.7):
+            if meant := similar(name, hooks, least=0.75):
                 raise ConfigurationError(
                     f"{cls.__name__}.{name} is not a hook; did you mean {meant[0]!r}? If not, give it another name"
                 )

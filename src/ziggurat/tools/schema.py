@@ -232,9 +232,9 @@ def _inline(schema: JSONSchema, definitions: dict[str, JSONSchema], recursive: s
         elif key in ("anyOf", "allOf", "oneOf", "prefixItems"):
             tidy[key] = [_inline(child, definitions, recursive) for child in cast("list[JSONSchema]", value)]
         elif key in ("items", "additionalProperties", "propertyNames", "not") and isinstance(value, dict):
-            tidy[key] = _inline(value, definitions, recursive)
-            if key == "propertyNames" and "enum" in tidy[key]:  # keys are texts
-                tidy[key] = {"enum": list(map(str, tidy[key]["enum"]))}
+            inner = tidy[key] = _inline(value, definitions, recursive)
+            if key == "propertyNames" and isinstance(choices := inner.get("enum"), list):  # keys are texts
+                tidy[key] = {"enum": list(map(str, choices))}
         else:
             tidy[key] = value
     return tidy

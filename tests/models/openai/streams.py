@@ -25,7 +25,7 @@ def call(**piece: Any) -> dict[str, Any]:
     return {"tool_calls": [{**piece, "function": function}]}
 
 
-def usage(read: int, written: int, **more: Any) -> dict[str, Any]:
+def usage(read: float, written: float, **more: Any) -> dict[str, Any]:
     """Return the usage of a chunk."""
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written, **more}
 
