@@ -42,8 +42,6 @@ async def main() -> None:
         print(point.number, point.node, point.state.topic, point.state.said)
     again = await jokes.fork("joke-1", at=3)  # with the first two nodes as they were
     other = await jokes.fork("joke-1", at=1, prompt='{"topic": "keys"}')  # with another state
-    assert again.output is not None
-    assert other.output is not None
     print(again.output.said[-1], other.output.said[0], (await jokes.history("joke-1"))[0].state.topic, sep="; ")
 
 

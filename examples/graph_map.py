@@ -39,7 +39,6 @@ jokes = graph.build("jokes")
 
 async def main() -> None:
     run = await jokes.run(Jokes("animals"))
-    assert run.output is not None
     print(", ".join(run.output.jokes))
     print(run.output.best)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from ziggurat import Agent
-from ziggurat.events import Delta, TextDelta, ToolEnded, ToolStarted
+from ziggurat.events import Delta, ToolEnded, ToolStarted
 from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import calculator
@@ -26,7 +26,7 @@ async def main() -> None:
                     print(f"{depth}{call.name} {call.arguments}")
                 case ToolEnded(_, call, result):
                     print(f"{depth}{call.name} -> {result.text}")
-                case Delta(_, TextDelta(text)):
+                case Delta(text=text):
                     print(f"{depth}{text.strip()}")
                 case _:
                     pass

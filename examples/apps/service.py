@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from ziggurat import Agent, AgentRun, Approve, Deny, Event, Message, Modify, ToolCall, ZigguratError, tool
 from ziggurat.errors import RunNotFound
-from ziggurat.events import ApprovalRequested, Delta, TextDelta, ToolEnded, ToolStarted
+from ziggurat.events import ApprovalRequested, Delta, ToolEnded, ToolStarted
 from ziggurat.messages import tool_call
 from ziggurat.models import FunctionModel
 
@@ -101,7 +101,8 @@ class State(BaseModel):
 
 
 def state_of(run: AgentRun[str]) -> State:
-    return State(status=type(run.stop).__name__, answer=run.output, error=run.error)
+    answer = run.output if run.has_final_answer else None
+    return State(status=type(run.stop).__name__, answer=answer, error=run.error)
 
 
 async def begin(run_id: str, prompt: str | None) -> State:
@@ -175,7 +176,7 @@ async def follow(run_id: str, last_event_id: int = Header(0)) -> StreamingRespon
     async def lines() -> AsyncGenerator[str, None]:
         async for heard in agent.subscribe(run_id, after=last_event_id):
             match heard.what:
-                case Delta(_, TextDelta(text)):
+                case Delta(text=text):
                     shown = {"text": text}
                 case ToolStarted(_, asked):
                     shown = {"calls": asked.name}

@@ -46,7 +46,7 @@ async def test_the_next_run_has_what_was_posted_and_the_labels(place: str) -> No
     for number in range(5):
         await watch.send("r", "reading", number, key=str(number))
     run: AgentRun[Any] = await watch.resume("r")
-    assert (run.stop, run.error, run.output) == (stops.Continued("r~2"), None, None)
+    assert (run.stop, run.error, run._output) == (stops.Continued("r~2"), None, None)
     assert run.raise_for_stop() is run
     assert (await watch.resume("r")).stop == run.stop
     assert (await watch.replay("r")).stop == run.stop

@@ -140,7 +140,7 @@ def test_a_failing_model_leaves_what_is_complete() -> None:
     assert run.stop == stops.Failed("overloaded", "ModelError")
     assert len(run.messages) == 3
     assert run.steps == 2
-    assert run.output is None
+    assert run._output is None
     assert_sendable(run.messages)
     with pytest.raises(Exception, match="overloaded"):
         run.raise_for_stop()

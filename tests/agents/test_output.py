@@ -136,7 +136,7 @@ def test_an_answer_that_is_not_whole_ends_the_run_as_such(
     run, model = _run(mode, kind, cut, output_validator=lambda answer, ctx: pytest.fail("it is no answer"))
     assert (run.stop, run.finish, run.text) == (stops.Incomplete(finish), finish, text)
     assert run.error
-    assert run.output in (None, text)
+    assert run._output in (None, text)
     assert len(model.calls) == 1
     inner = Agent(ScriptedModel(cut, output_modes=[mode]), output=kind, name="inner")
     outer = Agent(ScriptedModel(tool_call("inner", input="x"), "end"), tools=[inner]).run_sync("go")
@@ -180,7 +180,7 @@ def test_repair_is_bounded(mode: OutputMode) -> None:
     run, model = _run(mode, City, *[_answer(mode, people="many")] * 3)
     assert isinstance(run.stop, stops.Failed)
     assert "3 tries" in run.stop.error
-    assert run.output is None
+    assert run._output is None
     assert len(model.calls) == 3
 
 
@@ -245,7 +245,7 @@ def test_a_run_that_stops_otherwise_has_no_output() -> None:
 
     run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], output=City, max_steps=2).run_sync("go")
     assert run.stop == stops.MaxSteps(2)
-    assert run.output is None
+    assert run._output is None
 
 
 @pytest.mark.parametrize("kind", [complex, object(), "City", lambda: 0])

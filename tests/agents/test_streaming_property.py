@@ -152,4 +152,4 @@ async def test_a_stream_that_is_left_at_any_event_leaks_nothing_and_can_go_on(sc
         run = await _agent(script, store).resume("r", listeners=[again])
         assert_sendable(run.messages)
         assert again.own("agent/") == said(run)
-        assert (run.messages, run.stop, run.output) == (plain.messages, plain.stop, plain.output)
+        assert (run.messages, run.stop, run._output) == (plain.messages, plain.stop, plain._output)

@@ -1,5 +1,6 @@
 """Some servers give each thought the same id: a conversation keeps the first, and can be sent on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -123,11 +124,10 @@ def test_thoughts_that_differ_are_kept() -> None:
     assert thoughts(Agent(model, tools=[echo]).run_sync("go")) == [THOUGHT, other]
 
 
-TEAMS = {"ring": ring, "mesh": mesh, "parallel": parallel}
+TEAMS: dict[str, Callable[..., Runnable]] = {"ring": ring, "mesh": mesh, "parallel": parallel}
 
 
 @pytest.mark.parametrize("kind", TEAMS)
 def test_members_of_a_team_have_the_same_thought(kind: str) -> None:
     members = [Agent(ScriptedModel(*map(reply, "abcdef")), name=name) for name in ("first", "second")]
-    team: Runnable = TEAMS[kind](*members)
-    checked(team.run_sync("go"))
+    checked(TEAMS[kind](*members).run_sync("go"))

@@ -368,6 +368,6 @@ async def test_a_run_whose_hook_fails_tells_what_was_spent(hook: str) -> None:
     assert isinstance(run.stop, stops.Failed)
     assert (run.model_calls, run.usage.total) == (calls, calls * OWN.total)
     assert run.text == ("" if calls == 1 else "done")
-    assert run.output is None
+    assert run._output is None
     again = await agent.run("go", run_id="r")
     assert (again.stop, again.usage, again.messages) == (run.stop, run.usage, run.messages)

@@ -37,7 +37,6 @@ class GraphWorld(World):
         @flow(name="worker", store=store)
         async def worker(prompt: str) -> str:
             run = await graph.run(Work(rounds=max(1, steps // 5)))
-            assert run.output is not None
             assert run.output.round == run.output.rounds
             assert len(run.output.notes) == 6 * run.output.round
             return "done"

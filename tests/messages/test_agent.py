@@ -1,10 +1,15 @@
+import copy
+import pickle
+
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from ziggurat import AgentRequest, AgentRun, Approve, Deny, Modify, ToolResult, user
 from ziggurat.agents import AgentStep, Decision, PendingItem
 from ziggurat.core import errors
-from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.codec import Raw, decode, encode, plain
+from ziggurat.core.failures import Cause
 from ziggurat.messages import Thinking, Transcript, assistant, stops, system, tool_message
 from ziggurat.messages.agent import pending_of
 from ziggurat.stops import Stop
@@ -130,6 +135,41 @@ def test_a_stop_is_raised_where_it_is_no_success() -> None:
         with pytest.raises(errors.ServiceError) as caught:
             run.raise_for_stop()
         assert caught.value.partial is run
+
+
+@pytest.mark.parametrize("stop", ALL_STOPS)
+def test_an_output_that_is_not_there_raises_the_error_of_the_stop(stop: Stop) -> None:
+    run = AgentRun(Transcript.of(), stop, cause=Cause(ValueError("boom"), ""))
+    if isinstance(stop, stops.Completed):
+        assert run.output is None  # as that of a flow without a result
+        return
+    with pytest.raises(errors.ServiceError) as caught:
+        print(run.output)
+    assert type(caught.value) is type(stops.error_of(stop))
+    assert (caught.value.partial, caught.value.__cause__) == (run, run.cause and run.cause.error)
+    assert "has_final_answer" in caught.value.__notes__[0]
+    assert replace(run, output=3).output == 3  # such as a text that was cut
+
+
+def test_an_output_that_waits_says_for_what_it_does() -> None:
+    items = (
+        PendingItem("1", "agent/step-1/tool-1:pay", tool_call("pay"), "by a rule"),
+        PendingItem("2", "flow/ask", tool_call("ask"), "Which city?", "question"),
+        PendingItem("3", "flow/sleep", tool_call("sleep"), "", "timer"),
+    )
+    with pytest.raises(
+        errors.ServiceError, match=r"suspended, see run.pending: it waits for pay, Which city\?, timer;"
+    ):
+        print(AgentRun[str](Transcript.of(), stops.Suspended(), pending=items).output.upper())
+
+
+@pytest.mark.parametrize("stop", [stops.Completed(), stops.Suspended()])
+def test_a_run_without_an_output_is_data_all_the_same(stop: Stop) -> None:
+    run = AgentRun(Transcript.of(user("hi")), stop)
+    assert decode(encode(run), AgentRun) == pickle.loads(pickle.dumps(run)) == copy.deepcopy(run) == run
+    assert repr(run)
+    assert plain(run)["output"] is None
+    assert replace(run, steps=2).steps == 2
 
 
 def test_a_run_that_did_not_go_on_has_an_error_in_words() -> None:

@@ -94,7 +94,7 @@ def told(run: AgentRun) -> dict[str, Any]:
     ]
     return {
         "stop": run.stop,
-        "output": run.output,
+        "output": run._output,
         "messages": messages,
         "thoughts": [thought for thought in run.thoughts if thought],
         "observations": run.observations,

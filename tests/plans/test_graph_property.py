@@ -68,7 +68,7 @@ async def test_without_loops_random_graphs_do_what_the_model_says_in_any_order()
 async def _outcome(graph: Declared, order: int) -> str:
     run = await built(graph, pausing(Random(order)), []).run(Trail())
     assert isinstance(run.stop, (stops.Completed, stops.BudgetExceeded)), run.stop
-    return f"{run.stop} {run.output}"
+    return f"{run.stop} {run._output}"
 
 
 # in the last one a node beside a loop waits for another

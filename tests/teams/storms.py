@@ -73,8 +73,8 @@ async def orders(case: Sequence[str], count: int, seed: int) -> list[str]:
         run, paths = await _heard(case, f"{seed} {number}")
         if list(run.messages) != list(expected.messages):
             wrong.append(f"{case}, order {number}: the history differs")
-        if (run.output, run.stop, run.agent, run.steps, run.usage) != (
-            expected.output,
+        if (run._output, run.stop, run.agent, run.steps, run.usage) != (
+            expected._output,
             expected.stop,
             expected.agent,
             expected.steps,

@@ -138,7 +138,7 @@ def facts(run: AgentRun[Any]) -> dict[str, Any]:
         "usage": run.usage,
         "steps": run.steps,
         "calls": (run.model_calls, run.tool_calls),
-        "output": run.output,
+        "output": run._output,
         "agent": run.agent,
     }
 

@@ -73,8 +73,8 @@ def worker(
 def same(one: AgentRun, other: AgentRun) -> None:
     """Assert that two runs say the same."""
     assert list(one.messages) == list(other.messages)
-    assert (one.output, one.stop, one.agent, one.steps, one.start) == (
-        other.output,
+    assert (one._output, one.stop, one.agent, one.steps, one.start) == (
+        other._output,
         other.stop,
         other.agent,
         other.steps,
@@ -117,7 +117,7 @@ async def test_what_waits_for_a_person_goes_on_in_another_process(case: Sequence
         again = built(case, worker(done, approval=True, question=question), store=store)
         run = await again.resume("r-1", decisions)
     assert done == freely  # nothing twice
-    assert (run.output, run.stop, run.agent) == (expected.output, expected.stop, expected.agent)
+    assert (run._output, run.stop, run.agent) == (expected._output, expected.stop, expected.agent)
     if not question:
         same(run, expected)
 
@@ -194,7 +194,7 @@ async def test_it_is_replayed_and_forked(case: Sequence[str]) -> None:
     same(await team.replay("r-1"), run)
     live = built(case, worker(), store=store)
     forked = await live.fork("r-1", at=2, effects="live")
-    assert (forked.output, forked.stop) == (run.output, run.stop)
+    assert (forked._output, forked.stop) == (run._output, run.stop)
 
 
 @pytest.mark.parametrize("case", CASES, ids=ids)

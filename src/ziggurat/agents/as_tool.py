@@ -89,9 +89,10 @@ class AgentTool:
 
 
 def _result(call: ToolCall, run: AgentRun) -> ToolResult:
-    text = run.output if isinstance(run.output, str) else encode(run.output).decode()
     if isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
-        return ToolResult(call.id, call.name, text if run.output is not None else run.text, None, call.name)
+        answer = run._answer
+        text = answer if isinstance(answer, str) else encode(answer).decode()
+        return ToolResult(call.id, call.name, text, None, call.name)
     if run.pending:  # only outside of all runs; within one, the whole run waits
         names = ", ".join(item.call.name for item in run.pending)
         fault = f"{call.name} waits for a decision on {names}: resume its run {run.id!r}"

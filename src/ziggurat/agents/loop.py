@@ -81,7 +81,7 @@ class ExtraTools(Struct, frozen=True, eq=False):
 
     depth: int
     tools: Toolbox
-    stop: Policy
+    stop: Policy = any_of()  # never
 
     def added(self, settings: LoopSettings) -> LoopSettings:
         """Return the settings of a loop with these tools."""
@@ -205,8 +205,8 @@ class LoopRun:
         return response
 
     def output_of(self, response: ModelResponse) -> str | None:
-        """Return the output of a run that ends with a response without an answer: its text, if text is wanted."""
-        return response.text if self.loop.output is None else None
+        """Return the output of a run that ends with a response that was not read: its text, if that is the answer."""
+        return response.text if self.loop.output is None and not response.message.tool_calls else None
 
     def break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""

@@ -12,8 +12,7 @@ from ziggurat.core.event import Listener
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
 from ziggurat.journal.store import MAX_PRIORITY, queue_of
 from ziggurat.messages.agent import Out
-from ziggurat.messages.message import Message
-from ziggurat.runs.options import Deps, Environment, Prompt, RunOptions, request_of
+from ziggurat.runs.options import Deps, Environment, History, Prompt, RunOptions, request_of
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.permissions import Permissions
 
@@ -28,7 +27,7 @@ Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
 class SubmitArguments(TypedDict, total=False):
     """The arguments of `submit` other than the prompt."""
 
-    history: Sequence[Message]
+    history: History
     run_id: str | None
     grants: Permissions | None
     labels: Mapping[str, object] | None
@@ -45,7 +44,7 @@ class RunQueue(RunRecords[Out]):
         self,
         prompt: Prompt | None = None,
         *,
-        history: Sequence[Message] = (),
+        history: History = (),
         run_id: str | None = None,
         grants: Permissions | None = None,
         labels: Mapping[str, object] | None = None,

@@ -1,13 +1,48 @@
 """How the output of a run is recorded, and read again."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from ziggurat.core.codec import canonical, plain
-from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core.codec import canonical, decode, encode, plain
+from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.tools.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+
+def encode_run(run: AgentRun) -> bytes:
+    """Return a run as JSON, such as for a column of your own database; `decode_run` reads it back equal.
+
+    Raises:
+        TypeError: its output has no JSON form.
+    """
+    return encode(run)
+
+
+def decode_run(data: bytes | str, output: "TypeForm[Out]") -> AgentRun[Out]:
+    """Return the run that `encode_run` wrote::
+
+        saved = encode_run(await agent.run("Where?"))
+        city = decode_run(saved, City).output
+
+    Args:
+        data: The JSON.
+        output: The type of its output, that of the agent.
+
+    Raises:
+        InvalidArguments: it is no run in JSON, or its output is of another type; the text names the place.
+    """
+    try:
+        run = decode(data, AgentRun)
+        form = OutputForm(Parameter.of_result("the output", output))
+        return run if run._output is None else form.read(run)
+    except JournalCorrupt as error:
+        raise InvalidArguments(f"this is no run of encode_run() with an output of {output!r:.100}: {error}") from None
 
 
 class OutputForm(Struct, frozen=True, eq=False):
@@ -22,9 +57,10 @@ class OutputForm(Struct, frozen=True, eq=False):
             ConfigurationError: the output has no JSON that is.
         """
         with noting_mistakes():  # of the output's type
-            form = self.parameter.recorded(run.output, *(() if run._accepted is UNSET else (run._accepted,)))
+            output = run._output
+            form = self.parameter.recorded(output, *(() if run._accepted is UNSET else (run._accepted,)))
         try:
-            natural = form == plain(run.output) and canonical(form) == canonical(run.output)
+            natural = form == plain(output) and canonical(form) == canonical(output)
         except TypeError:
             natural = False
         accepted = UNSET if natural else form
@@ -33,7 +69,7 @@ class OutputForm(Struct, frozen=True, eq=False):
     def read(self, run: AgentRun) -> AgentRun:
         """Return a recorded run with its output in its type."""
         try:
-            output = self.parameter.revive(run.output if run._accepted is UNSET else run._accepted)
+            output = self.parameter.revive(run._output if run._accepted is UNSET else run._accepted)
         except ValueError as error:
             raise JournalCorrupt(f"the recorded output is not of the type it has now: {error}") from error
         return replace(run, output=output)

@@ -22,12 +22,12 @@ from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.facts import AS_TOOL
-from ziggurat.messages.message import Message
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import (
     NO_OPTIONS,
     Deps,
     Environment,
+    History,
     Live,
     Prompt,
     RunArguments,
@@ -115,7 +115,7 @@ class Runnable(RunQueue[Out]):
         self,
         prompt: Prompt | None = None,
         *,
-        history: Sequence[Message] = (),
+        history: History = (),
         deps: Deps | None = None,
         listeners: Sequence[Listener] = (),
         run_id: str | None = None,

@@ -155,7 +155,7 @@ def _fingerprint(entered: Entered) -> str:
 
 def _kept(parts: AgentParts, run: AgentRun) -> AgentRun:
     """Return a run as it is to be recorded."""
-    return run if parts.keep is None or run.output is None else parts.keep(run)
+    return run if parts.keep is None or run._output is None else parts.keep(run)
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:
@@ -321,7 +321,7 @@ def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
 
 def read_output(run: AgentRun, read: Callable[[AgentRun], AgentRun] | None) -> AgentRun:
     """Return a run as recorded with its output in the type that its agent gives; `read` is that of `AgentParts`."""
-    if read is None or run.output is None:
+    if read is None or run._output is None:
         return run
     try:
         return read(run)

@@ -38,15 +38,16 @@ def undecided(run: AgentRun) -> list[PendingItem]:
 
 def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool:
     """Write the answer as text, an output of another type as JSON; return False if it is empty."""
-    if run.output is None or isinstance(run.output, str):
-        text = run.output or run.text
+    answer = run._answer
+    if isinstance(answer, str):
+        text = answer or run.text
         if text and not was_shown:
             write(text, out)
         return bool(text)
     try:
-        write_json(encode(run.output), out)
+        write_json(encode(answer), out)
     except TypeError:
-        write(str(run.output), out)
+        write(str(answer), out)
     return True
 
 

@@ -156,6 +156,7 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.words": "CONTEXT",
     },
     "ziggurat.messages": {
+        "agents.recorded": "decode_run encode_run",
         "messages.budget": "expected_tokens used_tokens",
         "messages.conversation": "Transcript",
         "messages.embedding": "Embeddings EmbedRequest",
@@ -169,6 +170,8 @@ NAMES: dict[str, dict[str, str]] = {
         "messages.rewriting": "Rewrite RewriteRequest",
         "messages.usage": "Usage estimate_tokens",
         "messages.validation": "ValidationPolicy Violation validate validate_all",
+        "models.openai.history": "to_openai",
+        "wires.reading": "from_openai",
     },
     "ziggurat.middleware": {
         "messages.middleware": "Middleware",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from ziggurat.agents.recorded import decode_run as decode_run, encode_run as encode_run
     from ziggurat.messages.budget import expected_tokens as expected_tokens, used_tokens as used_tokens
     from ziggurat.messages.conversation import Transcript as Transcript
     from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
@@ -57,5 +58,7 @@ if TYPE_CHECKING:
         validate as validate,
         validate_all as validate_all,
     )
+    from ziggurat.models.openai.history import to_openai as to_openai
+    from ziggurat.wires.reading import from_openai as from_openai
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ziggurat.messages.step import AgentStep
 
     ChangedArguments = str | collections.abc.Mapping[str, Any] | Struct
-    Out = TypeVar("Out", default=Any)
+    Out = TypeVar("Out", default=Any, covariant=True)
 else:  # the default is for type checkers: where it says nothing else, an agent may answer with anything
     from typing import TypeVar
 
     ChangedArguments = str | collections.abc.Mapping[str, Any]  # in a record they are text
-    Out = TypeVar("Out")
+    Out = TypeVar("Out", covariant=True)
 
 
 class AgentRequest(Struct, frozen=True, gc=False):
@@ -173,7 +173,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     Attributes:
         messages: The conversation: the request and all that followed; it can always be sent to a model again.
         stop: Why it stopped.
-        output: The final answer: text, or a value of the requested type; None at run time if there is none, see `stop`.
+        output: The final answer: text, or a value of the requested type. Without one, as the run waits, failed or was
+            stopped, reading it raises the error of `raise_for_stop`; `has_final_answer` and `stop` are asked before.
         usage: The usage, including failed tries and nested agents.
         model_calls: The number of model calls, including nested agents.
         tool_calls: The number of tool calls, including nested agents.
@@ -259,9 +260,39 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         """
         if isinstance(self.stop, _WELL):
             return self
+        raise self._error() from (None if self.cause is None else self.cause.error)
+
+    # -- the output, which is read as it is kept where runs are recorded and shown ------------------------------------
+
+    @property
+    def _output(self) -> Any:
+        """The output as it is kept; None if there is none."""
+        return _kept(self)
+
+    @property
+    def _answer(self) -> Any:
+        """The output, or if there is none, the text of the model's last message."""
+        return self.text if self._output is None else self._output
+
+    def _read_output(self) -> Out:
+        """The final answer; raises the error of its stop if there is none."""
+        output: Out = self._output
+        if output is None and not self.has_final_answer:
+            error = self._error()
+            error.add_note("run.output: there is none; ask run.has_final_answer, run.stop or run.error before")
+            raise error from (None if self.cause is None else self.cause.error)
+        return output
+
+    def _error(self) -> errors.ServiceError:
+        """Return the error for its stop, with what it waits for."""
         error = stops.error_of(self.stop)
+        if self.pending:
+            names = (each.call.name if each.stage == "tool" else each.reason or each.stage for each in self.pending)
+            error.args = (
+                f"the run is suspended, see run.pending: it waits for {', '.join(names)}; go on with resume()",
+            )
         error.partial = self
-        raise error from (None if self.cause is None else self.cause.error)
+        return error
 
     # -- views of the steps --------------------------------------------------------------------------------------
 
@@ -349,10 +380,10 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     def __repr__(self) -> str:  # without the cost: asyncio takes the repr of every result, and loading prices is slow
         tokens = "" if self.usage.total == 0 else f", {self.usage.total} tokens"
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        return f"<AgentRun {type(self.stop).__name__} {self._answer(60)}, {steps}{tokens}>"
+        return f"<AgentRun {type(self.stop).__name__} {self._shown(60)}, {steps}{tokens}>"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("stop", self.stop), ("output", self._answer(60)), ("figures", self.figures)]
+        return [("stop", self.stop), ("output", self._shown(60)), ("figures", self.figures)]
 
     def _repr_html_(self) -> str:
         """Return a table of the steps for a notebook; nothing in it is active, whatever a model or a tool wrote."""
@@ -360,13 +391,19 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         from ziggurat.messages.run_html import run_html
 
         heading = f"{self.agent or 'run'}: {stop_text(self.stop)} · {self.figures}"
-        return run_html(heading, self.trace(), self._answer(1000))
+        return run_html(heading, self.trace(), self._shown(1000))
 
-    def _answer(self, width: int) -> str:
+    def _shown(self, width: int) -> str:
         """Return the output, or why there is none, in one line without invisible characters."""
-        answer = repr((self.error or self.text)[: 2 * width]) if self.output is None else repr(self.output)
+        output = self._output
+        answer = repr((self.error or self.text)[: 2 * width]) if output is None else repr(output)
         return answer if len(answer) <= width else f"{answer[: width - 1]}…"
 
+
+_kept: collections.abc.Callable[[AgentRun], Any] = vars(AgentRun)["output"].__get__
+
+if not TYPE_CHECKING:  # who know the field, which this reads
+    AgentRun.output = property(AgentRun._read_output)
 
 _MEANT = {
     **dict.fromkeys(("final_output", "data", "result", "parsed", "value"), "output"),

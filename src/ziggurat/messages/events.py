@@ -18,7 +18,7 @@ from ziggurat.core.event import (
 )
 from ziggurat.core.failures import Cause
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
-from ziggurat.messages.delta import PartDelta
+from ziggurat.messages.delta import PartDelta, TextDelta
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 
@@ -101,6 +101,15 @@ class Delta(Event, frozen=True):
     piece: ClassVar[bool] = True
 
     delta: PartDelta
+
+    @property
+    def text(self) -> str:
+        """That of a piece of text, which ``case Delta(text=text)`` matches; other pieces have none."""
+        if isinstance(self.delta, TextDelta):
+            return self.delta.text
+        raise AttributeError(
+            f"a {type(self.delta).__name__} is no piece of text; see its `delta`", name="text", obj=self
+        )
 
 
 class ModelEnded(Event, frozen=True):

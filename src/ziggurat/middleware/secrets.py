@@ -346,8 +346,7 @@ class Masking:
 
     def _mask_struct(self, value: Any, depth: int) -> Any:
         changes: dict[str, Any] = {}
-        for name in value.__struct_fields__:
-            known = getattr(value, name)
+        for name, known in msgspec.structs.asdict(value).items():  # an AgentRun's output may raise an error
             if known.__class__ in _FIGURES or (name in _KEPT and not self._is_foreign(name, value)):
                 continue
             if name == "arguments" and isinstance(known, str):

@@ -90,6 +90,6 @@ def _line(event: Event) -> str:
     except TypeError as error:
         why = str(error)
     if isinstance(event, AgentEnded):  # its output is of a type without a JSON form
-        return encode(replace(event, run=replace(event.run, output=repr(event.run.output)))).decode()
+        return encode(replace(event, run=replace(event.run, output=repr(event.run._output)))).decode()
     fields = {name: value for name, value in asdict(event).items() if isinstance(value, (str, int, float))}
     return encode({"event": type(event).__name__, **fields, "unwritable": why}).decode()

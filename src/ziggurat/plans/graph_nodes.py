@@ -65,7 +65,7 @@ def call_of_runnable(
     async def call(state: Any, ctx: Context) -> Sequence[Changes]:
         run = await runnable.run(state if takes is None else call_given(takes, ctx, state))
         run.raise_for_stop()
-        output = run.output if gives is None else call_given(gives, ctx, run.output)
+        output = run._output if gives is None else call_given(gives, ctx, run.output)
         return (_changes(output, field, runnable.name),)
 
     return call

@@ -116,6 +116,5 @@ def output_of(run: AgentRun) -> Any:
     """Return what an agent has answered; raise the error of a run that ended otherwise."""
     if not run.is_reusable:
         raise stops.error_of(run.stop)
-    if isinstance(run.output, PlanResult):
-        return run.output.output
-    return run.text if run.output is None else run.output
+    answer = run._answer
+    return answer.output if isinstance(answer, PlanResult) else answer

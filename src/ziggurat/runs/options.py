@@ -191,10 +191,14 @@ class RunOptions(Struct, frozen=True, eq=False):
 NO_OPTIONS = RunOptions()
 
 
+History = Annotated[Sequence[Message], Meta(description="as messages.from_openai(...) makes them of dictionaries")]
+"""Earlier messages."""
+
+
 class RunArguments(TypedDict, total=False):
     """The arguments of `run` other than the prompt."""
 
-    history: Sequence[Message]
+    history: History
     deps: Deps | None
     listeners: Sequence[Listener]
     run_id: str | None

@@ -189,7 +189,7 @@ class _Routes:
     async def replay(self, request: Request) -> Any:
         agent, _ = await self.agents.agent_of(_id(request))
         run = await agent.replay(_id(request))
-        return {"run_id": _id(request), "stop": run.stop, "answer": run.output}
+        return {"run_id": _id(request), "stop": run.stop, "answer": run._output}
 
     async def read_asset(self, request: Request) -> Response:
         file = asset(request.path_params.get("name", "index.html"))

@@ -215,7 +215,7 @@ class ServedAgents:
             **plain(await self._rows.row(agent.store, info)),
             "status": status.status,
             "driven": status.driven,
-            "output": None if run is None else plain(run.output),
+            "output": None if run is None else plain(run._output),
             "error": None if run is None else run.error,
             "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
             "usage": status.usage,

@@ -158,9 +158,9 @@ class Assignments:
             return Report(handle, "waiting")
         if isinstance(outcome, Exception):
             return Report(handle, "failed", described(outcome))
-        text = outcome.output if isinstance(outcome.output, str) else encode(outcome.output).decode()
         if outcome.is_reusable:
-            return Report(handle, "done", text if outcome.output is not None else outcome.text)
+            answer = outcome._answer
+            return Report(handle, "done", answer if isinstance(answer, str) else encode(answer).decode())
         return Report(handle, "failed", f"stopped before it was done ({stops.status_of(outcome.stop)}); {outcome.text}")
 
     def raise_errors(self) -> None:

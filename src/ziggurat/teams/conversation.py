@@ -127,7 +127,7 @@ class TeamConversation:
 
     def finish(self, member: Runnable, run: AgentRun) -> AgentRun:
         """Return the run of the team, which ends as that of a member."""
-        return self.end(full_name(member.name, run), run.output, run.stop)
+        return self.end(full_name(member.name, run), run._output, run.stop)
 
     def require_an_answer(self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
         """Raise if turns were taken and nobody has answered."""
@@ -156,7 +156,7 @@ class TeamConversation:
 
     def answered(self, member: str, run: AgentRun) -> AgentRun:
         """Return the run of the team, whose answer is the last one of a member."""
-        return self.end(full_name(member, run), run.output, answer=run)
+        return self.end(full_name(member, run), run._output, run.stop, run)
 
     def end(
         self, agent: str, output: object = None, stop: stops.Stop = _COMPLETED, answer: AgentRun | None = None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import Unpack, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,14 +12,14 @@ from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, indented
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
-from ziggurat.teams.visibility import Choice, View, Visibility, note
+from ziggurat.teams.visibility import Visibility, note
 
 _OPENING = "You take part in a debate about the question above. Give your opening argument, in a few sentences."
 _REBUTTAL = (
@@ -42,6 +42,18 @@ _SCORE = re.compile(
 )
 
 
+class _Arguments(TeamArguments, total=False):
+    rounds: PositiveInt
+    scoring: bool
+    max_argument_chars: PositiveInt
+    visibility: Visibility
+    concurrency: PositiveInt | None
+
+
+@overload
+def debate(*members: Runnable, moderator: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+@overload
+def debate(*members: Runnable[Out], moderator: None = None, **arguments: Unpack[_Arguments]) -> Runnable[Out | str]: ...
 @checked
 def debate(
     *members: Runnable,
@@ -90,7 +102,7 @@ class _Debate(Struct, frozen=True, eq=False):
     rounds: int
     scoring: bool
     max_argument_chars: int
-    visibility: Choice | View
+    visibility: Visibility
     concurrency: int | None
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:

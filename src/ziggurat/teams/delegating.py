@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from ziggurat.agents.loop import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
@@ -18,7 +17,7 @@ from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.teams.assignments import Assignment, Assignments, Report
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
@@ -32,12 +31,12 @@ _ASSIGNMENTS: Key[Assignments] = Key("background assignments")
 
 @checked
 def background(
-    leader: Runnable,
+    leader: Runnable[Out],
     *members: Runnable,
     unfinished: _Unfinished = "cancel",
     concurrency: PositiveInt = 10,
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team whose leader has members work in the background, and goes on meanwhile.
 
     ::
@@ -88,7 +87,7 @@ class _Background(Struct, frozen=True, eq=False):
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         conversation = TeamConversation(request, ctx, "everything")
         assignments = Assignments(self.members, self.concurrency, ctx)
-        extra = ExtraTools(ctx.scope[AGENT_CALL].depth + 1, self.box, BasePolicy())
+        extra = ExtraTools(ctx.scope[AGENT_CALL].depth + 1, self.box)
         at = ctx.under(self.leader.name).within(EXTRA_TOOLS, extra).within(_ASSIGNMENTS, assignments)
         try:
             await assignments.restore()

@@ -21,7 +21,7 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem, handoff_entries
 from ziggurat.messages.message import HANDOFF, Message
@@ -37,7 +37,7 @@ from ziggurat.teams.handoff import (
     automatic_handoffs,
 )
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.visibility import Choice, View, Visibility
+from ziggurat.teams.visibility import Visibility
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -49,7 +49,7 @@ First = Annotated[str | Picker, Meta(description="as a name, or a function of th
 
 @checked
 def handoffs(
-    *members: Runnable,
+    *members: Runnable[Out],
     policy: Handoffs | None = None,
     first: First | None = None,
     next_turn: Literal["stay", "first"] = "stay",
@@ -57,7 +57,7 @@ def handoffs(
     max_handoffs: PositiveInt = 10,
     ping_pong: Annotated[int, Meta(ge=2)] | None = 4,
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team of agents that hand the conversation over to each other; the one that answers owns the answer.
 
     ::
@@ -120,7 +120,7 @@ class _Desk:
         policy: HandoffPolicy,
         first: str | Picker | None,
         stay: bool,
-        visibility: Choice | View,
+        visibility: Visibility,
         max_handoffs: int,
         ping_pong: int | None,
     ) -> None:
@@ -151,7 +151,9 @@ class _Desk:
             handoff = self._handoff(run, offer, visited)
             stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
             if handoff is None or stop is not None:
-                return conversation.end(full_name(name, run), run.output if handoff is None else None, stop or run.stop)
+                return conversation.end(
+                    full_name(name, run), run._output if handoff is None else None, stop or run.stop
+                )
             conversation.tell(name, *handoff_entries(name, handoff.target, handoff.reason, handoff.context))
             source, name = name, handoff.target
             at = ctx.under(name)

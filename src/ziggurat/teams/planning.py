@@ -11,11 +11,11 @@ from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import decision_in
-from ziggurat.teams.visibility import Choice, View, Visibility
+from ziggurat.teams.visibility import Visibility
 
 PLAN = """\
 You manage a team that works on the task above. Its members are:
@@ -49,14 +49,14 @@ class LedgerProgress(Struct, frozen=True):
 
 @checked
 def ledger_team(
-    manager: Runnable,
+    manager: Runnable[Out],
     *members: Runnable,
     turns: PositiveInt = 20,
     max_stalls: NonNegativeInt = 2,
     max_plans: PositiveInt = 3,
     visibility: Visibility = "replies",
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team whose manager keeps two ledgers: a plan of the task, and in each turn the progress.
 
     In each turn the manager says whether the task is complete, whether there is progress, and which member does what.
@@ -89,7 +89,7 @@ class _Ledger(Struct, frozen=True, eq=False):
     turns: int
     max_stalls: int
     max_plans: int
-    visibility: Choice | View
+    visibility: Visibility
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, self.visibility)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Unpack
+from typing import Unpack, overload
 
 from msgspec import Struct
 
@@ -12,12 +12,12 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import circle, each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.visibility import Choice, View, Visibility
+from ziggurat.teams.visibility import Visibility
 
 REVISION = """\
 Answer the question again, in full; correct and complete your answer where you have read better since. What others \
@@ -38,11 +38,19 @@ Until = Callable[[Sequence[Message]], bool]
 """Called with the messages after a round; the last one was enough if it returns true."""
 
 
+class _Arguments(TeamArguments, total=False):
+    rounds: PositiveInt
+    until: Until | None
+    prompt: str
+    visibility: Visibility
+    concurrency: PositiveInt | None
+
+
 class _Rounds(Struct, frozen=True, eq=False):
     members: tuple[Runnable, ...]
     leader: Runnable | None
     prompt: str
-    visibility: Choice | View
+    visibility: Visibility
     concurrency: int | None
     rounds: int = 1
     until: Until | None = None
@@ -75,15 +83,15 @@ class _Rounds(Struct, frozen=True, eq=False):
 
     def _elect(self, conversation: TeamConversation, runs: Mapping[str, AgentRun]) -> AgentRun:
         latest = [(each.name, runs[each.name]) for each in self.members if each.name in runs]
-        votes = Counter(encode(run.output) for _, run in latest)  # counted in the order of the members
+        votes = Counter(encode(run._answer) for _, run in latest)  # counted in the order of the members
         chosen = votes.most_common(1)[0][0]
-        name, winner = next(pair for pair in latest if encode(pair[1].output) == chosen)
+        name, winner = next(pair for pair in latest if encode(pair[1]._answer) == chosen)
         return conversation.repeat(name, winner)
 
 
 @checked
 def star(
-    leader: Runnable,
+    leader: Runnable[Out],
     *members: Runnable,
     rounds: PositiveInt = 3,
     until: Until | None = None,
@@ -91,7 +99,7 @@ def star(
     visibility: Visibility = "replies",
     concurrency: PositiveInt | None = None,
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team whose members report to their leader only, in rounds.
 
     In each round all members answer at the same time, then the leader comments on their answers; after the last round
@@ -118,6 +126,10 @@ def star(
     return as_runnable("star", control, named, {"leader": leader.name, "rounds": rounds}, edges, **arguments)
 
 
+@overload
+def mesh(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+@overload
+def mesh(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
 @checked
 def mesh(
     *members: Runnable,
@@ -153,6 +165,10 @@ def mesh(
     return _made("mesh", control, each_other(named), arguments)
 
 
+@overload
+def ring(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+@overload
+def ring(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
 @checked
 def ring(
     *members: Runnable,
@@ -202,13 +218,13 @@ def _made(pattern: str, control: _Rounds, links: Sequence[DiagramEdge], argument
 
 @checked
 def parallel(
-    leader: Runnable,
+    leader: Runnable[Out],
     *members: Runnable,
     prompt: str = SYNTHESIS,
     visibility: Visibility = "replies",
     concurrency: PositiveInt | None = None,
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team whose members answer the question at the same time, and whose leader makes one answer of theirs.
 
     A member that fails is reported to the leader, and the others go on; `TeamResult` has the answer of each.
@@ -232,11 +248,11 @@ def parallel(
 
 @checked
 def majority(
-    *members: Runnable,
+    *members: Runnable[Out],
     visibility: Visibility = "replies",
     concurrency: PositiveInt | None = None,
     **arguments: Unpack[TeamArguments],
-) -> Runnable:
+) -> Runnable[Out]:
     """Make a team whose answer is the one that most members give; of equally frequent ones, that of the first member.
 
     Answers are compared exactly, so ask for short ones, or for a type with `Agent(output=...)`. `TeamResult` has the

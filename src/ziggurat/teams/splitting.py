@@ -1,8 +1,12 @@
 """Subtasks, and how a task is split into them without a model."""
 
 import re
-from typing import Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Literal
 
+from msgspec import Meta
+
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt
 
 _MARK = re.compile(r"(?:^|(?<![-+*/^=(])\s)(?:[1-8]\.|[1-5]\))\s")  # no mark of a list: the end of "(7 + 5) "
@@ -24,6 +28,13 @@ class Subtask(CheckedStruct, frozen=True):
 
     text: NonEmptyText
     depth: NonNegativeInt = 0
+
+
+Split = Callable[[str], Sequence[str | Subtask] | Awaitable[Sequence[str | Subtask]]]
+
+Splitter = Annotated[
+    Literal["breadth", "depth"] | Runnable | Split, Meta(description="as an agent that answers with a list")
+]
 
 
 def split_task(text: str, by: Literal["breadth", "depth"]) -> list[Subtask]:

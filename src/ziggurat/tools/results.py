@@ -170,7 +170,7 @@ def _children(node: object) -> "list[object]":
     if isinstance(node, dict):
         return [*node.keys(), *node.values()]
     if isinstance(node, msgspec.Struct):
-        return [getattr(node, name) for name in node.__struct_fields__]
+        return [*msgspec.structs.astuple(node)]
     if isinstance(node, _CONTAINERS):
         return [*node]  # type: ignore[misc]
     kind = type(node)

@@ -1,16 +1,21 @@
 """Parsing requests of the three formats into a ModelRequest."""
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
+from ziggurat.core.codec import plain
+from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.delta import refolded
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, tool_message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.wires.types import ApprovalResponse, Json, Wire
 
 _FILE_FIELDS = ("file_url", "file_id", "filename")
@@ -89,11 +94,13 @@ def _parts(value: object) -> tuple[Part, ...]:
         return (Text(value),) if value else ()
     parts: list[Part] = []
     for item in _items(value):
-        image = item.get("image_url")
+        image, sound = item.get("image_url"), item.get("input_audio")
         if isinstance(image, dict):
             image = image.get("url")
         if isinstance(image, str):
             parts.append(Image(url=image))
+        elif isinstance(sound, dict):
+            parts.append(Audio(b64decode(str(sound.get("data"))), media_type=f"audio/{sound.get('format')}"))
         elif item.get("type") in ("file", "input_file"):
             parts.append(_file(item["file"] if isinstance(item.get("file"), dict) else item))
         elif isinstance(item.get("text"), str):
@@ -114,6 +121,55 @@ def _tool_call(name: object, arguments: object, id: object) -> ToolCall:  # noqa
     return ToolCall(str(id or ""), str(name or ""), text)
 
 
+class _Function(Struct):
+    name: str
+    arguments: str
+
+
+class _Call(Struct):
+    id: str
+    function: _Function
+
+
+class _ChatMessage(Struct):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Json] | None = None
+    name: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str = ""
+
+
+def from_openai(messages: Iterable[object]) -> list[Message]:
+    """Return messages from dictionaries, as OpenAI's Chat Completions and servers like it have them::
+
+        run = await agent.run("And doubled?", history=from_openai(conversation))
+
+    Messages as objects of OpenAI's library are taken, too. Fields that are no part of what was said are left out.
+    `to_openai` is the way back.
+
+    Raises:
+        InvalidArguments: one of them is no such message; the text says which, and why.
+    """
+    found: list[Message] = []
+    names: dict[str, str] = {}  # of the tools, by the ids of the calls
+    for number, each in enumerate(messages):
+        try:
+            item = plain(each.model_dump(exclude_none=True) if hasattr(each, "model_dump") else each)
+            form = msgspec.convert(item, _ChatMessage)
+            if form.role == "tool" and not form.tool_call_id:
+                raise ValueError("its tool_call_id is missing")
+            (message,) = _chat({"messages": [item]})
+        except (TypeError, ValueError) as error:
+            raise InvalidArguments(f"message {number} is no message of OpenAI: {error}: {each!r:.200}") from None
+        names.update({call.id: call.name for call in message.tool_calls})
+        if form.role == "tool":
+            result = replace(message.tool_results[0], name=names.get(form.tool_call_id, form.name or ""))
+            found.append(tool_message(result))
+        elif message.parts:
+            found.append(replace(message, name=form.name or None))
+    return found
+
+
 def _chat(body: Json) -> Iterator[Message]:
     for item in _items(body["messages"]):
         role, content = item.get("role"), item.get("content")
@@ -127,7 +183,7 @@ def _chat(body: Json) -> Iterator[Message]:
                 for call in _items(item.get("tool_calls"))
                 if isinstance(call.get("function"), dict)
             )
-            yield Message("assistant", _parts(content) + calls)
+            yield Message("assistant", _parts(content or item.get("refusal")) + calls)
         else:
             yield Message("user", _parts(content))
 

@@ -76,7 +76,7 @@ async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
     status = _REFUSED.get(type(run.stop))
     if status is not None:
         raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
-    await speech.end(run.output if run.output is not None else run.text)
+    await speech.end(run._answer)
     return Answered(run.id, _finish(run.stop), run.usage)
 
 

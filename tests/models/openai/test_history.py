@@ -1,0 +1,104 @@
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from openai.types.chat import ChatCompletionMessage
+
+from tests.messages.strategies import json_objects
+from ziggurat import Agent, Image, Message, Text, ToolCall, ToolResult, user
+from ziggurat.core.codec import encode
+from ziggurat.errors import InvalidArguments
+from ziggurat.messages import Audio, File, Thinking, assistant, from_openai, system, to_openai, tool_message
+from ziggurat.testing import ScriptedModel
+
+some_text = st.text(min_size=1, max_size=8).filter(str.strip)
+names = st.none() | st.sampled_from(["ann", "bob-2"])
+texts = st.builds(Text, some_text)
+media = st.sampled_from(
+    [
+        Image(url="https://example.com/a.png"),
+        Audio(b"abc", media_type="audio/wav"),
+        File(b"abc", name="a.pdf", media_type="application/pdf"),
+    ]
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    log: list[Message] = [system("Be brief.")] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(1, 4))):
+        parts = draw(st.lists(texts | media, min_size=1, max_size=3))
+        log.append(Message("user", tuple(parts), draw(names)))
+        arguments = [encode(each).decode() for each in draw(st.lists(json_objects, max_size=2))]
+        called = [ToolCall(f"c{turn}{number}", "look", each) for number, each in enumerate(arguments)]
+        said = (draw(texts),) if not called or draw(st.booleans()) else ()
+        log.append(Message("assistant", (*said, *called), draw(names)))
+        log += [tool_message(ToolResult(call.id, call.name, draw(some_text))) for call in called]
+    return log
+
+
+@given(conversations())
+def test_a_conversation_comes_back_as_it_was(log: list[Message]) -> None:
+    assert from_openai(to_openai(log)) == log
+
+
+async def test_a_conversation_of_elsewhere_goes_on() -> None:
+    said: list[Any] = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Rain?"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "no"},
+        ChatCompletionMessage(role="assistant", content=None, refusal="I must not say.", annotations=[]),
+    ]
+    history = from_openai(said)
+    assert history == [
+        system("Be brief."),
+        user("Rain?"),
+        assistant(ToolCall("c1", "look", "{}")),
+        tool_message(ToolResult("c1", "look", "no")),
+        assistant("I must not say."),
+    ]
+    run = await Agent(ScriptedModel("It does not rain.")).run("So?", history=history)
+    assert to_openai(run.messages)[-2:] == [
+        {"role": "user", "content": "So?"},
+        {"role": "assistant", "content": "It does not rain."},
+    ]
+
+
+DENIED = tool_message(ToolResult("1", "f", "x", "denied"))
+
+
+def test_what_has_no_place_is_left_out() -> None:
+    log = [
+        user("go"),
+        assistant(Thinking("hm", "signed"), ToolCall("1", "f", "{}")),
+        tool_message(ToolResult("1", "f", "x", "denied")),
+    ]
+    assert from_openai(to_openai(log)) == [
+        user("go"),
+        assistant(ToolCall("1", "f", "{}")),
+        tool_message(ToolResult("1", "f", "x")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        3,
+        "hi",
+        {"content": "hi"},
+        {"role": "function", "content": "hi"},
+        {"role": "user", "content": 3},
+        {"role": "user", "content": ["hi"]},
+        {"role": "tool", "content": "hi"},
+        {"role": "assistant", "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "f", "input": "x"}}]},
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "a", "format": "wav"}}]},
+    ],
+)
+def test_what_is_no_message_is_refused_by_its_number(wrong: Any) -> None:
+    with pytest.raises(InvalidArguments, match="message 1 is no message of OpenAI"):
+        from_openai([{"role": "user", "content": "hi"}, wrong])
