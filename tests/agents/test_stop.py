@@ -77,7 +77,7 @@ def test_until_tool_called_stops_after_the_tool_has_run() -> None:
     run = _run(until_tool_called("submit"))
     assert run.stop == stops.ToolCalled("submit")
     assert run.observations == ("a", "submitted b")
-    assert run.output == ""
+    assert not run.has_final_answer
     assert run.raise_for_stop() is run
 
 
