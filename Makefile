@@ -12,7 +12,7 @@
 #   make clean            remove what was installed and what tools keep
 #   make planted          plant 60 faults, one at a time, and count those that the tests find (SEED=... for the same ones)
 # Longer tests than those of every day, about an hour on two cores together:
-#   make nightly          all of the following, and the tests on the newest Python of this machine
+#   make nightly          all of the following, pyright, and the tests on the newest Python of this machine
 #   make long             the tests with everything that they draw samples of: every turn, every store, every pair
 #   make fuzz             the tests of properties, with other examples (SEED=... for some)
 #   make life             random lives of runs, compared with a specification
@@ -55,8 +55,8 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 NODE_STAMP := $(VENV)/.installed-node
 PYRIGHT_STAMP := $(VENV)/.installed-pyright
 
-NIGHTLY := long fuzz life composition teams sessions approvals cuts workers faults memory newest
-.PHONY: run chat test test-all types pyright lint unit smoke planted failed questions nightly $(NIGHTLY) conformance golden coder durable bench bench-knowledge lock clean help
+NIGHTLY := long pyright fuzz life composition teams sessions approvals cuts workers faults memory newest
+.PHONY: run chat test test-all types lint unit smoke planted failed questions nightly $(NIGHTLY) conformance golden coder durable bench bench-knowledge lock clean help
 
 help:
 	@sed -n 's/^#   //p' Makefile

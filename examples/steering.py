@@ -34,6 +34,8 @@ async def main() -> None:
                 await handle.redirect("Not there: look in Ur")  # cancels the tool call; its result says so
             case Steered(_, verb, step):
                 print(f"step {step}: {verb}")
+            case _:
+                pass
     run = await handle.result()
     print(run.observations[0])
     print(run.text)

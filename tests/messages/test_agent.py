@@ -139,7 +139,7 @@ def test_a_stop_is_raised_where_it_is_no_success() -> None:
 
 @pytest.mark.parametrize("stop", ALL_STOPS)
 def test_an_output_that_is_not_there_raises_the_error_of_the_stop(stop: Stop) -> None:
-    run = AgentRun(Transcript.of(), stop, cause=Cause(ValueError("boom"), ""))
+    run = AgentRun(Transcript.of(), stop, cause=Cause.of(ValueError("boom")))
     if isinstance(stop, stops.Completed):
         assert run.output is None  # as that of a flow without a result
         return

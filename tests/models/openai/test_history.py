@@ -8,13 +8,13 @@ from tests.messages.strategies import json_objects
 from ziggurat import Agent, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import encode
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages import Audio, File, Thinking, assistant, from_openai, system, to_openai, tool_message
+from ziggurat.messages import Audio, File, Part, Thinking, assistant, from_openai, system, to_openai, tool_message
 from ziggurat.testing import ScriptedModel
 
 some_text = st.text(min_size=1, max_size=8).filter(str.strip)
 names = st.none() | st.sampled_from(["ann", "bob-2"])
 texts = st.builds(Text, some_text)
-media = st.sampled_from(
+media: st.SearchStrategy[Part] = st.sampled_from(
     [
         Image(url="https://example.com/a.png"),
         Audio(b"abc", media_type="audio/wav"),
