@@ -155,10 +155,10 @@ def test_an_output_that_waits_says_for_what_it_does() -> None:
     items = (
         PendingItem("1", "agent/step-1/tool-1:pay", tool_call("pay"), "by a rule"),
         PendingItem("2", "flow/ask", tool_call("ask"), "Which city?", "question"),
-        PendingItem("3", "flow/sleep", tool_call("sleep"), "", "timer"),
+        PendingItem("3", "flow/sleep", tool_call("sleep"), "until noon", "timer"),
     )
     with pytest.raises(
-        errors.ServiceError, match=r"suspended, see run.pending: it waits for pay, Which city\?, timer;"
+        errors.ServiceError, match=r"suspended, see run.pending: it waits for pay, Which city\?, until noon;"
     ):
         print(AgentRun[str](Transcript.of(), stops.Suspended(), pending=items).output.upper())
 

@@ -287,10 +287,9 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         """Return the error for its stop, with what it waits for."""
         error = stops.error_of(self.stop)
         if self.pending:
-            names = (each.call.name if each.stage == "tool" else each.reason or each.stage for each in self.pending)
-            error.args = (
-                f"the run is suspended, see run.pending: it waits for {', '.join(names)}; go on with resume()",
-            )
+            called = ("tool", "model")
+            waits = ", ".join(f"for {it.call.name}" if it.stage in called else it.reason for it in self.pending)
+            error.args = (f"the run is suspended, see run.pending: it waits {waits}; go on with resume()",)
         error.partial = self
         return error
 
