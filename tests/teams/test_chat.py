@@ -8,8 +8,9 @@ import pytest
 from tests.hard_cases.support import through_json
 from tests.teams.models import Answering
 from tests.wrong import wrong
-from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable
-from ziggurat.messages import stops
+from ziggurat import Agent, ConfigurationError, Message, ModelRequest, Runnable, until_tool_called
+from ziggurat.errors import ServiceError
+from ziggurat.messages import stops, tool_call
 from ziggurat.stores import InMemoryStore
 from ziggurat.teams import TeamResult, group_chat
 from ziggurat.teams.replies import name_in
@@ -68,6 +69,22 @@ async def test_a_function_chooses_and_a_condition_ends() -> None:
         await group_chat(ann, ben, speaker=lambda messages: "nobody").run("go")
     with pytest.raises(ConfigurationError, match="at least 2"):
         group_chat(ann)
+
+
+async def test_a_chat_has_no_output_if_nobody_spoke_or_the_last_answer_is_none() -> None:
+    silent = await group_chat(member("ann"), member("ben"), speaker=lambda messages: None).run("go")
+    assert isinstance(silent.stop, stops.StopCondition)
+    model = Answering(lambda request: tool_call("look"))
+    looking = Agent(model, tools=[look], stop=until_tool_called("look"), name="cem")
+    called = await group_chat(member("ann"), looking, turns=2).run("go")
+    assert called.stop == stops.ToolCalled("look")
+    for run in (silent, called):
+        with pytest.raises(ServiceError, match="stopped"):
+            print(run.output)
+
+
+async def look() -> str:
+    return "x"
 
 
 async def test_a_member_that_fails_is_noted_and_only_if_all_fail_the_run_does() -> None:
