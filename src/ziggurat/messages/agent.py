@@ -260,7 +260,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         """
         if isinstance(self.stop, _WELL):
             return self
-        raise self._error() from (None if self.cause is None else self.cause.error)
+        raise self._error()
 
     # -- the output, which is read as it is kept where runs are recorded and shown ------------------------------------
 
@@ -280,7 +280,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         if output is None and not self.has_final_answer:
             error = self._error()
             error.add_note("run.output: there is none; ask run.has_final_answer, run.stop or run.error before")
-            raise error from (None if self.cause is None else self.cause.error)
+            raise error
         return output
 
     def _error(self) -> errors.ServiceError:
@@ -290,7 +290,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
             called = ("tool", "model")
             waits = ", ".join(f"for {it.call.name}" if it.stage in called else it.reason for it in self.pending)
             error.args = (f"the run is suspended, see run.pending: it waits {waits}; go on with resume()",)
-        error.partial = self
+        error.partial, error.__cause__ = self, None if self.cause is None else self.cause.error
         return error
 
     # -- views of the steps --------------------------------------------------------------------------------------
