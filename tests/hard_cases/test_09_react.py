@@ -202,7 +202,7 @@ async def test_tools_errors_and_limits_are_as_with_native_calls(
     spoken = await _agent(text, "Action: FINAL_ANSWER It is 3.", **options).run("1 + 2?")
     native = await _native(call, "It is 3.", **options).run("1 + 2?")
     assert _shape(spoken.messages) == _shape(native.messages)
-    for fact in ("stop", "output", "steps", "usage", "model_calls", "tool_calls", "failed_tool_calls", "text"):
+    for fact in ("stop", "_output", "steps", "usage", "model_calls", "tool_calls", "failed_tool_calls", "text"):
         assert getattr(spoken, fact) == getattr(native, fact), fact
     assert_sendable(spoken.messages)
 
