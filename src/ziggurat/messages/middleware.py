@@ -8,7 +8,6 @@ from msgspec import Meta
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
-from ziggurat.core.similar import similar
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.delta import DeltaFilter, PartDelta
@@ -40,10 +39,12 @@ class Middleware:
                 continue
             if name in ("deltas", "on_record"):
                 raise ConfigurationError(f"the hook {name} of {cls.__name__} is not awaited; write def {name}(...)")
-            if name in vars(Middleware):
+            if name in vars(Middleware) or name.startswith("_"):
                 continue
+            from difflib import get_close_matches  # `similar` would also find names that only contain that of a hook
+
             hooks = [hook for hook, own in vars(Middleware).items() if iscoroutinefunction(own)]
-            if meant := similar(name, hooks, least=0.75):
+            if meant := get_close_matches(name, hooks, 1, 0.85):
                 raise ConfigurationError(
                     f"{cls.__name__}.{name} is not a hook; did you mean {meant[0]!r}? If not, give it another name"
                 )
