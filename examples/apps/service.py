@@ -174,7 +174,7 @@ async def follow(run_id: str, last_event_id: int = Header(0)) -> StreamingRespon
     await agent.record(run_id)  # refuses what is no run
 
     async def lines() -> AsyncGenerator[str, None]:
-        async for heard in agent.subscribe(run_id, after=last_event_id):
+        async for heard in agent.attach(run_id).events(after=last_event_id):
             match heard.what:
                 case Delta(text=text):
                     shown = {"text": text}

@@ -10,7 +10,7 @@ from tests.agents.support import turns
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Approvals, Approve, Rule, Usage, tool
-from ziggurat.agents import Environment, RunHandle
+from ziggurat.agents import Environment, RunHandle, runs_of
 from ziggurat.errors import RunExists, RunInProgress, RunNotFound
 from ziggurat.journal import Store
 from ziggurat.journal.entries import Ended
@@ -174,14 +174,14 @@ async def test_who_waits_for_a_run_that_waits_learns_that_anyone_goes_on_with_it
     async with stores(kind, tmp_path) as (here, elsewhere):
         driver = agent(here)
         run = await driver.run("pay", run_id="run")
-        watched = [each.attach("run") for each in (driver, agent(elsewhere))]
-        count = (await watched[0].status()).entries
-        waiting = [asyncio.ensure_future(each.continued(after=count)) for each in watched]
+        watched = [runs_of(here), runs_of(elsewhere)]
+        count = (await driver.attach("run").status()).entries
+        waiting = [asyncio.ensure_future(each.continued("run", count)) for each in watched]
         await turns(20)
         assert not any(each.done() for each in waiting)
         await driver.resume("run", {run.pending[0].id: Approve()})
         assert await asyncio.gather(*waiting) == [True, True]
-        count = (await watched[0].status()).entries
-        assert await watched[1].continued(after=count - 1)  # it has gone on before
+        count = (await driver.attach("run").status()).entries
+        assert await watched[1].continued("run", count - 1)  # it has gone on before
         await here.delete("run:run")
-        assert not await watched[1].continued(after=count)
+        assert not await watched[1].continued("run", count)

@@ -75,7 +75,7 @@ async def test_readers_elsewhere_get_every_entry_and_every_piece_in_order(kind: 
         ]
         run = await handle.result()
         assert run.text == "done"
-        recorded = [item async for item in driver.subscribe("r")]
+        recorded = [item async for item in driver.attach("r").events()]
         for reader in readers:
             items = await reader
             assert [item for item in items if not item.index] == recorded

@@ -1,5 +1,6 @@
 """A flow that continues as new: its record ends, and the next run begins once with what was posted and not taken."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 import pytest
 
 from tests.agents.flow_trees import plant
+from tests.agents.support import turns
 from tests.stores.places import STORES, new_store, reopened, used
 from ziggurat import AgentRun, ConfigurationError
-from ziggurat.agents import Answer, runs_of
-from ziggurat.errors import RunExists
-from ziggurat.flows import Flow, ask, continue_as_new, event, flow, gather, step
+from ziggurat.agents import Answer, Environment, RunHandle, runs_of
+from ziggurat.errors import AlreadyDecided, RunExists
+from ziggurat.flows import Flow, ask, continue_as_new, event, every, flow, gather, schedule, step
+from ziggurat.journal.entries import Opened
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
+from ziggurat.testing import HandClock, run_until_idle
 
 
 @pytest.fixture
@@ -154,3 +158,104 @@ async def test_the_next_run_must_not_be_another_one() -> None:
         await watch.send("r", "reading", number)
     with pytest.raises(RunExists, match="r~2"):
         await watch.resume("r")
+
+
+async def _numbers(handle: RunHandle[Any]) -> list[tuple[str, int]]:
+    """Return the numbers of the entries that a handle tells, by the run."""
+    heard, run_id = list[tuple[str, int]](), ""
+    async for item in handle.events():
+        run_id = item.what.run_id if isinstance(item.what, Opened) else run_id
+        heard += [(run_id, item.number)] if not item.index else []
+    return heard
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("place", STORES, indirect=True)
+async def test_a_handle_goes_on_with_the_next_run(place: str) -> None:
+    store = new_store()
+    watch, elsewhere = watching(store), watching(reopened(store))
+    handle = watch.start([], run_id="r")
+    await handle.recorded()
+    others = [watch.attach("r"), elsewhere.attach("r")]
+    results = [asyncio.create_task(each.result()) for each in (handle, *others)]
+    for number in range(6):
+        await elsewhere.attach("r").send("reading", number)
+    runs = [await each for each in results]
+    assert [(run.id, sorted(run.output or ())) for run in runs] == [("r~3", [*range(6)])] * 3
+    assert handle.id == "r"
+    assert [(await each.status()).id for each in (handle, *others)] == ["r~3"] * 3
+    told = [await _numbers(each) for each in (handle, *others)]
+    whole = [(name, number) for name in ("r", "r~2", "r~3") for number in range(1, await _count(store, name) + 1)]
+    assert told == [whole] * 3
+    assert not await elsewhere.attach("r").cancel()
+
+
+async def _count(store: Any, run_id: str) -> int:
+    info = await store.find(run_log(run_id))
+    return int(info.count)
+
+
+async def test_without_a_store_the_handle_that_began_it_goes_on() -> None:
+    watch: Any = watching(None)
+    handle = watch.start([], run_id="r")
+    await handle.recorded()
+    for number in range(6):
+        await handle.send("reading", number)
+        await turns(100)
+    run = await handle.result()
+    assert (run.id, run.output) == ("r~3", [*range(6)])
+
+
+@pytest.mark.parametrize("moment", range(0, 120, 7))
+async def test_cancel_stops_the_run_that_goes_on(moment: int) -> None:
+    watch = watching(new_store())
+    handle = watch.start([], run_id="r")
+    await handle.recorded()
+    for number in range(3):
+        await handle.send("reading", number)
+    await turns(moment)
+    assert await handle.cancel()
+    assert isinstance((await handle.result()).stop, stops.Cancelled)
+
+
+async def test_a_decision_does_not_answer_the_same_question_of_the_next_run() -> None:
+    @flow(store=new_store())
+    async def asks(number: int) -> str:
+        said = await ask("Sure?")
+        if number == 1:
+            await continue_as_new(2)
+        return said
+
+    (item,) = (await asks.run(1, run_id="r")).pending
+    handle = asks.attach("r")
+    await handle.decide({item.id: Answer("yes")})
+    await asks.recover()
+    (again,) = (await handle.status()).pending
+    await handle.decide({item.id: Answer("yes")})  # once more, as when a reply is lost
+    with pytest.raises(AlreadyDecided):
+        await handle.decide({item.id: Answer("no")})
+    assert (await handle.status()).pending == (again,)
+    await asks.attach("r~2").decide({again.id: Answer("no")})
+    await asks.recover()
+    assert (await handle.result()).output == "no"
+
+
+async def test_a_tick_is_submitted_once_though_its_run_continued_as_new() -> None:
+    watch = watching(new_store())
+    clock = HandClock(1_800_000_000.0)
+    hourly = schedule(watch, every(hours=1), input=lambda tick: list[int](), catch_up=3600.0)
+    for _ in range(2):  # processes
+        async with asyncio.TaskGroup() as group:
+            submitting = group.create_task(hourly.run(environment=Environment(clock=clock)))
+            await run_until_idle()
+            submitting.cancel()
+        ids = {info.id for info in await watch.store.logs("run:")}
+        run_id = min(ids)
+        if f"{run_id}~2" not in ids:
+            for number in range(2):
+                await watch.send(run_id, "reading", number)
+        await watch.recover()
+        await watch.recover()
+    found = await watch.store.logs("run:", labels={"schedule": hourly.name})
+    assert {info.id for info in found} == {run_id, f"{run_id}~2"}
+    assert (await watch.attach(run_id).status()).status == "Suspended"

@@ -107,11 +107,11 @@ async def test_start_attach_and_submit_return_the_same() -> None:
     await agent.recover()
     assert [(await handle.result()).text for handle in handles] == ["done"] * 3
     assert [(await handle.status()).status for handle in handles] == ["Completed"] * 3
-    assert not any([await handle.is_driven() for handle in handles])
+    assert not any([(await handle.status()).driven for handle in handles])
 
 
 @pytest.mark.filterwarnings("always")
-@pytest.mark.parametrize("verb", ["cancel", "inject", "redirect", "send", "decide", "result", "status", "is_driven"])
+@pytest.mark.parametrize("verb", ["cancel", "inject", "redirect", "send", "decide", "result", "status"])
 async def test_a_verb_that_is_not_awaited_is_noticed(verb: str) -> None:
     handle = Agent(ScriptedModel("done"), store="memory:").attach("r")
     arguments: Any = {"inject": ["x"], "redirect": ["x"], "send": ["x"], "decide": [{}]}.get(verb, [])

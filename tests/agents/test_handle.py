@@ -13,7 +13,7 @@ from tests.samples import sample
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import RunHandle
-from ziggurat.errors import EmptyPrompt
+from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.messages import assistant, stops
 from ziggurat.models import PAUSE, ScriptedModel
 from ziggurat.testing import assert_no_leaks
@@ -23,9 +23,9 @@ from ziggurat.tools import tool_call
 async def test_it_goes_on_beside_and_has_a_result() -> None:
     async with assert_no_leaks():
         handle = Agent(ScriptedModel(["a", PAUSE, "b"])).start("go")
-        assert await handle.is_driven()
         run = await handle.result()
-        assert not await handle.is_driven()
+        with pytest.raises(RunNotFound):  # it has ended, and is not kept
+            await handle.status()
         assert await handle.result() is run
         await handle.cancel()
         assert (await handle.result()).stop == stops.Completed()

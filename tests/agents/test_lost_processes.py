@@ -140,7 +140,7 @@ async def test_after_the_limit_nothing_is_called() -> None:
     items = []
 
     async def read() -> None:
-        items.extend([item async for item in agent.subscribe("r")])
+        items.extend([item async for item in agent.attach("r").events()])
 
     recovery = await agent.recover(attempts=3)
     run = recovery.runs["r"]

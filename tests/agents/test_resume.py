@@ -160,7 +160,7 @@ async def test_a_run_or_an_item_given_for_its_id_is_told(store: str, tmp_path: P
     with pytest.raises(ConfigurationError, match=told):
         await agent.fork(run, 1)
     with pytest.raises(ConfigurationError, match=told):
-        agent.subscribe(run)
+        agent.attach(run).events()
     with pytest.raises(ConfigurationError, match="PendingItem"):
         await agent.resume("r", {item: Approve() for item in run.pending})
     assert (await agent.resume("r", {item.id: Approve() for item in run.pending})).text == "done"

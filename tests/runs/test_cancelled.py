@@ -11,6 +11,7 @@ from tests.agents.support import assert_sendable
 from tests.samples import SEED, amount, pairs
 from tests.stores.places import stores
 from ziggurat import Agent, AgentRun, tool
+from ziggurat.agents import runs_of
 from ziggurat.errors import ModelError
 from ziggurat.journal.store import run_log
 from ziggurat.messages.stops import status_of
@@ -49,7 +50,7 @@ async def _handle(agent: Agent, turns: int, options: Any) -> AgentRun:
     for _ in range(turns):
         await disk()
         await asyncio.sleep(0)
-    if await handle.is_driven():
+    if runs_of(agent.store).is_in_progress("r"):
         await handle.cancel()
     return await handle.result()
 

@@ -307,7 +307,7 @@ READERS: dict[str, Callable[[Runnable[Any]], Any]] = {
 
 
 async def read_all(agent: Runnable[Any]) -> None:
-    async for _ in agent.subscribe("r"):
+    async for _ in agent.attach("r").events():
         pass
 
 
@@ -482,7 +482,7 @@ async def test_nothing_is_written_into_a_run_that_has_ended() -> None:
     with pytest.raises(LeaseLost):
         await tasks[0]
     assert await agent.record("r") == before
-    assert [heard async for heard in agent.subscribe("r")]
+    assert [heard async for heard in agent.attach("r").events()]
 
 
 async def test_a_run_that_a_cache_answers_has_an_id_of_its_own() -> None:

@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 async def first(agent: Agent, run_id: str) -> Opened:
-    heard = agent.subscribe(run_id)
+    heard = agent.attach(run_id).events()
     opened = (await anext(heard)).what
     await heard.aclose()
     assert isinstance(opened, Opened)

@@ -43,7 +43,7 @@ async def test_who_joins_in_the_middle_of_a_reply_hears_all_of_it(kind: str, aft
     read: list[list[SubscribedItem]] = [[], []]
 
     async def follow(items: list[SubscribedItem]) -> None:
-        async for item in agent.subscribe("r-1"):
+        async for item in agent.attach("r-1").events():
             items.append(item)
 
     readers = [asyncio.ensure_future(follow(items)) for items in read]

@@ -111,11 +111,11 @@ async def test_a_run_is_replayed_and_followed_from_its_record(place: Place) -> N
     run = await first.resume("r", {item.id: Approve() for item in run.pending})
     other = World().agent(place())
     assert (await other.replay("r")).messages == run.messages
-    heard = [each async for each in other.subscribe("r")]
+    heard = [each async for each in other.attach("r").events()]
     assert [each.number for each in heard] == list(range(1, len(heard) + 1))
     assert isinstance(heard[0].what, Opened)
     assert isinstance(heard[-1].what, Ended)
-    assert [each.number async for each in other.subscribe("r", after=5)] == [each.number for each in heard[5:]]
+    assert [each.number async for each in other.attach("r").events(after=5)] == [each.number for each in heard[5:]]
 
 
 ENOUGH = 8

@@ -30,7 +30,7 @@ def agent() -> Agent:
 
 
 async def follow(agent: Agent, after: int = 0) -> list[SubscribedItem]:
-    return [heard async for heard in agent.subscribe("r", after=after)]
+    return [heard async for heard in agent.attach("r").events(after=after)]
 
 
 def durable(heard: list[SubscribedItem]) -> list[tuple[int, bytes]]:
@@ -89,7 +89,7 @@ async def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -
     one = Agent(FunctionModel(reply), store="memory:")
     handle = one.start("1 + 2?", run_id="r")
     await asyncio.sleep(0)
-    reader = one.subscribe("r")
+    reader = one.attach("r").events()
     assert (await anext(reader)).number == 1
     broadcast = one._runs._driven["r"].broadcast
     assert len(broadcast.readers) == 1
@@ -108,12 +108,12 @@ async def test_an_unknown_run_is_an_error() -> None:
 @pytest.mark.parametrize("after", [None, "1", -1, True, 1.5, []])
 def test_after_is_the_number_of_an_entry(after: int) -> None:
     with pytest.raises(ConfigurationError, match="after"):
-        agent().subscribe("r", after=after)
+        agent().attach("r").events(after=after)
 
 
 def test_what_cannot_be_looked_up_is_no_id() -> None:
     with pytest.raises(ConfigurationError, match="text"):
-        agent().subscribe([])  # type: ignore[arg-type]
+        agent().attach([])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["memory:", "sqlite:///{}/runs.db"])
@@ -135,7 +135,7 @@ async def test_a_reader_in_another_thread_hears_all_as_it_happens(kind: str, tmp
     begun.wait()
 
     numbers: list[int] = []
-    async for heard in one.subscribe("r"):
+    async for heard in one.attach("r").events():
         if heard.index == 0:
             numbers.append(heard.number)
         if len(numbers) == 2:

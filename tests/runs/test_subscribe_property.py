@@ -37,7 +37,7 @@ async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEn
         await asyncio.sleep(0)
     while not heard or not isinstance(heard[-1][1], Ended):
         cut = chance.randrange(1, 12)
-        events = one.subscribe("r", after=len(heard))
+        events = one.attach("r").events(after=len(heard))
         async for each in events:
             if each.index == 0:
                 heard.append((each.number, each.what))

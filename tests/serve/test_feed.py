@@ -39,7 +39,7 @@ class Client:
         self._pace = pace
         self._parser = EventParser()
         self._gone = asyncio.Event()
-        self.task = asyncio.ensure_future(EventFeed(feeds, agent.attach("r-1"), after)({}, self._receive, self._send))
+        self.task = asyncio.ensure_future(EventFeed(feeds, agent, "r-1", after)({}, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
         await self._gone.wait()
@@ -243,7 +243,7 @@ async def test_a_run_that_has_lost_its_process_waits_for_whoever_goes_on_with_it
     await clock.advance(31)
     await all_told([client])
     assert not (await whole.attach("r-1").status()).driven
-    assert not await whole.attach("r-1").is_driven()
+    assert not (await whole.attach("r-1").status()).driven
     assert (await whole.recover()).runs["r-1"].output == "Done."
     await client.task
     assert client.names[-1] == "end"

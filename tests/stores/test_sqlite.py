@@ -353,7 +353,7 @@ async def test_two_readers_in_another_process_follow_while_it_is_written(tmp_pat
     other = Agent(ScriptedModel(always="unasked"), tools=[look], store=reading)
 
     async def follow(after: int) -> list[int]:
-        return [heard.number async for heard in other.subscribe("r", after=after)]
+        return [heard.number async for heard in other.attach("r").events(after=after)]
 
     early, late = await asyncio.gather(follow(0), follow(5))
     await run

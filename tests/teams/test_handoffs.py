@@ -95,7 +95,7 @@ async def test_a_handoff_is_on_record_and_its_result_taints_nothing() -> None:
     desk = handoffs(agent("a", to("b", reason="why")), agent("b", "done"), store=store)
     run = await desk.run("go", run_id="r-1")
     assert taint_of(run.messages) == ()
-    entries = [item.what async for item in desk.subscribe("r-1")]
+    entries = [item.what async for item in desk.attach("r-1").events()]
     (item,) = [wrong(each).value for each in entries if getattr(each, "path", "") == "handoffs/b/handoff"]
     assert (item["from_agent"], item["to_agent"], item["reason"]) == ("a", "b", "why")
     assert set(item) == {*HandoffItem.__struct_fields__, "type"}

@@ -50,8 +50,9 @@ async def continue_as_new(value: Any = None) -> NoReturn:
 
     The next run has the same labels and grants, and the id of this one with a number, such as ``watch-7~2``. Events
     that nothing has taken are its first ones, and `send` to this run sends to it from now on; decisions that nothing
-    has taken are dropped, with a warning. It is due at once: a worker or `recover` drives it, or
-    ``resume(run.stop.run_id)``. This run stops with `Continued`. If its process is lost here, it does all this once.
+    has taken are dropped, with a warning. It is due at once: the handle of `start` drives it, a worker or
+    `recover`, or ``resume(run.stop.run_id)``. This run stops with `Continued`, and its handles go on with the next one.
+    If its process is lost here, it does all this once.
 
     Args:
         value: The input of the next run.

@@ -27,7 +27,8 @@ class RunHandle(Generic[Out]):
 
     Any number of handles may watch and control one run, from any process that has the store. A handle that has started
     its run drives it in the background of its event loop. A run that is driven elsewhere does what it is asked within
-    half a second; one that nobody drives, when it is continued.
+    half a second; one that nobody drives, when it is continued. Where the run continues as new, the handle goes on with
+    the next one; its `id` stays that of the first.
 
     Every verb is a coroutine. From another thread, pass it to the event loop of the handle::
 
@@ -39,6 +40,7 @@ class RunHandle(Generic[Out]):
         self._starter = starter
         self._opener = starter.opener
         self._runs = starter.opener.runs
+        self._newest = run_id  # as far as is known, of the runs as which it has continued
         self._driving = driving
         self._control: RunControl | None = None  # of the run while it is driven by this handle
         self._task: asyncio.Task[AgentRun] | None = None
@@ -76,24 +78,26 @@ class RunHandle(Generic[Out]):
                 if not again:
                     raise
                 return await self._follow()  # somebody else goes on with it
-            if driving.joined or not isinstance(run.stop, stops.Suspended):
+            if driving.joined or not isinstance(run.stop, (stops.Suspended, stops.Continued)):
                 return run
             try:
+                if isinstance(run.stop, stops.Continued):
+                    self._newest, self._seen = run.stop.run_id, 0
                 if self._at_once:  # it was cancelled when its last turn was over
                     raise asyncio.CancelledError
-                if not _goes_on_by_itself(run):
-                    info = await self._runs.find(self.id)
+                if run.pending and not _goes_on_by_itself(run):
+                    info = await self._runs.find(self._newest)
                     self._count = 0 if info is None else info.count
                     return run
                 due = min((item.until for item in run.pending if item.until is not None), default=None)
-                self._seen = await self._runs.due(self.id, due, driving.clock, self._seen)
+                self._seen = await self._runs.due(self._newest, due, driving.clock, self._seen)
             except asyncio.CancelledError:
                 if not self._at_once:
                     raise
                 self._at_once = False
                 self._task.uncancel()
-                await sending.post_cancel(self._runs, self.id, after_step=False)
-            again, self._control = True, RunControl(self.id, steerable=self._opener.steerable)
+                await sending.post_cancel(self._runs, self._newest, after_step=False)
+            again, self._control = True, RunControl(self._newest, steerable=self._opener.steerable)
 
     async def _drive_once(self, driving: Driving, again: bool) -> AgentRun:
         control = self._control
@@ -135,7 +139,7 @@ class RunHandle(Generic[Out]):
     # -- watching ------------------------------------------------------------------------------------------------
 
     async def result(self) -> AgentRun[Out]:
-        """Wait until the run has ended, or only people can go on with it, and return it.
+        """Wait until the run has ended, or only people can go on with it, and return it; of a chain the last run.
 
         A handle that has started its run drives it on through timers and events, and when this is called after a
         decision or a cancellation. Elsewhere this waits for whoever drives it or resumes it; limit that with
@@ -151,27 +155,34 @@ class RunHandle(Generic[Out]):
         waits = self._task.done() and not self._driving.joined and isinstance(run.stop, stops.Suspended)
         if waits and await self._went_on():
             if self._task.done():  # no other caller was quicker
-                self._control = RunControl(self.id, steerable=self._opener.steerable)
+                self._control = RunControl(self._newest, steerable=self._opener.steerable)
                 self._task = asyncio.get_running_loop().create_task(self._drive(self._driving, again=True))
             run = await asyncio.shield(self._task)
         return run
 
     async def _went_on(self) -> bool:
         """Return whether something was decided on or posted since the run began to wait for people."""
-        info, items = await self._runs.find(self.id), await self._runs.inbox(self.id, self._seen)
+        info, items = await self._runs.find(self._newest), await self._runs.inbox(self._newest, self._seen)
         self._seen = items[-1].number if items else self._seen
         return info is not None and (info.count != self._count or bool(items))
 
     async def _follow(self) -> AgentRun[Out]:
         while True:
-            async for _ in self._runs.subscribe(self.id, 0, live=False):
+            run_id = await self._find_newest()
+            async for _ in self._runs.subscribe(run_id, 0, live=False):
                 pass
-            info = await self._runs.find(self.id)
-            if info is None or info.status != "running":
-                run = await self._starter.drive_apart(lambda: self._opener.answer(self.id), "read")
+            info = await self._runs.newest(run_id)
+            if info is None or (info.id == run_id and info.status != "running"):
+                run = await self._starter.drive_apart(lambda: self._opener.answer(self._newest), "read")
                 if info is None or not _goes_on_by_itself(run):
                     return run
-                await self.continued(after=info.count)
+                await self._runs.continued(run_id, info.count)
+
+    async def _find_newest(self) -> str:
+        """Return the id of the run that goes on, or was the last to end."""
+        info = await self._runs.newest(self._newest)
+        self._newest = self._newest if info is None else info.id
+        return self._newest
 
     async def status(self) -> RunStatus:
         """Read what is on record of the run so far; one that was just started is waited for until it is on record.
@@ -182,32 +193,35 @@ class RunHandle(Generic[Out]):
         """
         if self._control is not None:
             await self.recorded()
-        return await read_status(self._opener, self.id)
-
-    async def is_driven(self) -> bool:
-        """Return whether a process drives the run, without reading its record.
-
-        Raises:
-            RunNotFound: there is no such run.
-        """
-        if self._control is not None:
-            return True
-        info = await self._runs.find(self.id)
-        if info is None and self._driving is None:
-            raise RunNotFound(f"there is no run {self.id!r}")
-        return info is not None and (bool(info.owner) or self._runs.is_in_progress(self.id))
+        return await read_status(self._opener, await self._find_newest())
 
     def events(self, *, after: int = 0) -> "AsyncGenerator[SubscribedItem, None]":
-        """Follow the run until it ends or waits, from its start or after a given entry; see `RunRecords.subscribe`.
+        """Follow the run until it ends or waits, from its start or after a given entry::
 
-        Pieces of replies come too from the moment of this call: call it right after `start` to get all of them.
+            async for item in agent.attach("r-17").events(after=12):
+                match item.what:
+                    case ToolEnded(_, call, result):
+                        print(call.name, result.text)
+
+        What is recorded comes complete, in order and once, whenever the reader joins and whichever process drives the
+        run: as the events `AgentStarted`, `ModelEnded`, `ToolEnded`, `ApprovalRequested`, `ApprovalDecided`, `Steered`
+        and `AgentEnded`, and as decoded entries of the record, such as `Opened` and `Ended`, where there is no event.
+        Other events, such as pieces of a reply, come as they pass from the moment of this call; of a reader that is too
+        slow for them, `Skipped` says how many it has missed. There can be any number of readers; none slows the run.
+        When the last item has come, the lease of the run is free.
+
+        Where a run continues as new, the items of the next one follow, numbered from 1; its `Opened` has its id.
 
         Raises:
-            ConfigurationError: the run is a part of the run around; subscribe to that.
+            RunNotFound: no such run is in progress or in the store.
+            ConfigurationError: `after` is not the number of an entry, or the run is a part of the run around; follow
+                that.
         """
+        if type(after) is not int or after < 0:
+            raise ConfigurationError(f"after is the number of an entry, such as 12, got {after!r:.100}")
         control = self._control
-        if control is None:
-            return self._opener.subscribe(self.id, after)
+        if control is None or self._newest != self.id:
+            return self._opener.subscribe(self.id if self._runs.keeps_ended else self._newest, after)
         if self._driving is not None and self._driving.joined:
             raise ConfigurationError(f"this run of {self._starter.name} is a part of the run {self.id!r}: follow that")
         return self._events(control, after, control.events())
@@ -221,17 +235,6 @@ class RunHandle(Generic[Out]):
                 yield item
             if opened is not None:
                 await self._runs.left(self.id, opened.journal)
-
-    async def continued(self, *, after: int) -> bool:
-        """Wait until a run that waits, or was interrupted, goes on after an entry, whoever continues it.
-
-        Args:
-            after: The number of the last entry that is known; if the record has more, it has gone on already.
-
-        Returns:
-            Whether it goes on; if not, it was removed.
-        """
-        return await self._runs.continued(self.id, after)
 
     # -- controlling ---------------------------------------------------------------------------------------------
 
@@ -254,13 +257,12 @@ class RunHandle(Generic[Out]):
         """
         self._check("cancel", loop=after_step)
         control = self._here()
-        if control is None:
-            return await self._post(lambda: sending.post_cancel(self._runs, self.id, after_step))
-        first, self._cancelled, control.cancelled = not self._cancelled, True, True
-        if after_step:
-            if first:
-                control.mailbox.put(SteeringAct("cancel"))
-            return True
+        first = control is None or not self._cancelled
+        if control is not None:
+            self._cancelled = control.cancelled = True
+        if control is None or after_step:
+            act, runs = SteeringAct("cancel"), self._runs
+            return not first or await self._steer(act, lambda: sending.post_cancel(runs, self._newest, after_step))
         self._at_once = True
         if self._begun and self._task is not None:
             self._task.cancel()
@@ -269,9 +271,9 @@ class RunHandle(Generic[Out]):
     async def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, never between a tool call and its result.
 
-        A run that would have ended continues to answer it, unless its steps are used up. To a run that is driven
-        elsewhere, or waits, it is posted: it is in the record once, however often the process of the run is lost. If
-        the run ends before it is read, it stays with the run, and is added when that is resumed.
+        A run that would have ended continues to answer it, unless its steps are used up. It is in the record once,
+        however often the process of the run is lost. If the run ends elsewhere before it is read, it stays with the
+        run, and is added when that is resumed.
 
         Returns:
             Whether the run was in progress or waiting; if not, nothing was done.
@@ -301,22 +303,46 @@ class RunHandle(Generic[Out]):
         return await self._tell("redirect", prompt)
 
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
-        """Decide on what waits in the run; see `RunRecords.decide`."""
+        """Record decisions on what waits in the run, whoever drives it; `resume` or a worker goes on with it.
+
+        Deciding again in the same way has no effect. While a process drives the run, because others of its calls go
+        on, the decisions are stored beside the record, and used when it is continued.
+
+        Args:
+            decisions: By the id of each pending item, as for `resume`; for a question ``Answer(value)``.
+            environment: Its clock tells what has expired.
+
+        Raises:
+            RunNotFound: the store has no such run.
+            AlreadyDecided: a call was decided in another way before.
+            ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
+        """
         await self._opener.decide(self.id, decisions, (environment or Environment()).clock)
 
     async def send(self, name: str, value: object = None, *, key: str | None = None) -> bool:
         """Send the run an event; see `RunRecords.send`."""
-        return await sending.send_to(self._runs, self.id, name, value, key)
+        return await sending.send_to(self._runs, self._newest, name, value, key)
 
     async def _tell(self, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
         self._check(verb, loop=True)
-        messages = user_messages(prompt, verb)
+        act = SteeringAct(verb, user_messages(prompt, verb))
+        whole = None if self._control is None else self._control.whole
+        more = (verb, prompt, self._opener.screened_entry, whole)
+        return await self._steer(act, lambda: sending.post_messages(self._runs, self._newest, *more))
+
+    async def _steer(self, act: SteeringAct, post: Callable[[], Awaitable[bool]]) -> bool:
         control = self._here()
         if control is None:
-            return await self._post(lambda: self._opener.post_messages(self.id, verb, prompt))
-        if control.mailbox.open:
-            control.mailbox.put(SteeringAct(verb, messages))
-        return control.mailbox.open
+            return await self._post(post)
+        if self._driving is not None and self._driving.joined:  # the run around has the inbox
+            return control.mailbox.put(act)
+
+        async def taken_in() -> bool:
+            posted = (control.recorded.is_set() or await self.recorded()) and await post()
+            await control.read()
+            return posted
+
+        return control.mailbox.open and await control.mailbox.expect(asyncio.ensure_future(taken_in()))
 
     async def _post(self, post: Callable[[], Awaitable[bool]]) -> bool:
         """Post something to a run that this handle does not drive, unless it was a part of another."""

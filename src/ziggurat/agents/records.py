@@ -1,10 +1,10 @@
 """`RunRecords`: the verbs of an agent that read its recorded runs, and call nothing."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
-from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
-    from ziggurat.runs.broadcast import SubscribedItem
     from ziggurat.stores.pending import Kinds, PendingRuns
 
 
@@ -29,28 +28,6 @@ class RunRecords(Generic[Out]):
     _runs: Runs
     _opener: Opener
     _starter: Starter
-
-    @checked
-    def subscribe(self, run_id: RunId, *, after: NonNegativeInt = 0) -> AsyncGenerator["SubscribedItem", None]:
-        """Follow a run by its id, from its start or after a given entry, also while it is in progress::
-
-            async for item in agent.subscribe("r-17", after=12):
-                match item.what:
-                    case ToolEnded(_, call, result):
-                        print(call.name, result.text)
-
-        What is recorded comes complete, in order and once, whenever the reader joins and whichever process drives the
-        run: as the events `AgentStarted`, `ModelEnded`, `ToolEnded`, `ApprovalRequested`, `ApprovalDecided`, `Steered`
-        and `AgentEnded`, and as decoded entries of the record, such as `Opened` and `Ended`, where there is no event.
-        Other events, such as pieces of a reply, come as they pass; of a reader that is too slow for them, `Skipped`
-        says how many it has missed. There can be any number of readers; none slows the run. When the last item has
-        come, the lease of the run is free.
-
-        Raises:
-            RunNotFound: no such run is in progress or in the store.
-            ConfigurationError: `after` is not the number of an entry.
-        """
-        return self._starter.opener.subscribe(run_id, after)
 
     @checked
     def attach(self, run_id: RunId) -> "RunHandle[Out]":
@@ -101,22 +78,8 @@ class RunRecords(Generic[Out]):
 
     @checked
     async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:
-        """Record decisions on what waits in a run, without driving it; `resume` or `recover` goes on with it.
-
-        Deciding again in the same way has no effect. While a process drives the run, because others of its calls go
-        on, the decisions are stored beside the record, and used when it is continued.
-
-        Args:
-            run_id: The id of the run.
-            decisions: By the id of each pending item, as for `resume`; for a question ``Answer(value)``.
-            environment: Its clock tells what has expired.
-
-        Raises:
-            RunNotFound: the store has no such run.
-            AlreadyDecided: a call was decided in another way before.
-            ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
-        """
-        await self._opener.decide(run_id, decisions, (environment or Environment()).clock)
+        """Record decisions on what waits in a run, without driving it; see `RunHandle.decide`."""
+        await self.attach(run_id).decide(decisions, environment=environment)
 
     @checked
     async def send(

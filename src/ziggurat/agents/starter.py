@@ -136,7 +136,7 @@ class Starter:
         def begin(control: RunControl, again: bool) -> Coroutine[Any, Any, AgentRun]:
             steered = replace(options, values={STEERING: control.mailbox}, control=control)
             if again:
-                return self.run(None, replace(steered, run_id=run_id, labels=None, decisions=None), True)
+                return self.run(None, replace(steered, run_id=control.run_id, labels=None, decisions=None), True)
             return self.run(request, steered, detached)
 
         nothing = empty_run(self.name, request or AgentRequest(()), stops.Cancelled(), run_id)

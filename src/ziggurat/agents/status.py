@@ -63,7 +63,7 @@ async def read_status(opener: Opener, run_id: str) -> RunStatus:
         run_id,
         info.agent or opener.name,
         journal.ended.stop if journal.ended is not None else info.status,
-        bool(info.owner) or opener.runs.is_in_progress(run_id),
+        opener.runs.is_driven(info),
         labels_of(entries[0]),
         (*(prompt or ()), *(message for step in steps for message in step.messages())),
         recorded_items(journal),

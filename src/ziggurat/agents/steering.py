@@ -4,6 +4,7 @@ Each act is recorded at its own path, ``steering-1``, ``steering-2`` ..., with t
 effect. A run that is resumed or replayed applies the recorded acts at the same places.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import get_args
 
@@ -117,6 +118,8 @@ class Steering:
     async def _apply(self, step: int, place: Place, verbs: tuple[str, ...]) -> list[Steer]:
         """Return the acts that take effect at this place: first the recorded ones, then those in the mailbox."""
         steers: list[Steer] = []
+        if self._mailbox is not None and self._mailbox.arriving:
+            await asyncio.wait(self._mailbox.arriving)
         replaying = journal_of(self._ctx).replaying
         while True:
             steer, known = self._recorded(step, place), True

@@ -5,7 +5,7 @@ import json as text_of
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -21,9 +21,10 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.events import AgentEnded, Delta, ModelStarted
 from ziggurat.messages.formatting import call_text, stop_text
 from ziggurat.messages.pending import recorded_items
+from ziggurat.messages.steer import Verb
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
-from ziggurat.runs.recorded_events import RecordedEvents, subscribe
+from ziggurat.runs.recorded_events import subscribe
 from ziggurat.runs.runs import runs_of
 from ziggurat.runs.sending import post_cancel, post_messages, send as send_event
 
@@ -95,7 +96,7 @@ def inject(
       ziggurat inject report-7 "Mention the weather."
       ziggurat inject report-7 --redirect "Write about Paris instead."
     """
-    verb: Literal["inject", "redirect"] = "redirect" if redirect else "inject"
+    verb: Verb = "redirect" if redirect else "inject"
     return _report(*_with_run(run, store, lambda place, info: post_messages(runs_of(place), info.id, verb, text)))
 
 
@@ -150,14 +151,15 @@ class _Reader:
 
     async def follow(self, store: Store, info: LogInfo) -> Store:
         """Follow a run to its end; return its store."""
-        path = escaped(info.agent)
+        path, runs = escaped(info.agent), runs_of(store)
         with self._view if isinstance(self._view, ConsoleView) else ExitStack():
-            async for item in subscribe(runs_of(store).subscribe(info.id, 0), 0, RecordedEvents(info.id, path, None)):
+            async for item in subscribe(runs.subscribe, info.id, path):
                 if isinstance(item.what, Event):
                     self._show(item.what, path)
                 elif isinstance(item.what, Ended) and isinstance(item.what.run, AgentRun):
                     self._show(AgentEnded(path, item.what.run), path)
-        self.pending = recorded_items(await runs_of(store).read(info.id))
+        newest = await runs.newest(info.id) or info
+        self.pending = recorded_items(await runs.read(newest.id))
         return store
 
     def _show(self, event: Event, path: str) -> None:

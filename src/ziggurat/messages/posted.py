@@ -1,6 +1,6 @@
 """What others than its driver send to a run: the contents of its inbox."""
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -8,6 +8,7 @@ from ziggurat.core.codec import decode, digest
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
+from ziggurat.messages.steer import Verb
 
 
 class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
@@ -34,7 +35,7 @@ class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
 class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
     """Messages for the model."""
 
-    verb: Literal["inject", "redirect"]
+    verb: Verb
     messages: tuple[Message, ...]
 
 

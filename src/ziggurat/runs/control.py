@@ -72,14 +72,23 @@ class Mailbox:
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self.open = True
+        self.arriving: set[asyncio.Future[bool]] = set()  # what is being posted, and the run takes in before it ends
         self._waiting: deque[SteeringAct] = deque()
         self._interruption: Interruption | None = None
 
-    def put(self, act: SteeringAct) -> None:
-        """Add an act; a ``"redirect"`` also ends what is `interrupted` by it."""
-        self._waiting.append(act)
-        if act.verb == "redirect" and self._interruption is not None:
-            self._interruption.interrupt()
+    def put(self, act: SteeringAct) -> bool:
+        """Add an act, unless the run ends; a ``"redirect"`` also ends what is `interrupted` by it."""
+        if self.open:
+            self._waiting.append(act)
+            if act.verb == "redirect" and self._interruption is not None:
+                self._interruption.interrupt()
+        return self.open
+
+    async def expect(self, arriving: "asyncio.Future[bool]") -> bool:
+        """Have the run take in what is being posted to it before it ends; return whether it was posted."""
+        self.arriving.add(arriving)
+        arriving.add_done_callback(self.arriving.discard)
+        return await asyncio.shield(arriving)
 
     def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
         """Remove and return the first act with one of these verbs, None if there is none."""
@@ -123,6 +132,7 @@ class RunControl:
         self.withdrawn = False
         self.inboxes: Inboxes | None = None
         self.broadcast: EventBroadcast | None = None
+        self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
         self.readers: list[Unread] = []  # those that follow the run since before it was opened
         self._inbox: Inbox | None = None
         self._driving: Interruption | None = None
@@ -155,11 +165,18 @@ class RunControl:
             self._inbox = Inbox(self.inboxes, run_id, journal, self.receive)
         return self._inbox
 
+    async def read(self) -> None:
+        """Take in what was posted to the run."""
+        if self._inbox is not None:
+            await self._inbox.read()
+        elif self.broadcast is not None:  # else it is read when the run is opened
+            await self.inbox(self.run_id, self.broadcast.journal).read()
+
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
     def receive(self, number: int, posted: PostedCancel | PostedMessages, journal: LocalJournal) -> None:
         """Do what others have posted to the run, unless that was done before."""
-        act = _act_of(number, posted)
+        act = self._act_of(number, posted)
         at_once = isinstance(posted, PostedCancel) and not posted.after_step
         try:
             check_steerable(self.steerable, act.verb, "the agent", loop=not at_once)
@@ -172,6 +189,14 @@ class RunControl:
             self._cancel()
         elif not outdated:
             self.mailbox.put(act)
+
+    def _act_of(self, number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
+        if isinstance(posted, PostedCancel):
+            return SteeringAct("cancel", posted=number)
+        mine = next((each for each in self.whole if each[0] == posted.messages), None)
+        if mine is not None:
+            self.whole.remove(mine)
+        return SteeringAct(posted.verb, posted.messages if mine is None else mine[1], number)
 
     def _cancel(self) -> None:
         self._posted = True
@@ -188,12 +213,6 @@ class RunControl:
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
         return self._driving is not None and self._driving.end(error)
-
-
-def _act_of(number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
-    if isinstance(posted, PostedCancel):
-        return SteeringAct("cancel", posted=number)
-    return SteeringAct(posted.verb, posted.messages, number)
 
 
 class _Earlier(Struct, frozen=True):

@@ -22,7 +22,7 @@ from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.ids import check_new_id
 from ziggurat.core.path import escaped
-from ziggurat.journal.entries import Entered, JournalEntry, Opened, Origin, Tried
+from ziggurat.journal.entries import Entered, JournalEntry, Opened, Origin, Pending, Tried
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
@@ -171,7 +171,7 @@ class Opener:
         run_id, at, labels, grants = _new_id(options), options.clock.now(), options.labels, options.grants
         conditions = None if grants is None else RunConditions(tuple(sorted(grants)))
         opened = Opened("", run_id, SHAPE_VERSION, at, request, None, labels, conditions, agent=self.name)
-        entries, fingerprint = [self._screened(opened)], digest(request)
+        entries, fingerprint = [self.screened_entry(opened)], digest(request)
         try:
             await self.runs.plant(run_id, self.name, entries, fingerprint=fingerprint, due=due, priority=priority)
         except RunExists:
@@ -254,6 +254,12 @@ class Opener:
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
         """Record decisions on what waits in a run, without driving it; see `runs.deciding.decide`."""
+        while (info := await self.runs.find(run_id)) is not None and info.status == "Continued":
+            # To decide once more on what was decided here has no effect, whatever goes on by now.
+            entries = (await self.runs.read(run_id)).entries
+            if any(isinstance(entry, Pending) and entry.id in decisions for entry in entries):
+                break
+            run_id = info.next_id
 
         def check(journal: LocalJournal) -> None:
             self._recorded_request(journal, run_id)
@@ -299,14 +305,8 @@ class Opener:
         entries = fork_entries(valid, self.path, forked, origin, prompt, options.clock.now())
         if options.labels is not None:
             entries[0] = replace(entries[0], labels=options.labels)
-        await self.runs.plant(forked, self.name, [self._screened(entry) for entry in entries])
+        await self.runs.plant(forked, self.name, [self.screened_entry(entry) for entry in entries])
         return await self.reopen(forked, options, forked=True)
-
-    async def post_messages(self, run_id: str, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
-        """Send messages for the model to a run, as they may be recorded; see `runs.sending.post_messages`."""
-        from ziggurat.runs.sending import post_messages
-
-        return await post_messages(self.runs, run_id, verb, prompt, self._screened)
 
     # -- within --------------------------------------------------------------------------------------------------
 
@@ -362,11 +362,10 @@ class Opener:
     def subscribe(
         self, run_id: str, after: int, items: AsyncGenerator["SubscribedItem", None] | None = None
     ) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the events of a run and its entries that are no events; see `RunRecords.subscribe`."""
-        from ziggurat.runs.recorded_events import RecordedEvents, subscribe
+        """Yield the events of a run and its entries that are no events; see `RunHandle.events`."""
+        from ziggurat.runs.recorded_events import subscribe
 
-        items = self.runs.subscribe(run_id, 0) if items is None else items
-        return subscribe(items, after, RecordedEvents(run_id, self.path, self._parts.read))
+        return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
 
     def _control(self, run_id: str) -> RunControl:
         return RunControl(run_id, steerable=self.steerable)
@@ -389,7 +388,8 @@ class Opener:
         if self._parts.chain is not None:
             screened(journal, self._parts.chain, "")
 
-    def _screened(self, entry: JournalEntry) -> JournalEntry:
+    def screened_entry(self, entry: JournalEntry) -> JournalEntry:
+        """Return an entry as the agent's middleware lets it be recorded."""
         screens = LocalJournal()
         self._screen(screens)
         return screens.screened(entry)

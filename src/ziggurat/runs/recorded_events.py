@@ -54,11 +54,15 @@ RECORDED_EVENTS: tuple[type[Event], ...] = (
 """The events that a reader gets from the record, and not as they are emitted."""
 
 
+Read = Callable[[AgentRun], AgentRun] | None
+"""Reads the output of a run that was written."""
+
+
 class RecordedEvents:
     """Turns the entries of a run into events, in their order; of entries that are no events, the values are
     decoded."""
 
-    def __init__(self, run_id: str, path: str, read: Callable[[AgentRun], AgentRun] | None) -> None:
+    def __init__(self, run_id: str, path: str, read: Read) -> None:
         self._run_id = run_id
         self._path = path
         self._read = read
@@ -107,15 +111,29 @@ class RecordedEvents:
 
 
 async def subscribe(
-    items: AsyncGenerator[SubscribedItem, None], after: int, events: RecordedEvents
+    follow: Callable[[str, int], AsyncGenerator[SubscribedItem, None]],
+    run_id: str,
+    path: str,
+    after: int = 0,
+    *,
+    read: Read = None,
+    items: AsyncGenerator[SubscribedItem, None] | None = None,
 ) -> AsyncGenerator[SubscribedItem, None]:
-    """Yield those of all items of a run that come after an entry, with their events."""
-    async with aclosing(items):  # from the start: a result refers to an earlier call
-        async for item in items:
-            if isinstance(item.what, JournalEntry):
-                item = SubscribedItem(item.number, 0, events.read(item.what))
-            if item.number > after or (item.index and item.number == after):
-                yield item
+    """Yield what comes after an entry of a run, with its events, then all of the runs as which it continues."""
+    while True:
+        events, next_id = RecordedEvents(run_id, path, read), ""
+        # From the start: a result refers to an earlier call.
+        async with aclosing(follow(run_id, 0) if items is None else items) as each:
+            async for item in each:
+                if isinstance(item.what, JournalEntry):
+                    item = SubscribedItem(item.number, 0, events.read(item.what))
+                    if isinstance(item.what, AgentEnded) and item.what.path == path:
+                        next_id = getattr(item.what.run.stop, "run_id", "")
+                if item.number > after or (item.index and item.number == after):
+                    yield item
+        if not next_id:
+            return
+        run_id, after, items = next_id, 0, None
 
 
 def _decoded(entry: JournalEntry) -> JournalEntry:

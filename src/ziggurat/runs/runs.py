@@ -52,6 +52,16 @@ class Runs(ABC):
     async def find(self, run_id: str) -> LogInfo | None:
         """Return the status of a run and the digest of its request, None if there is none."""
 
+    async def newest(self, run_id: str) -> LogInfo | None:
+        """Return the status of a run or, if it has continued as new, of the last run of its chain; see `find`."""
+        info = await self.find(run_id)
+        while info is not None and info.status == "Continued":
+            later = await self.find(info.next_id)
+            if later is None:  # it was deleted
+                break
+            info = later
+        return info
+
     @abstractmethod
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
@@ -205,6 +215,10 @@ class Runs(ABC):
     def is_in_progress(self, run_id: str) -> bool:
         """Return whether this process drives a run."""
         return run_id in self._in_progress
+
+    def is_driven(self, info: LogInfo) -> bool:
+        """Return whether a process drives a run, by its description: this one, or another."""
+        return bool(info.owner) or self.is_in_progress(info.id)
 
     def withdraw(self, run_id: str) -> None:
         """Have a run that this process drives stop without an end on record when its task is cancelled."""

@@ -1,6 +1,6 @@
 """Sending: events, messages and requests go to a run from outside, whoever drives it, checked where they are sent."""
 
-from typing import Any, Literal
+from typing import Any
 
 from ziggurat.calls.check import awaited_in, misfit
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
@@ -15,6 +15,7 @@ from ziggurat.messages.agent import Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
+from ziggurat.messages.steer import Verb
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
 
@@ -117,30 +118,32 @@ async def post_cancel(runs: Runs, run_id: str, after_step: bool) -> bool:
 async def post_messages(
     runs: Runs,
     run_id: str,
-    verb: Literal["inject", "redirect"],
+    verb: Verb,
     prompt: Prompt,
     screen: RedactEntry | None = None,
+    whole: list[tuple[tuple[Message, ...], ...]] | None = None,
 ) -> bool:
     """Send messages for the model to a run; return whether it was in progress or waiting, so that they were sent."""
-    # They are stored until the run takes them, after `screen` has removed what must not be stored.
-    messages = user_messages(prompt, verb)
+    # They are stored until the run takes them, after `screen` has removed what must not be stored; a run that is driven
+    # here has that as well.
+    messages = given = user_messages(prompt, verb)
     if screen is not None and isinstance(screened := screen(Result("", verb, None, messages)), Result):
         messages = as_type(screened.value, tuple[Message, ...])
+    if whole is not None:
+        whole.append((messages, given))
     return await _post(runs, await _find(runs, run_id), f"{verb} {new_id()}", PostedMessages(verb, messages))
 
 
 async def _find(runs: Runs, run_id: str) -> LogInfo:
-    info = await runs.find(run_id)
-    while info is not None and info.status == "Continued":
-        info = await runs.find(info.next_id)
+    info = await runs.newest(run_id)
     if info is None:
         raise RunNotFound(f"there is no run {run_id!r}")
     return info
 
 
 async def _post(runs: Runs, info: LogInfo, key: str, content: Posted) -> bool:
-    driven = bool(info.owner) or runs.is_in_progress(info.id)  # its state is the old one until it has recorded more
-    if not driven and info.status not in ("running", "Suspended"):
+    # The state of one that is driven is the old one until it has recorded more.
+    if not runs.is_driven(info) and info.status not in ("running", "Suspended"):
         return False
     await runs.post(info.id, key, encode(content))
     return True

@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry
 from ziggurat.journal.lines import write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.runs import Runs, runs_of
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write
 
@@ -49,7 +51,7 @@ class _Frame(Struct, frozen=True, gc=False):
 class Feed:
     """The events of a run after a place, kept for a while."""
 
-    def __init__(self, run: RunHandle[Any], start: Place, feeds: "Feeds") -> None:
+    def __init__(self, run: RunHandle[Any], runs: Runs, start: Place, feeds: "Feeds") -> None:
         self.run = run
         self.start: Place = start
         self.count: int = 0
@@ -57,6 +59,7 @@ class Feed:
         self.ended: bool = False
         self.error: Exception | None = None
         self._feeds = feeds
+        self._runs = runs
         self._place = start
         self._frames: deque[_Frame] = deque()
         self._size = 0
@@ -121,7 +124,7 @@ class Feed:
         """Read the run until it has ended for good."""
         try:
             while await self._read_on():
-                if not await self.run.continued(after=self._place[0]):
+                if not await self._runs.continued(self.run.id, self._place[0]):
                     break
         except RunNotFound:  # it was removed meanwhile
             pass
@@ -134,15 +137,17 @@ class Feed:
 
     async def _read_on(self) -> bool:
         """Read until the run has ended or waits; return whether it may go on."""
-        waits = True  # without an end on record it was interrupted
+        waits, stop = True, ""  # without an end on record it was interrupted
         number = max(0, self._place[0] - 1)
         async with aclosing(self.run.events(after=number)) as items:  # again with the last entry
             async for item in items:
                 if isinstance(item.what, JournalEntry):
-                    waits = not _is_end(item.what)
+                    waits, stop = not _is_end(item.what), getattr(item.what, "stop", "")
                 if (item.number, item.index) > self._place:
                     self._place, self.state = (item.number, item.index), b""
                     self._append(_event_bytes(item), numbered=True)
+                if stop == "Continued":  # the next run has a stream of its own
+                    break
         if waits and not self.state:
             self._append_state(_WAITING)
         return waits
@@ -183,9 +188,10 @@ class Feed:
 
     async def _look_for_process(self) -> None:
         """Report that the run waits if it has lost its process, of which its record says nothing."""
-        with suppress(RunNotFound, StoreError):  # reading the run meets them as well
-            count = self.count
-            if not await self.run.is_driven() and not self.state and not self.ended and count == self.count:
+        with suppress(StoreError):  # reading the run meets it as well
+            count, info = self.count, await self._runs.find(self.run.id)
+            driven = info is None or self._runs.is_driven(info)  # of one that is gone the end is told
+            if not driven and not self.state and not self.ended and count == self.count:
                 self._append_state(_WAITING)
 
     def _end(self) -> None:
@@ -205,11 +211,11 @@ class Feeds:
         self.limit = limit
         self._feeds: dict[str, Feed] = {}
 
-    def open(self, run: RunHandle[Any], place: Place) -> Feed:
+    def open(self, run: RunHandle[Any], runs: Runs, place: Place) -> Feed:
         """Return the feed of a run; if nobody reads it yet, a new one that begins after a place."""
         feed = self._feeds.get(run.id)
         if feed is None:
-            feed = self._feeds[run.id] = Feed(run, place, self)
+            feed = self._feeds[run.id] = Feed(run, runs, place, self)
             self.closing.add(feed.close)
         return feed
 
@@ -252,11 +258,12 @@ class Position(Struct, frozen=True):
 class EventFeed:
     """A response, as an ASGI application: items of a run, from a position on, until the run or the server ends."""
 
-    __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_send", "_writing")
+    __slots__ = ("_error", "_feed", "_feeds", "_place", "_read", "_resets", "_run", "_runs", "_send", "_writing")
 
-    def __init__(self, feeds: Feeds, run: RunHandle[Any], after: Position | None) -> None:
+    def __init__(self, feeds: Feeds, agent: Runnable[Any], run_id: str, after: Position | None) -> None:
         self._feeds = feeds
-        self._run = run
+        self._run = agent.attach(run_id)
+        self._runs = runs_of(agent.store)
         self._resets = after is None
         self._place: Place = (0, 0) if after is None else (after.number, after.index)
         self._read = -1  # events of the feed that it has; -1 if it reads the record by itself
@@ -269,7 +276,7 @@ class EventFeed:
         self._send = send
         await begin(send)
         await write(send, b"retry: 500\n\nevent: reset\ndata: {}\n\n" if self._resets else b"retry: 500\n\n")
-        self._feed = self._feeds.open(self._run, self._place)
+        self._feed = self._feeds.open(self._run, self._runs, self._place)
         self._run = self._feed.run  # one for all readers
         self._feed.add(self)
         if self._feeds.closing.closed:

@@ -136,7 +136,7 @@ class _Routes:
             after = None  # of another record; the reader begins anew
         if after is not None and after.ended and info.count <= after.number and not info.owner:
             return Response(status_code=204)  # an EventSource connects no more then
-        return EventFeed(self.feeds, agent.attach(_id(request)), after)
+        return EventFeed(self.feeds, agent, _id(request), after)
 
     async def list_sessions(self, request: Request) -> Any:
         return {"sessions": await self.agents.sessions()}

@@ -88,7 +88,8 @@ class ServedAgents:
         try:
             await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
         except IN_PROGRESS:  # another request would be refused with RunExists
-            if not known or not await agent.attach(run_id).is_driven():
+            info = await agent.store.find(f"run:{run_id}") if known else None
+            if info is None or not runs_of(agent.store).is_driven(info):
                 raise
         return run_id
 
@@ -108,8 +109,9 @@ class ServedAgents:
 
     async def resume(self, run_id: str) -> None:
         """Go on with a run, and return when that has begun."""
-        agent, _ = await self.agent_of(run_id)
-        await self._begin(run_id, partial(agent.resume, run_id), ())
+        agent, info = await self.agent_of(run_id)
+        newest = (await runs_of(agent.store).newest(run_id) or info).id
+        await self._begin(newest, partial(agent.resume, newest), ())
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
@@ -132,7 +134,7 @@ class ServedAgents:
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending):
             try:
-                await self._begin(run_id, partial(agent.resume, run_id), ())
+                await self._begin(status.id, partial(agent.resume, status.id), ())
             except IN_PROGRESS:  # the decisions have made it due, and another process was quicker
                 return
 
@@ -209,17 +211,20 @@ class ServedAgents:
     async def detail(self, run_id: str) -> dict[str, Any]:
         """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""
         agent, info = await self.agent_of(run_id)
-        status = await agent.attach(run_id).status()
-        run = await self._rows.run(agent.store, info)
+        runs, run = runs_of(agent.store), await self._rows.run(agent.store, info)
+        # A handle goes on with the next run.
+        goes_on = run is not None and info.status == "Continued"
+        status: Any = run if goes_on else await agent.attach(run_id).status()
         return {
             **plain(await self._rows.row(agent.store, info)),
-            "status": status.status,
-            "driven": status.driven,
+            "status": info.status if goes_on else status.status,
+            "driven": runs.is_driven(info),
+            "next": info.next_id if info.status == "Continued" else None,
             "output": None if run is None else plain(run._output),
             "error": None if run is None else run.error,
             "pending": [PendingRow.of(item) for item in status.pending if item.needs_decision],
             "usage": status.usage,
             "model_calls": status.model_calls,
             "tool_calls": status.tool_calls,
-            "entries": status.entries,
+            "entries": info.count if goes_on else status.entries,
         }

@@ -124,6 +124,7 @@ function Facts({ run, total }) {
     ["Agent", visible(run.agent)], ["Started", html`<${Ago} time=${run.started} />`], ["Time", duration(took)],
     ["Calls", count(total)], ["Tokens", count(tokens(run.usage))], ["Cost", money(run.cost)],
     ["Session", run.session && html`<a href=${"#/sessions/" + encodeURIComponent(run.session)}>${visible(run.session)}</a>`],
+    ["Continues as", run.next && html`<a href=${runLink(run.next)}>${visible(run.next)}</a>`],
     ...Object.entries(run.labels || {}).map(([name, value]) => [name, visible(value)]),
   ];
   return html`<${Figures} values=${figures} />`;
