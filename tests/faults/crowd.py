@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -32,14 +33,19 @@ from ziggurat.core.clock import SystemClock
 from ziggurat.errors import AlreadyDecided, CallerError, Denied, LeaseHeld, NotRepeatable, StoreError
 from ziggurat.flows import ask, event, every, first, flow, gather, quorum, schedule, sleep, step
 from ziggurat.journal import Store
+from ziggurat.journal.entries import Opened
 from ziggurat.messages import ToolCall, tool_call
+from ziggurat.runs.stored import StoredRuns
 from ziggurat.stores import connect
 from ziggurat.teams import background
 
 NAMES = ("a", "b", "c")
 KINDS = ("first", "quorum", "gather", "timer", "team")
 LATE = 10.0
-"""Seconds after which an answer to the last that was posted is late, with what was killed and paused meanwhile."""
+"""Seconds after which an answer to the last that was posted is late."""
+
+LOST = 3.0
+"""Seconds more for each time that a worker has claimed the run since, of which all but the last may have been lost."""
 
 PATIENCE = 60.0
 """Seconds after the last kill within which all must have ended."""
@@ -73,7 +79,10 @@ def flaky(store: Store, draw: random.Random, chance: float) -> Store:
         async def called(*arguments: Any, **more: Any) -> Any:
             if draw.random() < chance:
                 raise StoreError("a test has it fail")
-            return await call(*arguments, **more)
+            answer = await call(*arguments, **more)
+            if call.__name__ == "claim" and answer:
+                logging.info("claimed %s", " ".join(f"{each.log[4:]}{'!' * each.lost}" for each in answer))
+            return answer
 
         return called
 
@@ -173,7 +182,8 @@ def work(url: str, ledger: Path, seed: int, chance: float) -> None:
             made["team"].worker(**options).run(),
         )
 
-    logging.disable(logging.CRITICAL)
+    form = "%(created).2f %(process)d %(levelname)s %(message)s"
+    logging.basicConfig(filename=ledger.parent / "log", format=form, level=logging.INFO)
     asyncio.run(main())
 
 
@@ -299,13 +309,28 @@ class Outside:
                     found.wrong.append(f"{run_id} {kind}: {name} is {taken[name]}, yes was said of {said}")
             if taken.get("never", -1) != -1:
                 found.wrong.append(f"{run_id}: an event that nobody sent: {taken}")
-            if (late := self.ended[run_id] - self.posted[run_id]) > LATE:
-                found.late.append(f"{run_id} {kind} {late:.1f} s")
+            late = self.ended[run_id] - self.posted[run_id]
+            if late > LATE + LOST * len(self._said(run_id, "claimed ")):
+                found.late.append(f"{run_id} {kind} {late:.1f} s\n{await self._story(run_id)}")
         found.lost += [f"{each} has not ended" for each in await self._missing_ticks()]
         kinds = Counter(KINDS[each % len(KINDS)] for each in range(number))
         waited = sorted(self.ended[run_id] - self.posted[run_id] for run_id in self.ended)
         slowest = f"{waited[-1]:.2f}" if waited else "none"
         print(f"  {dict(kinds)}, {len(self.told)} questions that two answered, at most {slowest} s behind", flush=True)
+
+    async def _story(self, run_id: str) -> str:
+        """Return what is on record of a late run with times, and what the workers have said of it."""
+        lines = [f"{self.posted[run_id]:.2f} the last was posted", f"{self.ended[run_id]:.2f} it has ended"]
+        for entry in (await StoredRuns(self.stores[0]).read(run_id)).entries:
+            at = f"{entry.at:.2f}" if isinstance(entry, Opened) else "             "
+            lines.append(f"{at} {entry.kind} {entry.path} {getattr(entry, 'until', None) or getattr(entry, 'due', '')}")
+        return "\n".join(f"      {line:.200}" for line in (*lines, *self._said(run_id)))
+
+    def _said(self, run_id: str, what: str = "") -> list[str]:
+        """Return what the workers have said of a run since the last was posted to it."""
+        lines = [line for line in (self.folder / "log").read_text().splitlines() if line[:1].isdigit()]
+        fitting = [line for line in lines if re.search(rf"{what}.*\b{run_id}\b", line)]
+        return [line for line in fitting if float(line.split()[0]) > self.posted[run_id]]
 
     async def _missing_ticks(self) -> list[str]:
         """Return the runs of the schedule that are not there, or have not ended, of all seconds but the first."""
@@ -318,6 +343,7 @@ class Outside:
 def storm(url: str, folder: Path, seed: int, kills: int, pauses: int, workers: int, chance: float) -> tuple[int, Found]:
     """Kill and pause workers so often, and return how often that was and what was found."""
     draw, done, stopped = random.Random(seed), 0, list[tuple[float, int]]()
+    seen, hasty = 0, False
 
     def outside() -> None:
         found = asyncio.run(Outside(url, folder, seed, 12).rage())
@@ -336,13 +362,17 @@ def storm(url: str, folder: Path, seed: int, kills: int, pauses: int, workers: i
                 print("a worker ended by itself", os.waitpid(pid, 0), flush=True)
                 here[place] = forked(lambda: work(url, folder / "ledger", draw.getrandbits(32), chance))
         place = draw.randrange(workers)
-        # One that is not ready is seldom killed, or none would ever work on a slow machine.
-        ready = (folder / f"ready-{here[place]}").exists() or draw.random() < 0.1
+        # Most come after some work, and few before one is ready, or nothing would ever be done on a slow machine.
+        effects = (folder / "ledger").read_bytes().count(b'"effect"')
+        ready = hasty or (effects > seen and (folder / f"ready-{here[place]}").exists())
         if not acts or not ready or here[place] in [pid for _, pid in stopped]:
             (folder / "calm").touch() if not acts else None
             continue
-        done += 1
-        if acts.pop() == "pause":
+        done, seen, hasty = done + 1, effects, draw.random() < 0.1
+        act = acts.pop()
+        with (folder / "log").open("a") as log:
+            log.write(f"{time.time():.2f} {here[place]} INFO {act}\n")
+        if act == "pause":
             os.kill(here[place], signal.SIGSTOP)
             stopped.append((time.time() + 2.5, here[place]))
             continue
