@@ -14,7 +14,7 @@ from msgspec import Struct
 from playwright.sync_api import Browser, Page, expect
 
 from tests.samples import LONG, sample
-from tests.serve.caddy import Caddy
+from tests.serve.proxies import PROXIES, TlsProxy
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, Message, Runnable, ToolCall, tool
@@ -72,7 +72,7 @@ class World:
             return f"{city}: {await ask('Which seat?', str)}"
 
         @flow
-        async def enquire(topic: str) -> list[object]:
+        async def enquire(topic: str) -> list[Any]:
             return [await ask(f"Question {number}", kind) for number, (kind, *_) in enumerate(ANSWERS)]
 
         def answer(messages: list[Message]) -> str | ToolCall:
@@ -92,10 +92,10 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@pytest.fixture(params=["http", "tls"] if LONG else ["http"])
+@pytest.fixture(params=["http", *PROXIES] if LONG else ["http"])
 def real_server(world: World, request: pytest.FixtureRequest) -> Iterator[RealServer]:
     server = RealServer(world.create)
-    proxy = None if request.param == "http" else Caddy(server.port)
+    proxy = None if request.param == "http" else TlsProxy(request.param, server.port)
     server.public = "" if proxy is None else proxy.url
     yield server
     server.stop()
