@@ -320,7 +320,7 @@ class RunHandle(Generic[Out]):
         await self._opener.decide(self.id, decisions, (environment or Environment()).clock)
 
     async def send(self, name: str, value: object = None, *, key: str | None = None) -> bool:
-        """Send the run an event; see `RunRecords.send`."""
+        """Send the run an event; see `flows.send`."""
         return await sending.send_to(self._runs, self._newest, name, value, key)
 
     async def _tell(self, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:

@@ -87,22 +87,9 @@ class RunRecords(Generic[Out]):
     ) -> bool:
         """Send an event to a run, which waits for it with `flows.event` or will; return whether it is new.
 
-        It is stored with the run until it is taken. See `flows.send`, which needs only the store.
-
-        Args:
-            run_id: The id of the run.
-            name: The name of the event.
-            value: What it brings; it has a JSON form.
-            key: Identifies it: an event of this name with the same key is sent once. By default each is another one.
-
-        Raises:
-            RunNotFound: there is no such run.
-            ConfigurationError: the run waits for an event of this name with another type of value, has ended, or the
-                value has no JSON form. Nothing is sent then.
+        It is stored with the run until it is taken; see `flows.send`, which needs only the store.
         """
-        from ziggurat.runs.sending import send_to
-
-        return await send_to(self._runs, run_id, name, value, key)
+        return await self.attach(run_id).send(name, value, key=key)
 
     @checked
     async def delete(self, run_id: RunId) -> bool:
