@@ -44,7 +44,7 @@ http {{
 """
 
 PROXIES = {
-    "caddy": (_CADDY, "agents.example.com {", ["run", "--config"]),
+    "caddy": (_CADDY, "agents.example.com {", ["run", "--adapter", "caddyfile", "--config"]),
     "nginx": (_NGINX, "server {", ["-e", "stderr", "-c"]),
 }
 """What the configuration of a proxy has besides the block in docs/serve.md, how that begins, and the arguments."""
@@ -81,7 +81,9 @@ class TlsProxy:
         self._process = subprocess.Popen([command, *arguments, file], stderr=subprocess.DEVNULL)
         until = time.monotonic() + 20
         while not self._listens(public):
-            assert time.monotonic() < until, f"{name} has not started"
+            if time.monotonic() > until:
+                self.stop()
+                pytest.fail(f"{name} has not started")
 
     @staticmethod
     def _listens(port: int) -> bool:
