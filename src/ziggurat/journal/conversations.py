@@ -5,7 +5,7 @@ session with which the run begins. So a record grows by what is new, however oft
 it. In memory, entries refer to whole conversations.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from types import GenericAlias
 from typing import Any, Protocol, cast
@@ -17,7 +17,7 @@ from ziggurat.core.codec import Raw, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import name_at, step_of
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
-from ziggurat.journal.lines import write_entry
+from ziggurat.journal.lines import read_entries, read_entry, write_entry
 
 BEGINNING = 0
 """The number that stands for the conversation before the run, which its session has."""
@@ -161,50 +161,65 @@ def _without_first(value: Any, length: int) -> object:
 
 
 class ConversationReader:
-    """Reads the lines of one record in order, and puts the messages that earlier ones have back in their places."""
+    """Reads the lines of one record in order, and puts the messages that earlier ones have back in their places.
 
-    def __init__(self, begun: Sequence[Raw] = ()) -> None:
-        self._lines: list[bytes] = []
-        self._known: dict[int, list[Raw]] = {BEGINNING: [*begun]}
+    Args:
+        kind: The type of the requests with conversations.
+        begun: The messages of the session with which the run begins.
+    """
 
-    def line(self, data: bytes) -> bytes:
-        """Return the next line with its whole conversation.
+    def __init__(self, kind: type[Any], begun: Sequence[object] = ()) -> None:
+        self._kind = kind
+        self._begun = begun
+        self._entries: list[JournalEntry] = []
+
+    def entry(self, line: bytes) -> JournalEntry:
+        """Return the next entry with its whole conversation.
 
         Raises:
             JournalCorrupt: an entry to which it refers does not have these messages.
         """
-        whole = self._whole(data) if _REFERS in data else data
-        self._lines.append(whole)
-        return whole
+        entry = read_entry(line)
+        earlier = earlier_in(line)
+        if earlier is not None:
+            known = self._messages(earlier.entry)[: earlier.length]
+            if len(known) < earlier.length:
+                raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
+            field = _FIELDS[entry.kind]
+            changes: dict[str, Any] = {field: self._whole(field, getattr(entry, field), known, past=earlier.past)}
+            entry = replace(entry, **changes)
+        self._entries.append(entry)
+        return entry
 
-    def _whole(self, data: bytes) -> bytes:
-        fields = decode(data, dict[str, Raw])
-        if "earlier" not in fields:
-            return data
-        earlier = decode(fields.pop("earlier"), Earlier)
-        known = self._messages(earlier.entry)[: earlier.length]
-        if len(known) < earlier.length:
-            raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
-        field = _FIELDS[decode(fields["entry"], str)]
-        value = decode(fields[field], dict[str, Raw])
-        holder = decode(value["past"], dict[str, Raw]) if earlier.past else value
+    def _whole(self, field: str, value: Raw, known: Sequence[object], *, past: bool) -> object:
+        """Return a request, or a run as it is written, with the first messages of its conversation put back."""
+        if field == "request":  # by reference to the messages that it shares with others
+            request = decode(value, self._kind)
+            return replace(request, messages=(*known, *request.messages))
+        run = decode(value, dict[str, Raw])
+        holder = decode(run["past"], dict[str, Raw]) if past else run
         holder["messages"] = Raw(encode([*known, *decode(holder["messages"], list[Raw])]))
-        if earlier.past:
-            value["past"] = Raw(encode(holder))
-        if "start" in value:
-            value["start"] = Raw(encode(decode(value["start"], int) + earlier.length))
-        fields[field] = Raw(encode(value))
-        return encode(fields)
+        if past:
+            run["past"] = Raw(encode(holder))
+        if "start" in run:
+            run["start"] = Raw(encode(decode(run["start"], int) + len(known)))
+        return Raw(encode(run))
 
-    def _messages(self, number: int) -> list[Raw]:
-        if number not in self._known:
-            asked = decode(self._lines[number - 1], _Asked) if number <= len(self._lines) else _Asked()
-            self._known[number] = _messages_in(asked.request)
-        return self._known[number]
+    def entries(self, lines: Iterable[bytes]) -> list[JournalEntry]:
+        """Return the entries of a whole record."""
+        return read_entries(lines, self.entry)
 
-
-class _Asked(Struct):
-    request: Raw = Raw(b"null")
+    def _messages(self, number: int) -> Sequence[object]:
+        if number == BEGINNING:
+            return self._begun
+        request = getattr(self._entries[number - 1], "request", None) if number <= len(self._entries) else None
+        if isinstance(request, Raw):
+            try:
+                request = decode(request, self._kind)
+            except JournalCorrupt:  # of another type
+                return ()
+        messages: Sequence[object] = getattr(request, "messages", ())
+        return messages
 
 
 class _Conversation(Struct):

@@ -115,8 +115,8 @@ def _decoded_error(coded: dict[str, object]) -> Exception:
     return error
 
 
-def read_entries(lines: Iterable[bytes]) -> list[JournalEntry]:
-    """Read the entries of a run.
+def read_entries(lines: Iterable[bytes], read: Callable[[bytes], JournalEntry] = read_entry) -> list[JournalEntry]:
+    """Read the entries of a run, each with a function.
 
     Raises:
         JournalCorrupt: a line cannot be read; the message names it.
@@ -124,7 +124,7 @@ def read_entries(lines: Iterable[bytes]) -> list[JournalEntry]:
     entries: list[JournalEntry] = []
     for number, line in enumerate(lines, 1):
         try:
-            entry = read_entry(line)
+            entry = read(line)
         except JournalCorrupt as error:
             raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
         if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:

@@ -244,6 +244,10 @@ class Transcript(Sequence[Message]):
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
 
+    def first(self, length: int) -> "Transcript":
+        """Return a view of its first messages, at most `length`."""
+        return Transcript(self._conversation, min(length, self._length))
+
     def mark(self) -> "ConversationPosition":
         """Return a light reference to this transcript, enough to compare it with another later."""
         return ConversationPosition(self._conversation, self._length)

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from ziggurat.core.protocols import implements
 from ziggurat.journal.conversations import ConversationReader
-from ziggurat.journal.lines import read_entry
 from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
 from ziggurat.runs.broadcast import SubscribedItem
@@ -57,7 +56,7 @@ class _Follower:
             if self._reader is None:
                 self._reader = await reader_of(self._store, line)
             self._read, self._digest = row.number, row.digest
-            self._rows.append(SubscribedItem(row.number, 0, read_entry(self._reader.line(line))))
+            self._rows.append(SubscribedItem(row.number, 0, self._reader.entry(line)))
         self._ended = self._read >= info.count and info.status != "running"
         self._look = now + (WAIT if self._signals else POLL)
 

@@ -356,5 +356,5 @@ async def reopen_session(
     if session is not None and session.id != conditions.session:
         session = Session(conditions.session, session.store, conflict=session.conflict, timeout=session.timeout)
     lease = await (session or Session(conditions.session, store)).lease(branching=False)
-    begun = lease.state.beginning(conditions.limit)
+    begun = lease.state.beginning(conditions.limit, run_id)
     return SessionWriter(lease, run_id, request, conditions.loaded, conditions.rows, begun)

@@ -10,7 +10,7 @@ from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.core.log import logger
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entries, write_entry
+from ziggurat.journal.lines import write_entry
 from ziggurat.journal.rows import chain_of, known_run
 from ziggurat.journal.store import Claim, InboxItem, LogInfo, Store, run_log
 from ziggurat.journal.writer import LogWriter
@@ -98,9 +98,9 @@ class StoredRuns(Runs):
             if claim is None:
                 await known_run(self._store, run_id)
                 await finished(lease())
-            rows, lines = await record_rows(self._store, log)
+            rows, entries = await record_rows(self._store, log)
             journal = LocalJournal("resume", clock=environment.clock)
-            journal.take_over(read_entries(lines))
+            journal.take_over(entries)
             journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
         except BaseException:
             if epoch:

@@ -1,17 +1,21 @@
 """Reading of records from a store, with the messages that the session of a run has."""
 
+from contextlib import suppress
+
 from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
 from ziggurat.journal.conversations import BEGINNING, ConversationReader, earlier_in
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entries, read_entry
+from ziggurat.journal.lines import read_entry
 from ziggurat.journal.rows import chain_of, known_run, lines_of, read_rows
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
+from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript
+from ziggurat.stores.session import Session
 from ziggurat.stores.session.log import SessionState, take_rows
 
 _EVERY = 1_000_000_000
@@ -43,14 +47,20 @@ async def unfinished_runs(store: Store, session: str) -> list[str]:
     return runs
 
 
-async def _beginning(store: Store, terms: _Terms) -> Transcript:
-    """Return the messages with which a run began, as its session has them."""
-    log, chain = session_log(terms.session), chain_of(store)
-    state = SessionState(log, chain)
-    problem = take_rows(await store.read(log, 0, terms.rows), state)
-    if problem:
-        raise JournalCorrupt(f"{log}: {problem}")
-    return state.beginning(terms.limit)
+async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript | None:
+    """Return the messages with which a run began, as its session has them; None if it has others."""
+    begun = Transcript.of()
+    with suppress(JournalCorrupt):  # what came later
+        begun = await Session(terms.session, store, limit=terms.limit).before(opened.run_id)
+    if begun.first(terms.loaded).digest() != terms.digest:  # others have changed the session since
+        log, chain = session_log(terms.session), chain_of(store)
+        state = SessionState(log, chain)
+        problem = take_rows(await store.read(log, 0, terms.rows), state)
+        if problem:
+            raise JournalCorrupt(f"{log}: {problem}")
+        begun = state.beginning(terms.limit)
+    begun = begun.first(terms.loaded)
+    return begun if begun.digest() == terms.digest else None
 
 
 async def reader_of(store: Store, first: bytes) -> ConversationReader:
@@ -62,7 +72,7 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
     """
     earlier = earlier_in(first)
     if earlier is None or earlier.entry != BEGINNING:
-        return ConversationReader()
+        return ConversationReader(AgentRequest)
     opened = decode(first, _Opened)
     terms = opened.terms or _Terms()
     if await store.find(session_log(terms.session)) is None:
@@ -70,17 +80,17 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
             f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "
             "was deleted"
         )
-    begun = await _beginning(store, terms)
-    if len(begun) != terms.loaded or begun.digest() != terms.digest:
+    begun = await _beginning(store, opened, terms)
+    if begun is None:
         raise JournalCorrupt(
             f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "
             "does not have them any more as they were"
         )
-    return ConversationReader([Raw(encode(each)) for each in begun])
+    return ConversationReader(AgentRequest, begun)
 
 
-async def record_rows(store: Store, log: str) -> tuple[list[Row], list[bytes]]:
-    """Return the rows of a run, and their entries as JSON lines, each with its whole conversation.
+async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEntry]]:
+    """Return the rows of a run, and their entries, each with its whole conversation.
 
     Raises:
         RunNotFound: the session with which the run begins is gone.
@@ -89,7 +99,7 @@ async def record_rows(store: Store, log: str) -> tuple[list[Row], list[bytes]]:
     rows = await read_rows(store, log)
     lines = await lines_of(store, log, rows)
     reader = await reader_of(store, lines[0] if lines else b"")
-    return rows, [reader.line(each) for each in lines]
+    return rows, reader.entries(lines)
 
 
 async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
@@ -103,6 +113,6 @@ async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) ->
     """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
     journal = LocalJournal("resume", clock=clock)
-    _, lines = await record_rows(store, log)
-    journal.take_over(read_entries(lines))
+    _, entries = await record_rows(store, log)
+    journal.take_over(entries)
     return journal

@@ -1,7 +1,9 @@
 """The entries of a session's log, and the state that results from them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 
 import msgspec
 from msgspec import Struct
@@ -106,9 +108,11 @@ class SessionState:
         self.waiting: dict[str, tuple[str, ...]] = {}  # for each run, the calls that wait for a decision
         self.missing: range = range(0)
         self._values: list[_Value] = []
+        self._by_run: dict[str, list[_Value]] = {}
         self._base: list[Message] | None = None
-        self._begun: Conversation | None = None  # what the next run begins with, but for the messages added since:
-        self._added: list[Message] = []
+        self._current: list[Message] | None = None  # None where it is made anew when it is asked for
+        self._begun = Conversation()  # what the next run begins with, made of the first current messages:
+        self._taken = 0
 
     def rows_of(self, entries: Iterable[SessionEntry]) -> list[Row]:
         """Return the next rows, for entries."""
@@ -126,10 +130,10 @@ class SessionState:
             self._add(number, entry)
             return
         messages = [each.message for each in entry.items if each.message] if isinstance(entry, ItemsAdded) else []
-        if isinstance(entry, ItemsAdded) and len(messages) == len(entry.items):
-            self._added += messages
+        if self._current is not None and isinstance(entry, ItemsAdded) and len(messages) == len(entry.items):
+            self._current += messages
         else:
-            self._begun = None
+            self._forget_current()
         if isinstance(entry, ConversationReplaced):
             self._shorten(entry)
         elif isinstance(entry, ItemsAdded):
@@ -143,22 +147,45 @@ class SessionState:
             self.damaged.extend(range(number, entry.until + 1))
             self.missing = range(0)
         else:
-            self._values, self._base, self.waiting = [], None, {}
+            self._values, self._by_run, self._base, self.waiting = [], {}, None, {}
 
     def _add(self, number: int, entry: MessagesAdded) -> None:
+        own = self._by_run.setdefault(entry.run, [])
         if entry.start < self.counts.get(entry.run, 0):
-            self._begun = None
-            replaced = [each for each in self._values if each.run == entry.run and each.index >= entry.start]
-            if any(each.covered for each in replaced):
-                self._uncover()
-            self._values = [each for each in self._values if not (each.run == entry.run and each.index >= entry.start)]
-        for index, message in enumerate(entry.messages, entry.start):
-            self._values.append(_Value(message, number, entry.at, entry.run, index))
-        self._added += entry.messages
+            first = bisect_left(own, entry.start, key=_index)
+            self._remove(own[first:])
+            del own[first:]
+        new = [
+            _Value(message, number, entry.at, entry.run, index)
+            for index, message in enumerate(entry.messages, entry.start)
+        ]
+        own += new
+        self._values += new
+        if self._current is not None:
+            self._current += entry.messages
         self.counts[entry.run] = entry.start + len(entry.messages)
         self.waiting.pop(entry.run, None)
         if entry.waiting:
             self.waiting[entry.run] = entry.waiting
+
+    def _remove(self, replaced: Sequence[_Value]) -> None:
+        """Remove values of one run, which usually are the newest."""
+        if any(each.covered for each in replaced):
+            self._uncover()
+        start = len(self._values) - len(replaced)
+        if all(one is other for one, other in zip(self._values[start:], replaced, strict=True)):
+            del self._values[start:]
+            if self._current is not None:
+                del self._current[len(self._current) - len(replaced) :]
+        else:
+            removed = set(map(id, replaced))
+            self._values = [each for each in self._values if id(each) not in removed]
+            self._current = None
+        if self._current is None or len(self._current) < self._taken:
+            self._forget_current()
+
+    def _forget_current(self) -> None:
+        self._current, self._begun, self._taken = None, Conversation(), 0
 
     def _shorten(self, entry: ConversationReplaced) -> None:
         self._base = list(entry.messages)
@@ -167,7 +194,7 @@ class SessionState:
             each.covered = each.index < entry.count if each.run == entry.run else each.row <= entry.after
 
     def _uncover(self) -> None:
-        self._base = None
+        self._base = self._current = None
         for each in self._values:
             each.covered = False
 
@@ -182,6 +209,8 @@ class SessionState:
             self._base[-1:] = [] if rest is None else [rest]
         if rest is None:
             self._values.pop()
+            if last.run:
+                self._by_run[last.run].pop()
         else:
             last.value = rest
         return item
@@ -202,32 +231,38 @@ class SessionState:
 
     def current(self) -> list[Message]:
         """Return the conversation with which the next run begins: the short form of what was shortened."""
-        if self._base is None:
-            return self.all_messages()
-        return [*self._base, *_messages(each.value for each in self._values if not each.covered)]
+        if self._current is None:
+            self._current = [*(self._base or ()), *_messages(each.value for each in self._values if not each.covered)]
+        return self._current
 
-    def beginning(self, limit: int | None = None) -> Transcript:
+    def beginning(self, limit: int | None = None, run: str = "") -> Transcript:
         """Return the messages with which a new run begins, at most `limit`, in a form that can be sent to a model.
 
-        Without a limit only what was added since the last time is considered.
+        For a run that has begun, they are those before its own, if nothing has changed since; more may follow. Only
+        what was added since the last time is considered.
         """
+        current = self.current()
+        own = self._by_run.get(run)
+        if own:
+            after = takewhile(lambda each: each is not own[0], reversed(self._values))
+            current = current[: len(current) - len(_messages(each.value for each in after)) - 1]
         if limit is not None:
-            return Transcript.of(*without_repeats(whole(latest_from_question(self.current(), limit))))
-        if self._begun is None:
-            self._begun, self._added = Conversation(), self.current()
-        added = whole(self._added)
-        if added and added[-1] is not self._added[-1]:  # a result is missing, and may still be added
+            return Transcript.of(*without_repeats(whole(latest_from_question(current, limit))))
+        new = current[self._taken :]
+        added = whole(new)
+        if added and added[-1] is not new[-1]:  # a result is missing, and may still be added
             return Transcript.of(*without_repeats([*self._begun.log, *added]))
         add_without_repeats(added, self._begun)
-        self._added = []
+        self._taken = max(self._taken, len(current))
         return self._begun.view()
 
     def of_run(self, run: str) -> dict[int, Message]:
         """Return a run's messages on record, by number."""
-        if run not in self.counts:
-            return {}
-        values = {each.index: each.value for each in self._values if each.run == run}
-        return {index: value for index, value in values.items() if isinstance(value, Message)}
+        return {each.index: each.value for each in self._by_run.get(run, ()) if isinstance(each.value, Message)}
+
+
+def _index(value: _Value) -> int:
+    return value.index
 
 
 def _messages(values: Iterable[Message | RunItem]) -> list[Message]:

@@ -1,6 +1,7 @@
 """Sessions: a conversation over many runs, in a store or in this process."""
 
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from ziggurat.core.log import logger
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.journal.rows import chain_of
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session.log import (
@@ -41,12 +43,12 @@ class _LocalWriters:
 
     def __init__(self) -> None:
         self.queue = WriteQueue()
-        self._states: OrderedDict[str, SessionState] = OrderedDict()
+        self._states: OrderedDict[tuple[int, str], SessionState] = OrderedDict()  # of each thread, which changes it
 
     async def state(self, store: Store, log: str) -> SessionState:
         """Return the state of a session, reading only rows added since the last time."""
-        mark = await acknowledged_in(store, log)
-        state = self._states.get(log)
+        mark, key = await acknowledged_in(store, log), (threading.get_ident(), log)
+        state = self._states.get(key)
         rows: list[Row] = []
         if state is not None and state.rows and not state.damaged and not state.missing:
             count, last = state.rows, state.digest
@@ -67,15 +69,16 @@ class _LocalWriters:
             await store.quarantine(log, f"{log}: {problem}")
             raise JournalCorrupt(f"{log}: {problem}; only this session is affected")
         state.missing = range(0) if mark is None else range(state.rows + 1, mark.number + 1)
-        self._states[log] = state
-        self._states.move_to_end(log)
+        self._states[key] = state
+        self._states.move_to_end(key)
         while len(self._states) > _KNOWN:
             self._states.popitem(last=False)
         return state
 
     def forget(self, log: str) -> None:
         """Forget the state of a session, so that it is read again."""
-        self._states.pop(log, None)
+        for key in [key for key in self._states if key[1] == log]:
+            self._states.pop(key, None)
 
 
 _writers_by_store: "WeakKeyDictionary[Store, _LocalWriters]" = WeakKeyDictionary()
@@ -158,6 +161,14 @@ class Session:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
         return (await self._state()).all_messages()
+
+    async def before(self, run_id: str) -> Transcript:
+        """Return the messages that a run of the session has begun with, if nothing has changed since; more may follow.
+
+        Raises:
+            JournalCorrupt: the session is damaged elsewhere than at its end.
+        """
+        return (await self._state()).beginning(self.limit, run_id)
 
     async def damaged(self) -> tuple[int, ...]:
         """Return the numbers of rows that could not be read and were skipped, and of lost ones."""
