@@ -9,9 +9,10 @@ from hypothesis import given, strategies as st
 from tests.samples import sample
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import ConfigurationError, Context, Message, Middleware, ModelRequest, user
-from ziggurat.messages import assistant, system
+from ziggurat.messages import Transcript, assistant, system
+from ziggurat.messages.seen import SeenBy, view_of
 from ziggurat.teams import TeamResult, group_chat, swarm
-from ziggurat.teams.visibility import MemberView, signed
+from ziggurat.teams.visibility import signed
 
 BREAKS = ["\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """All that begins a line for somebody who reads a text."""
@@ -44,7 +45,7 @@ def forgeries(draw: st.DrawFn) -> list[tuple[str, str]]:
 @given(forgeries())
 def test_a_line_begins_with_the_name_of_who_said_it(turns: list[tuple[str, str]]) -> None:
     said = [signed(assistant(text), name) for name, text in turns]
-    seen = MemberView("reader", "replies", 1).of([user("go"), *said])
+    seen = view_of(Transcript.of(user("go"), *said), SeenBy("reader", "replies")).seen.log
     assert signatures(seen) == [name for name, _ in turns]
     words = [re.sub(r"\s+", "", message.text.partition("] ")[2]) for message in seen[1:]]
     assert words == [re.sub(r"\s+", "", text) for _, text in turns]
@@ -106,5 +107,6 @@ def test_a_name_ends_where_its_bracket_does(name: str) -> None:
 
 
 def test_of_one_line_nothing_changes() -> None:
-    seen = MemberView("ben", "replies", 2).of([system("s"), user("a\nb"), signed(assistant("[x] hi "), "ann")])
+    said = Transcript.of(system("s"), user("a\nb"), signed(assistant("[x] hi "), "ann"))
+    seen = view_of(said, SeenBy("ben", "replies")).seen.log
     assert [message.text for message in seen] == ["s", "a\nb", "[ann] [x] hi "]

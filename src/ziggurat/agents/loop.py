@@ -47,6 +47,7 @@ from ziggurat.messages.message import Message, tool_calls_of
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
@@ -125,8 +126,8 @@ class LoopRun:
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
-        if self.writer is not None and self.writer.begun is not None:
-            self.conversation.view().follow(self.writer.begun)
+        if KNOWN in scope:
+            self.conversation.begin(scope[KNOWN])
 
     def request(self) -> ModelRequest:
         """Return the next request to the model."""

@@ -1,14 +1,14 @@
 """Conversations in a record: an entry is written without the messages that an earlier entry has.
 
 A line with ``"earlier": {"entry": 3, "length": 40}`` begins with the first 40 messages of entry 3; entry 0 is the
-session with which the run begins. So a record grows by what is new, however often its agents are asked about all of
+session with which the run begins, or, with ``made_by``, what a member of a team sees of it. So a record grows by what is new, however often its agents are asked about all of
 it. In memory, entries refer to whole conversations.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 from types import GenericAlias
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,27 @@ class Earlier(Struct, frozen=True, omit_defaults=True):
     length: int
     past: bool = False
     """Whether they belong to the original messages of a run that was rewritten."""
+    made_by: tuple[Any, ...] = ()
+    """How the conversation with these messages was made of that of the earlier entry."""
+    digest: str = ""
+    """That of these messages, if they were made of others."""
+
+
+class Known(Protocol):
+    """A conversation that was made of that of a session, and can be made again."""
+
+    @property
+    def made_by(self) -> tuple[Any, ...]:
+        """How it was made."""
+
+    def __getitem__(self, index: slice) -> list[Any]:
+        """Return some of its messages."""
+
+    def first(self, length: int) -> Self:
+        """Return a view of its first messages."""
+
+    def digest(self) -> str:
+        """Return a digest of its messages."""
 
 
 class Following(Protocol):
@@ -53,12 +74,14 @@ class ConversationWriter:
 
     Attributes:
         begun: The messages of the session with which the run begins.
+        known: For agents that will be entered, by their paths: what they see of these messages.
     """
 
-    __slots__ = ("_asked", "_entries", "_followed", "_last", "_longest", "_looked_at", "_named", "begun")
+    __slots__ = ("_asked", "_entries", "_followed", "_last", "_longest", "_looked_at", "_named", "begun", "known")
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self.begun: Sequence[object] = ()
+        self.known: dict[str, Known] = {}
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
         self._last = BEGINNING  # the last entry that has asked something, and those of each path and each name
@@ -82,13 +105,19 @@ class ConversationWriter:
         known = [(_shared(self._messages(number), messages), number) for number in numbers]
         length, number = max(known, default=(0, BEGINNING))
         length = min(length, getattr(value, "start", length))
+        earlier = Earlier(number, length, past is not None)
+        made = self.known.pop(entry.path, None) if isinstance(entry, Entered) else None
+        if made is not None and self.begun and (common := shared(made[:], messages)) > length:
+            earlier = Earlier(BEGINNING, common, made_by=made.made_by, digest=made.first(common).digest())
+        length = earlier.length
         if not length:
+            if isinstance(entry, Opened):  # the record has all that the session has, too
+                self.begun = ()
             return write_entry(entry)
         changes: dict[str, Any] = {field: _without_first(value, length)}
         if isinstance(entry, Result):
             changes["request"] = Raw(b'""')  # its `Entered` has the request
-        earlier = encode(Earlier(number, length, past is not None))
-        return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + earlier + b"}"
+        return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + encode(earlier) + b"}"
 
     def _follow(self, request: "Following", path: str) -> None:
         """Get the digests of a conversation from the longest one of the same agent."""
@@ -166,11 +195,18 @@ class ConversationReader:
     Args:
         kind: The type of the requests with conversations.
         begun: The messages of the session with which the run begins.
+        make: Makes a conversation of them again, as a `Known` says that it was made.
     """
 
-    def __init__(self, kind: type[Any], begun: Sequence[object] = ()) -> None:
+    def __init__(
+        self,
+        kind: type[Any],
+        begun: Sequence[object] = (),
+        make: Callable[[Any, Iterable[object]], Known] | None = None,
+    ) -> None:
+        self.begun = begun
         self._kind = kind
-        self._begun = begun
+        self._make = make
         self._entries: list[JournalEntry] = []
 
     def entry(self, line: bytes) -> JournalEntry:
@@ -182,7 +218,7 @@ class ConversationReader:
         entry = read_entry(line)
         earlier = earlier_in(line)
         if earlier is not None:
-            known = self._messages(earlier.entry)[: earlier.length]
+            known = self._messages(earlier)[: earlier.length]
             if len(known) < earlier.length:
                 raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
             field = _FIELDS[entry.kind]
@@ -209,9 +245,10 @@ class ConversationReader:
         """Return the entries of a whole record."""
         return read_entries(lines, self.entry)
 
-    def _messages(self, number: int) -> Sequence[object]:
+    def _messages(self, earlier: Earlier) -> Sequence[object]:
+        number = earlier.entry
         if number == BEGINNING:
-            return self._begun
+            return self._made(earlier) if earlier.made_by else self.begun
         request = getattr(self._entries[number - 1], "request", None) if number <= len(self._entries) else None
         if isinstance(request, Raw):
             try:
@@ -220,6 +257,12 @@ class ConversationReader:
                 return ()
         messages: Sequence[object] = getattr(request, "messages", ())
         return messages
+
+    def _made(self, earlier: Earlier) -> Sequence[object]:
+        made = None if self._make is None else self._make(self.begun, earlier.made_by).first(earlier.length)
+        if made is None or made.digest() != earlier.digest:
+            raise JournalCorrupt(f"{earlier.made_by} does not see of the session what it saw when this was recorded")
+        return made[:]
 
 
 class _Conversation(Struct):

@@ -70,6 +70,8 @@ class Conversation(Struct, eq=False, gc=False):
     Attributes:
         log: The messages; a copy is made of the first ones, whose order is not checked.
         rewritten: How often the conversation was rewritten before, such as by compaction.
+        made_by: How it was made of another one, as in `ziggurat.messages.seen`; the outermost first.
+        beginning: A conversation that outlives this one, which begins with it.
 
     Raises:
         ConfigurationError: `log` is not a list of messages.
@@ -77,6 +79,8 @@ class Conversation(Struct, eq=False, gc=False):
 
     log: list[Message] = field(default_factory=list)
     rewritten: int = 0
+    made_by: tuple[Any, ...] = ()
+    beginning: "Transcript | None" = None
     _digests: list[bytes] | None = None
     _sizes: list[int] | None = None
     _fragments: dict[str, list[bytes]] | None = None
@@ -88,7 +92,7 @@ class Conversation(Struct, eq=False, gc=False):
 
     if TYPE_CHECKING:  # what is passed is made a list below
 
-        def __init__(self, log: Iterable[Message] = (), rewritten: int = 0) -> None: ...
+        def __init__(self, log: Iterable[Message] = (), rewritten: int = 0, made_by: tuple[Any, ...] = ()) -> None: ...
 
     def __post_init__(self) -> None:
         try:
@@ -158,9 +162,16 @@ class Conversation(Struct, eq=False, gc=False):
 
     def follow(self, other: "Conversation") -> None:
         """Get the digests of the messages that it shares with another conversation from there."""
-        if self._digests is None and other._digests is not None:
-            known = other.log[: len(other._digests) - 1]
-            self._digests = other._digests[: shared(known, self.log) + 1]
+        known = 0 if self._digests is None else len(self._digests)
+        if other is not self and other._digests is not None and len(other._digests) > known:
+            common = shared(other.log[: len(other._digests) - 1], self.log)
+            if common >= known:
+                self._digests = other._digests[: common + 1]
+
+    def begin(self, other: "Transcript") -> None:
+        """Get what is known of the messages that it shares with the beginning of another conversation from there."""
+        self.beginning = other = other.first(shared(other[:], self.log))
+        other.give(self)
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes], length: int) -> list[bytes]:
         """Return the first `length` messages in the encoding named `wire`; each is encoded once, on first use."""
@@ -256,9 +267,22 @@ class Transcript(Sequence[Message]):
         """Return a digest of all its messages."""
         return self._conversation.digest(self._length).hex()
 
-    def follow(self, other: "Transcript") -> None:
-        """Get the digests of the messages that it shares with another transcript from there."""
-        self._conversation.follow(other._conversation)
+    def give(self, other: Conversation) -> None:
+        """Give another conversation, which begins with these messages, their digests and sizes."""
+        conversation, length = self._conversation, self._length
+        other._digests = (conversation._digests or [b""])[: length + 1]
+        other._sizes = (conversation._sizes or [0])[: length + 1]
+
+    @property
+    def made_by(self) -> tuple[Any, ...]:
+        """How the conversation was made of another one, as in `ziggurat.messages.seen`."""
+        return self._conversation.made_by
+
+    @property
+    def beginning(self) -> "Transcript | None":
+        """The messages that are the beginning of a conversation that outlives this one; None if it is not known."""
+        beginning = self._conversation.beginning
+        return None if beginning is None else beginning.first(self._length)
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
         """Return each message as bytes in one encoding; each message is encoded once in a run.

@@ -56,7 +56,7 @@ class SessionWriter:
         request: AgentRequest,
         loaded: int,
         rows: int,
-        begun: Transcript | None = None,
+        begun: Transcript,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -95,7 +95,7 @@ class SessionWriter:
             loaded=self.loaded,
             rows=self.rows,
             limit=session.limit,
-            digest="" if self.begun is None else self.begun.digest(),
+            digest=self.begun.digest(),
         )
 
     async def step(self, run: SavableRun) -> None:
@@ -356,5 +356,5 @@ async def reopen_session(
     if session is not None and session.id != conditions.session:
         session = Session(conditions.session, session.store, conflict=session.conflict, timeout=session.timeout)
     lease = await (session or Session(conditions.session, store)).lease(branching=False)
-    begun = lease.state.beginning(conditions.limit, run_id)
+    begun = lease.state.beginning(conditions.limit, run_id).first(conditions.loaded)
     return SessionWriter(lease, run_id, request, conditions.loaded, conditions.rows, begun)

@@ -98,10 +98,11 @@ class StoredRuns(Runs):
             if claim is None:
                 await known_run(self._store, run_id)
                 await finished(lease())
-            rows, entries = await record_rows(self._store, log)
+            rows, entries, begun = await record_rows(self._store, log)
             journal = LocalJournal("resume", clock=environment.clock)
             journal.take_over(entries)
             journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
+            journal.writer.conversations.begun = begun
         except BaseException:
             if epoch:
                 await finished(self._store.release(log, epoch))

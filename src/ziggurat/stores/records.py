@@ -1,5 +1,6 @@
 """Reading of records from a store, with the messages that the session of a run has."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from ziggurat.journal.rows import chain_of, known_run, lines_of, read_rows
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.seen import made_of
 from ziggurat.stores.session import Session
 from ziggurat.stores.session.log import SessionState, take_rows
 
@@ -86,11 +88,11 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
             f"the run {opened.run_id!r} begins with {terms.loaded} messages of the session {terms.session!r}, which "
             "does not have them any more as they were"
         )
-    return ConversationReader(AgentRequest, begun)
+    return ConversationReader(AgentRequest, begun, made_of)
 
 
-async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEntry]]:
-    """Return the rows of a run, and their entries, each with its whole conversation.
+async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEntry], Sequence[object]]:
+    """Return the rows of a run, their entries, each with its whole conversation, and what it begins with in its session.
 
     Raises:
         RunNotFound: the session with which the run begins is gone.
@@ -99,7 +101,7 @@ async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEn
     rows = await read_rows(store, log)
     lines = await lines_of(store, log, rows)
     reader = await reader_of(store, lines[0] if lines else b"")
-    return rows, reader.entries(lines)
+    return rows, reader.entries(lines), reader.begun
 
 
 async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
@@ -113,6 +115,6 @@ async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) ->
     """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
     journal = LocalJournal("resume", clock=clock)
-    _, entries = await record_rows(store, log)
+    _, entries, _ = await record_rows(store, log)
     journal.take_over(entries)
     return journal

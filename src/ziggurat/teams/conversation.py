@@ -21,6 +21,7 @@ from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import indented, mended
+from ziggurat.messages.seen import KNOWN
 from ziggurat.teams.visibility import Choice, View, Views, note, signed
 
 FAILED = "could not answer"
@@ -46,11 +47,15 @@ class TeamConversation:
         ctx: Context,
         visibility: Choice | View,
         sources: dict[str, frozenset[str]] | None = None,
+        longest: int = 0,
     ) -> None:
         self._conversation = Conversation(request.messages)
         self.messages: list[Message] = self._conversation.log  # to which is only added
         self.start: int = len(self.messages)
-        self._views = Views(visibility, self.start, sources or {})
+        known = ctx.scope.get(KNOWN)
+        if known is not None and known[:] != self.messages[: len(known)]:
+            known = None
+        self._views = Views(visibility, self.start, known, sources or {}, longest)
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
@@ -73,7 +78,7 @@ class TeamConversation:
         member = turn.member
         self._note_begin(at)
         try:
-            run = await enter(member, AgentRequest(turn.messages), at, ends=True)
+            run = await enter(member, AgentRequest(turn.messages), self._knowing(member, at), ends=True)
         except BaseException as error:
             so_far = fact_of(error, "partial", AgentRun)
             if so_far is not None and so_far.agent == member.name:
@@ -114,7 +119,8 @@ class TeamConversation:
         async def call(turn: MemberTurn) -> AgentRun:
             ambient = AMBIENT.get()
             assert ambient is not None
-            return await enter(turn.member, AgentRequest(turn.messages), ambient.under(turn.member.name))
+            at = self._knowing(turn.member, ambient.under(turn.member.name))
+            return await enter(turn.member, AgentRequest(turn.messages), at)
 
         self._note_begin(at)
         with program_at(at):
@@ -175,6 +181,16 @@ class TeamConversation:
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
             **({} if answer is None else {"_accepted": answer._accepted}),
         )
+
+    def _knowing(self, member: Runnable, at: Context) -> Context:
+        """Return the context of a member with what it sees of the messages that were there before the run."""
+        known = self._views.known.get(member.name)
+        if known is None:
+            return at
+        writer = journal_of(at).writer
+        if writer is not None:
+            writer.conversations.known[at.path] = known
+        return at.within(KNOWN, known)
 
     def _note_begin(self, at: Context) -> None:
         if self._begun is not None:

@@ -1,11 +1,10 @@
 """debate: members that argue in rounds, score each other's arguments, and a moderator that concludes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Unpack, overload
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
@@ -13,8 +12,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text, indented
+from ziggurat.messages.parts import indented
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
@@ -106,18 +104,13 @@ class _Debate(Struct, frozen=True, eq=False):
     concurrency: int | None
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
-        conversation = TeamConversation(request, ctx, self.visibility)
+        conversation = TeamConversation(request, ctx, self.visibility, longest=self.max_argument_chars)
         scores = dict.fromkeys(self.members, 0.0)
         latest: dict[str, AgentRun] = {}
-        views: dict[str, list[Message]] = {name: [] for name in self.members}
         for number in range(1, self.rounds + 1):
-            prompt = note(_OPENING if number == 1 else _REBUTTAL)
-            turns: list[MemberTurn] = []
-            for name, member in self.members.items():
-                view = await conversation.for_member(member)
-                known = [] if callable(self.visibility) else views[name]  # other views only grow
-                known += self._shortened(view[len(known) :])
-                turns.append(MemberTurn(member, (*known, prompt)))
+            prompt = _OPENING if number == 1 else _REBUTTAL
+            members = self.members.values()
+            turns = [MemberTurn(each, await conversation.for_member(each, prompt)) for each in members]
             outcomes = await conversation.round(turns, ctx.at(f"round-{number}"), limit=self.concurrency)
             conversation.require_an_answer(turns, outcomes)
             runs = {
@@ -160,15 +153,6 @@ class _Debate(Struct, frozen=True, eq=False):
     def _cut(self, text: str) -> str:
         limit = self.max_argument_chars
         return text if len(text) <= limit else text[: limit - 1] + "…"
-
-    def _shortened(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return messages with the arguments of others cut."""
-        return tuple(
-            replace(message, parts=(Text(self._cut(message.text)),))
-            if message.role == "user" and message.name and message.text.startswith(f"[{message.name}] ")
-            else message
-            for message in messages
-        )
 
 
 def parse_score(text: str) -> float:

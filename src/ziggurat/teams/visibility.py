@@ -1,19 +1,19 @@
 """Visibility: which messages of the conversation of a team each of its members sees."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message, taint_of
-from ziggurat.messages.parts import Text, Thinking, indented
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text
+from ziggurat.messages.seen import Choice, MemberView, SeenBy, cut, speaker_of, view_of
 from ziggurat.messages.validation import ValidationPolicy, validate
 
 _SENDABLE = ValidationPolicy.sendable()
-
-Choice = Literal["everything", "replies", "own", "question"]
 
 View = Callable[[Sequence[Message], str], Iterable[Message] | Awaitable[Iterable[Message]]]
 
@@ -49,57 +49,9 @@ def speakers_of(messages: Iterable[Message]) -> list[str | None]:
     speakers: list[str | None] = []
     speaker: str | None = None
     for message in messages:
-        speaker = _speaker_of(message, speaker)
+        speaker = speaker_of(message, speaker)
         speakers.append(speaker)
     return speakers
-
-
-def _speaker_of(message: Message, before: str | None) -> str | None:
-    """Return the member in whose turn a message was said, after one in the turn of another."""
-    if message.role == "assistant":
-        return (message.name or "assistant").partition("/")[0]
-    if message.role != "tool" and (message.origin != "runtime" or message.name):
-        return None  # what the runtime said to a model in its turn has no name, what a team says has one
-    return before
-
-
-class MemberView:
-    """What one member sees of a conversation of a team that only grows; each message is looked at once."""
-
-    def __init__(self, member: str, visibility: Choice, question_length: int) -> None:
-        self._member = member
-        self._visibility = visibility
-        self._question_length = question_length
-        self._read = 0  # the number of messages
-        self._speaker: str | None = None  # of the last one
-        self._taint: set[str] = set()
-        self._seen: list[Message] = []
-
-    def of(self, messages: Sequence[Message], hidden: Collection[str] = ()) -> tuple[Message, ...]:
-        """Return what the member sees of the conversation, without what the hidden ones have said."""
-        for number, message in enumerate(messages[self._read :], self._read):
-            self._speaker = speaker = _speaker_of(message, self._speaker)
-            if speaker not in hidden:
-                self._add(message, speaker, number)
-        self._read = len(messages)
-        return tuple(self._seen)
-
-    def _add(self, message: Message, speaker: str | None, number: int) -> None:
-        visibility = self._visibility
-        if message.taint or message.role == "tool":
-            self._taint.update(taint_of((message,)))
-        if speaker is None:
-            self._seen.append(message)
-        elif speaker == self._member:
-            if visibility != "question":
-                self._seen.append(_own(message, self._member))
-        elif visibility == "everything":
-            self._seen.extend(_without_thoughts(message))
-        elif visibility == "replies" and message.role == "assistant" and not message.tool_calls and message.text:
-            text = Text(f"[{message.name or speaker}] {indented(message.text)}")
-            self._seen.append(Message("user", (text,), message.name, None, tuple(sorted(self._taint))))
-        if visibility == "question" and speaker is not None and number < self._question_length:
-            self._seen = [each for each in self._seen if each.role == "system"]  # the newest question alone
 
 
 class Views:
@@ -108,48 +60,63 @@ class Views:
     Args:
         visibility: What all see, unless another setting is given for a view.
         question_length: The number of messages with which the conversation begins.
+        known: Those of them that were there before the run.
         sources: Whose turns reach a member; those of all reach the others.
+        longest: To how many characters replies of the others are cut, unless another visibility is given; 0 for any.
     """
 
-    def __init__(self, visibility: Choice | View, question_length: int, sources: Mapping[str, frozenset[str]]) -> None:
+    def __init__(
+        self,
+        visibility: Choice | View,
+        question_length: int,
+        known: Transcript | None,
+        sources: Mapping[str, frozenset[str]],
+        longest: int,
+    ) -> None:
         self._visibility = visibility
         self._question_length = question_length
         self._sources = sources
-        self._known: dict[tuple[str, Choice], MemberView] = {}
+        self._longest = longest
+        self._known = known
+        self._views: dict[SeenBy, MemberView] = {}
+        self.known: dict[str, Transcript] = {}  # for each member, what it sees of those that were there before
 
     def beginning(self, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return what a member sees of what the team was asked."""
-        return MemberView(member, "replies", self._question_length).of(messages[: self._question_length])
+        return self._seen(self._view(SeenBy(member, "replies")), messages[: self._question_length])
 
     async def of(
         self, member: str, messages: Sequence[Message], visibility: Choice | View | None = None
     ) -> tuple[Message, ...]:
         """Return what a member sees."""
+        longest = self._longest if visibility is None else 0
         visibility = visibility or self._visibility
         sources = self._sources
         hidden = sources.keys() - sources.get(member, sources.keys()) - {member}
         if not callable(visibility):
-            key = member, visibility
-            if key not in self._known:
-                self._known[key] = MemberView(member, visibility, self._question_length)
-            return self._known[key].of(messages, hidden)
+            by = SeenBy(member, visibility, tuple(sorted(hidden)), longest)
+            if by not in self._views:
+                self._views[by] = self._view(by)
+            return self._seen(self._views[by], messages)
         speakers = speakers_of(messages)
         reaching = [each for each, speaker in zip(messages, speakers, strict=True) if speaker not in hidden]
         chosen = visibility(reaching, member)
-        return _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, reaching)
+        seen = _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, reaching)
+        return tuple([cut(each, longest) for each in seen])
 
+    def _view(self, by: SeenBy) -> MemberView:
+        """Return what a member sees of the messages that were there before the run, to go on with."""
+        if self._known is None:
+            return MemberView(by)
+        view = view_of(self._known, by)
+        self.known[by.member] = view.seen.view()
+        return view.copy()
 
-def _own(message: Message, member: str) -> Message:
-    within = message.name or ""
-    return replace(message, name=within[len(member) + 1 :]) if within.startswith(member + "/") else message
-
-
-def _without_thoughts(message: Message) -> tuple[Message, ...]:
-    """Return a message of another member: its thoughts are for its own provider."""
-    parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
-    if len(parts) == len(message.parts):
-        return (message,)
-    return (replace(message, parts=parts),) if parts else ()
+    def _seen(self, view: MemberView, messages: Sequence[Message]) -> tuple[Message, ...]:
+        length = self._question_length
+        view.add(messages[view.read : length], asked=True)
+        view.add(messages[view.read :], asked=False)
+        return tuple(view.seen.log)
 
 
 def _checked(chosen: object, visibility: View, conversation: Sequence[Message]) -> tuple[Message, ...]:
