@@ -1,8 +1,8 @@
 """Conversations in a record: an entry is written without the messages that an earlier entry has.
 
 A line with ``"earlier": {"entry": 3, "length": 40}`` begins with the first 40 messages of entry 3; entry 0 is the
-session with which the run begins, or, with ``made_by``, what a member of a team sees of it. So a record grows by what is new, however often its agents are asked about all of
-it. In memory, entries refer to whole conversations.
+session with which the run begins, or, with ``made_by``, what a member of a team sees of it. So a record grows by what
+is new, however often its agents are asked about all of it. In memory, entries refer to whole conversations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -162,10 +162,14 @@ class ConversationWriter:
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many values at the start of two sequences are equal."""
     length = min(len(one), len(other))
-    if list(one[:length]) == list(other[:length]):
+    one, other = list(one[:length]), list(other[:length])
+    if one == other:
         return length
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((number for number, (a, b) in pairs if a is not b and a != b), length)
+    low, high = 0, length - 1  # so many are equal, and at most so many
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
 def _shared(known: Sequence[object], messages: Sequence[object]) -> int:

@@ -238,8 +238,8 @@ class StreamMask:
 # -- copies of values without secrets ----------------------------------------------------------------------------------
 
 _DEEPEST = 200
-_KNOWN = 64
-"""The number of conversations whose masked messages are known."""
+_KNOWN, _ALIKE = 64, 8
+"""For how many first messages the masked messages are known, and of how many conversations that begin with them."""
 
 _LONGEST_CHAIN = 50
 _KEPT = frozenset({"path", "id", "run_id", "digest", "signature", "redacted"})
@@ -260,7 +260,8 @@ class Masking:
 
     def __init__(self, secrets: Secrets) -> None:
         self.secrets = secrets
-        self._known: dict[tuple[int, ...], tuple[list[Message], list[Message]]] = {}  # conversations and their copies
+        # conversations and their copies, by the first messages
+        self._known: dict[tuple[int, ...], list[tuple[list[Message], list[Message]]]] = {}
 
     def value(self, value: T) -> T:
         """Return a value with secrets masked in all text within it; an error is changed in place if possible."""
@@ -323,11 +324,13 @@ class Masking:
     def _mask_messages(self, messages: list[Message], depth: int) -> list[Message]:
         """Return messages with secrets masked; those at the start of a conversation are masked once."""
         key = tuple(map(id, messages[:2]))  # the messages are kept, so that their ids are not used again
-        before, known = self._known.get(key, ([], []))
+        alike = self._known.setdefault(key, []) if len(messages) > 1 else []
+        before, known = found = max(alike, key=lambda each: shared(each[0], messages), default=([], []))
         same = shared(before, messages)
         masked = [*known[:same], *(self._mask(each, depth + 1) for each in messages[same:])]
         if len(messages) > 1:
-            self._known[key] = messages, masked
+            self._known[key] = [*(each for each in alike[-_ALIKE:] if each is not found or same < len(before))]
+            self._known[key].append((messages, masked))
             for old in [*self._known][:-_KNOWN]:
                 self._known.pop(old, None)
         return masked

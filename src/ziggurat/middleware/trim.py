@@ -47,16 +47,14 @@ class Trim(Middleware):
         self.first = first
         self.last = last
         self.tokens = tokens
+        self._measure = _one if tokens is None else _tokens
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
         """Return the request with the trimmed conversation."""
         messages = request.messages
         if self.last is not None and len(messages) <= self.first + self.last:
             return None
-        units = messages.note(self, self._units)
-        if units.read > len(messages):
-            units = self._units()
-        units.add(messages[units.read :])
+        units = self._units_of(messages)
         head, question, start = self._seen(units)
         if start <= head + (question == head):  # nothing is left out
             return None
@@ -69,7 +67,18 @@ class Trim(Middleware):
         return units.chosen(*self._seen(units))
 
     def _units(self) -> "_Units":
-        return _Units(_one if self.tokens is None else _tokens)
+        return _Units(self._measure)
+
+    def _units_of(self, messages: Transcript) -> "_Units":
+        """Return the units of a conversation, of which only what is new is read."""
+        units = messages.note(self._measure, lambda: self._units_before(messages))
+        if units.read > len(messages):
+            units = self._units()
+        units.add(messages[units.read :])
+        return units
+
+    def _units_before(self, messages: Transcript) -> "_Units":
+        return self._units() if messages.beginning is None else self._units_of(messages.beginning).copy()
 
     def _seen(self, units: "_Units") -> tuple[int, int | None, int]:
         """Return the number of units at the start that are sent, perhaps that of the question, and the first at the
@@ -97,6 +106,14 @@ class _Units:
         self.sums = [0]  # the size of the first units, for each number of them
         self._units: list[list[Message]] = []
         self._measure = measure
+
+    def copy(self) -> "_Units":
+        """Return units to which more can be added separately."""
+        copy = _Units(self._measure)
+        copy.read, copy.systems, copy.systems_size = self.read, [*self.systems], self.systems_size
+        copy.of_users, copy.of_people, copy.sums = [*self.of_users], [*self.of_people], [*self.sums]
+        copy._units = [*self._units[:-1], *([*each] for each in self._units[-1:])]
+        return copy
 
     def add(self, messages: Iterable[Message]) -> None:
         """Add messages at the end."""

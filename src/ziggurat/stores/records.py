@@ -92,7 +92,7 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
 
 
 async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEntry], Sequence[object]]:
-    """Return the rows of a run, their entries, each with its whole conversation, and what it begins with in its session.
+    """Return the rows of a run, their entries, each with its whole conversation, and the messages of its session.
 
     Raises:
         RunNotFound: the session with which the run begins is gone.

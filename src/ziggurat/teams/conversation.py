@@ -189,6 +189,7 @@ class TeamConversation:
             return at
         writer = journal_of(at).writer
         if writer is not None:
+            known.digest()  # once for all runs that begin with these messages
             writer.conversations.known[at.path] = known
         return at.within(KNOWN, known)
 
