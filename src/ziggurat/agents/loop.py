@@ -50,7 +50,7 @@ from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
-from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
+from ziggurat.runs.session_writer import SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -125,9 +125,10 @@ class LoopRun:
         self.nudges: list[Advice] | None = None
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
-        self.writer: SessionWriter | None = session_writer_of(ctx) if SESSION_WRITER in scope else None
-        if KNOWN in scope:
-            self.conversation.begin(scope[KNOWN])
+        self.writer: SessionWriter | None = session_writer_of(ctx)
+        known = scope.get(KNOWN) if self.writer is None else self.writer.begun
+        if known is not None:
+            self.conversation.begin(known)
 
     def request(self) -> ModelRequest:
         """Return the next request to the model."""

@@ -13,7 +13,7 @@ from ziggurat.core.path import is_beneath, step_of
 from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Record, Tried, Unanswered
 from ziggurat.journal.lines import read_entries, write_entry
-from ziggurat.journal.views import Acts, Composites, Durations, Waits, withdraw_failures
+from ziggurat.journal.views import Acts, Composites, Durations, Waits, breaks_off, withdraw_failures
 
 _READING = threading.Lock()
 """Held while a record's list of waiting readers is created."""
@@ -168,7 +168,8 @@ class RunRecord:
         self._begun = len(self.entries)
 
     def _withdraw_failures(self) -> None:
-        withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
+        if breaks_off(self.ended):
+            withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def _latest(self) -> float:
         """Return the time of the run at its last entry that states it."""

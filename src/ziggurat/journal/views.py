@@ -275,11 +275,13 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 """The stops after which the call that ended the run is made again when the run is resumed."""
 
 
+def breaks_off(ended: Ended | None) -> bool:
+    """Return whether a run has ended with a failure, so that the call that ended it is made again."""
+    return ended is not None and ended.stop in _BROKEN_OFF
+
+
 def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:
-    """If the run ended with a failure, withdraw the failures that ended it, so that their calls are made again."""
-    last = entries[-1] if entries else None
-    if not isinstance(last, Ended) or last.stop not in _BROKEN_OFF:
-        return
+    """Withdraw the failures that ended a run, so that their calls are made again."""
     answered = {path for path, record in records.items() if record.result is not None}
     for path in answered:
         if not parent_of(path):

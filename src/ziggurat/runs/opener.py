@@ -27,7 +27,6 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
-from ziggurat.messages.seen import KNOWN
 from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
 from ziggurat.runs.deciding import decide, hold_posted, post_decided
@@ -345,7 +344,6 @@ class Opener:
             scope[WAITING_CALLS] = partial(writer.waits, self.runs, options.clock)
             scope[SAVE_WAITING] = writer.save_waiting
             writer.journal, writer.path = journal, self.path
-            scope[KNOWN] = writer.begun
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:
             from ziggurat.runs.broadcast import EventBroadcast

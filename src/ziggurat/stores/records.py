@@ -17,8 +17,8 @@ from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.seen import made_of
-from ziggurat.stores.session import Session
 from ziggurat.stores.session.log import SessionState, take_rows
+from ziggurat.stores.session.session import state_of
 
 _EVERY = 1_000_000_000
 
@@ -51,12 +51,11 @@ async def unfinished_runs(store: Store, session: str) -> list[str]:
 
 async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript | None:
     """Return the messages with which a run began, as its session has them; None if it has others."""
-    begun = Transcript.of()
+    log, begun = session_log(terms.session), Transcript.of()
     with suppress(JournalCorrupt):  # what came later
-        begun = await Session(terms.session, store, limit=terms.limit).before(opened.run_id)
+        begun = (await state_of(store, log)).beginning(terms.limit, opened.run_id)
     if begun.first(terms.loaded).digest() != terms.digest:  # others have changed the session since
-        log, chain = session_log(terms.session), chain_of(store)
-        state = SessionState(log, chain)
+        state = SessionState(log, chain_of(store))
         problem = take_rows(await store.read(log, 0, terms.rows), state)
         if problem:
             raise JournalCorrupt(f"{log}: {problem}")

@@ -21,7 +21,6 @@ from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import indented, mended
-from ziggurat.messages.seen import KNOWN
 from ziggurat.teams.visibility import Choice, View, Views, note, signed
 
 FAILED = "could not answer"
@@ -52,10 +51,7 @@ class TeamConversation:
         self._conversation = Conversation(request.messages)
         self.messages: list[Message] = self._conversation.log  # to which is only added
         self.start: int = len(self.messages)
-        known = ctx.scope.get(KNOWN)
-        if known is not None and known[:] != self.messages[: len(known)]:
-            known = None
-        self._views = Views(visibility, self.start, known, sources or {}, longest)
+        self._views = Views(visibility, request.messages, ctx, sources or {}, longest)
         self.steps: int = 0
         self.team: str = ctx.scope[AGENT_CALL].agent
         self._ctx = ctx
@@ -78,7 +74,7 @@ class TeamConversation:
         member = turn.member
         self._note_begin(at)
         try:
-            run = await enter(member, AgentRequest(turn.messages), self._knowing(member, at), ends=True)
+            run = await enter(member, AgentRequest(turn.messages), self._views.context(member.name, at), ends=True)
         except BaseException as error:
             so_far = fact_of(error, "partial", AgentRun)
             if so_far is not None and so_far.agent == member.name:
@@ -119,8 +115,8 @@ class TeamConversation:
         async def call(turn: MemberTurn) -> AgentRun:
             ambient = AMBIENT.get()
             assert ambient is not None
-            at = self._knowing(turn.member, ambient.under(turn.member.name))
-            return await enter(turn.member, AgentRequest(turn.messages), at)
+            name = turn.member.name
+            return await enter(turn.member, AgentRequest(turn.messages), self._views.context(name, ambient.under(name)))
 
         self._note_begin(at)
         with program_at(at):
@@ -181,17 +177,6 @@ class TeamConversation:
             seconds=journal_of(ctx).watch.elapsed - ctx.scope[AGENT_CALL].began,
             **({} if answer is None else {"_accepted": answer._accepted}),
         )
-
-    def _knowing(self, member: Runnable, at: Context) -> Context:
-        """Return the context of a member with what it sees of the messages that were there before the run."""
-        known = self._views.known.get(member.name)
-        if known is None:
-            return at
-        writer = journal_of(at).writer
-        if writer is not None:
-            known.digest()  # once for all runs that begin with these messages
-            writer.conversations.known[at.path] = known
-        return at.within(KNOWN, known)
 
     def _note_begin(self, at: Context) -> None:
         if self._begun is not None:

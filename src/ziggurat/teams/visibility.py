@@ -6,12 +6,15 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.journal.journal import journal_of
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
-from ziggurat.messages.seen import Choice, MemberView, SeenBy, cut, speaker_of, view_of
+from ziggurat.messages.seen import KNOWN, Choice, MemberView, SeenBy, cut, speaker_of, view_of
 from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.runs.session_writer import session_writer_of
 
 _SENDABLE = ValidationPolicy.sendable()
 
@@ -59,8 +62,8 @@ class Views:
 
     Args:
         visibility: What all see, unless another setting is given for a view.
-        question_length: The number of messages with which the conversation begins.
-        known: Those of them that were there before the run.
+        question: The messages with which the conversation begins.
+        ctx: The context of the team, which may know some of them from before the run.
         sources: Whose turns reach a member; those of all reach the others.
         longest: To how many characters replies of the others are cut, unless another visibility is given; 0 for any.
     """
@@ -68,18 +71,20 @@ class Views:
     def __init__(
         self,
         visibility: Choice | View,
-        question_length: int,
-        known: Transcript | None,
+        question: Sequence[Message],
+        ctx: Context,
         sources: Mapping[str, frozenset[str]],
         longest: int,
     ) -> None:
         self._visibility = visibility
-        self._question_length = question_length
+        self._question_length = len(question)
         self._sources = sources
         self._longest = longest
-        self._known = known
+        writer = session_writer_of(ctx)
+        known = ctx.scope.get(KNOWN) if writer is None else writer.begun
+        self._known = None if known is None or known != question[: len(known)] else known
         self._views: dict[SeenBy, MemberView] = {}
-        self.known: dict[str, Transcript] = {}  # for each member, what it sees of those that were there before
+        self._known_to: dict[str, Transcript] = {}  # for each member, what it sees of those that were there before
 
     def beginning(self, member: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return what a member sees of what the team was asked."""
@@ -104,12 +109,23 @@ class Views:
         seen = _checked(await chosen if isinstance(chosen, Awaitable) else chosen, visibility, reaching)
         return tuple([cut(each, longest) for each in seen])
 
+    def context(self, member: str, at: Context) -> Context:
+        """Return the context of a member with what it sees of the messages that were there before the run."""
+        known = self._known_to.get(member)
+        if known is None:
+            return at
+        writer = journal_of(at).writer
+        if writer is not None:
+            known.digest()  # once for all runs that begin with these messages
+            writer.conversations.known[at.path] = known
+        return at.within(KNOWN, known)
+
     def _view(self, by: SeenBy) -> MemberView:
         """Return what a member sees of the messages that were there before the run, to go on with."""
         if self._known is None:
             return MemberView(by)
         view = view_of(self._known, by)
-        self.known[by.member] = view.seen.view()
+        self._known_to[by.member] = view.seen.view()
         return view.copy()
 
     def _seen(self, view: MemberView, messages: Sequence[Message]) -> tuple[Message, ...]:

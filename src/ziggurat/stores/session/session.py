@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
@@ -15,7 +14,6 @@ from ziggurat.core.log import logger
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.journal.rows import chain_of
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
-from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session.log import (
@@ -43,7 +41,7 @@ class _LocalWriters:
 
     def __init__(self) -> None:
         self.queue = WriteQueue()
-        self._states: OrderedDict[tuple[int, str], SessionState] = OrderedDict()  # of each thread, which changes it
+        self._states: dict[tuple[int, str], SessionState] = {}  # of each thread, which changes it
 
     async def state(self, store: Store, log: str) -> SessionState:
         """Return the state of a session, reading only rows added since the last time."""
@@ -69,10 +67,10 @@ class _LocalWriters:
             await store.quarantine(log, f"{log}: {problem}")
             raise JournalCorrupt(f"{log}: {problem}; only this session is affected")
         state.missing = range(0) if mark is None else range(state.rows + 1, mark.number + 1)
+        self._states.pop(key, None)
         self._states[key] = state
-        self._states.move_to_end(key)
-        while len(self._states) > _KNOWN:
-            self._states.popitem(last=False)
+        for old in [*self._states][:-_KNOWN]:
+            self._states.pop(old, None)
         return state
 
     def forget(self, log: str) -> None:
@@ -82,6 +80,11 @@ class _LocalWriters:
 
 
 _writers_by_store: "WeakKeyDictionary[Store, _LocalWriters]" = WeakKeyDictionary()
+
+
+async def state_of(store: Store, log: str) -> SessionState:
+    """Return the state of a session, reading only rows added since the last time."""
+    return await _writers_by_store.setdefault(store, _LocalWriters()).state(store, log)
 
 
 class Session:
@@ -161,14 +164,6 @@ class Session:
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
         return (await self._state()).all_messages()
-
-    async def before(self, run_id: str) -> Transcript:
-        """Return the messages that a run of the session has begun with, if nothing has changed since; more may follow.
-
-        Raises:
-            JournalCorrupt: the session is damaged elsewhere than at its end.
-        """
-        return (await self._state()).beginning(self.limit, run_id)
 
     async def damaged(self) -> tuple[int, ...]:
         """Return the numbers of rows that could not be read and were skipped, and of lost ones."""
