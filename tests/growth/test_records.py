@@ -15,13 +15,26 @@ import pytest
 
 from tests.samples import LONG, rows, sample
 from tests.stores.places import PLACES
-from ziggurat import Agent, Message, Middleware, ModelResponse, Runnable, Usage, tool, user
+from ziggurat import Agent, Approve, Message, Middleware, ModelResponse, Runnable, Usage, tool, user
 from ziggurat.journal import Store
 from ziggurat.messages import assistant
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session
-from ziggurat.teams import background, debate, group_chat, handoffs, ledger_team, mesh, parallel, ring, star, swarm
+from ziggurat.teams import (
+    background,
+    debate,
+    group_chat,
+    handoffs,
+    ledger_team,
+    majority,
+    mesh,
+    parallel,
+    ring,
+    sequential_handoff,
+    star,
+    swarm,
+)
 from ziggurat.tools import tool_call
 
 TWICE = 2.2
@@ -92,6 +105,39 @@ def ledger(turns: int, **settings: Any) -> Runnable:
     return ledger_team(member("boss", manage), member("ann"), turns=turns, **settings)
 
 
+def asked_once(messages: Sequence[Message]) -> Any:
+    """Return the reply of a manager of one turn: a plan, a member to ask, and that this was enough."""
+    if "JSON object" not in messages[-1].text:
+        return "plan"
+    asked = [message.text for message in messages if "asks ann" in message.text or message.text.startswith("question")]
+    turn = {"done": False, "progress": True, "next": "ann", "instruction": "go on"}
+    return json.dumps(turn if asked[-1].startswith("question") else {"done": True})
+
+
+def joining(messages: Sequence[Message]) -> Any:
+    """Return the reply of a leader that starts one member for each question, and waits for it."""
+    last = messages[-1]
+    if last.role != "tool":
+        return tool_call("start_ann", task="a part of it")
+    return "done" if last.tool_results[0].name == "join_members" else tool_call("join_members")
+
+
+def acting(messages: Sequence[Message]) -> Any:
+    return "well" if messages[-1].role == "tool" else tool_call("act", at="there")
+
+
+@tool(approval=True)
+def act(at: str) -> str:
+    """Act."""
+    return f"acted {at}"
+
+
+async def resumed(one: Runnable, turns: int) -> None:
+    for number in range(turns):
+        run = await one.run(f"question {number}", session="s")
+        await one.resume(run.id, {run.pending[0].id: Approve()})
+
+
 def delegating(turns: int, **settings: Any) -> Runnable:
     """Return a team whose leader starts members one after the other, and waits for each."""
     left = iter(range(turns))
@@ -104,6 +150,28 @@ def delegating(turns: int, **settings: Any) -> Runnable:
 
     return background(member("lead", lead, max_steps=2 * turns + 1), member("ann"), **settings)
 
+
+IN_SESSION: dict[str, Callable[..., Runnable]] = {
+    "agent, trimmed": lambda **given: member("ann", middleware=[Trim(last=6)], **given),
+    "agent, trimmed to tokens": lambda **given: member("ann", middleware=[Trim(tokens=200)], **given),
+    "sequence": lambda **given: handoffs(*pair(), policy=sequential_handoff(), **given),
+    "desk": lambda **given: desk(3, **given),
+    "majority": lambda **given: majority(*pair(), **given),
+    "parallel": lambda **given: parallel(member("lead"), *pair(), **given),
+    "debate": lambda **given: debate(*pair(), rounds=2, **given),
+    "swarm": lambda **given: swarm(*pair(), split=lambda text: ["one", "two"], leader=member("lead"), **given),
+    "mesh": lambda **given: mesh(*pair(), rounds=2, **given),
+    "ring": lambda **given: ring(*pair(), member("cleo"), rounds=2, **given),
+    "star": lambda **given: star(member("lead"), *pair(), rounds=2, **given),
+    "chat": lambda **given: group_chat(*pair(), turns=3, **given),
+    "chat, moderated": lambda **given: group_chat(*pair(), speaker=member("host", "ann"), turns=3, **given),
+    "chat, masked": lambda **given: group_chat(*pair(), turns=3, middleware=[Redaction("sesame")], **given),
+    "chat, trimmed": lambda **given: group_chat(*pair(middleware=[Trim(last=6)]), turns=3, **given),
+    "chat in a star": lambda **given: star(member("lead"), group_chat(*pair(), turns=2), rounds=1, **given),
+    "ledger": lambda **given: ledger_team(member("boss", asked_once), member("ann"), turns=3, **given),
+    "background": lambda **given: background(member("lead", joining), member("ann"), **given),
+}  # fmt: skip
+"""What is asked a question in each turn of a session."""
 
 KINDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
     "session": lambda store, n: in_session(member("ann", store=store), n),
@@ -134,6 +202,12 @@ KINDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
         member("lead"), *[member(f"m{number}") for number in range(n)], store=store
     ).run("go"),
     "background": lambda store, n: delegating(n, store=store).run("go"),
+    "session, resumed": lambda store, n: resumed(member("ann", acting, tools=[act], store=store), n),
+    "session of a chat, resumed": lambda store, n: resumed(
+        group_chat(member("ben"), member("ann", acting, tools=[act]), turns=2, store=store), n
+    ),
+    **{f"session of {name}": lambda store, n, made=made: in_session(made(store=store), n)
+       for name, made in IN_SESSION.items()},
 }  # fmt: skip
 
 

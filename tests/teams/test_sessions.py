@@ -1,12 +1,22 @@
 """Teams in a session: whoever speaks knows the turns before, and a sequence begins anew with each question."""
 
+import json
+from typing import Any
+
 import pytest
 
+from tests.samples import sample
 from tests.teams.models import Answering, Reply
-from tests.teams.patterns import ALONE, built, member
-from ziggurat import Agent, ModelRequest, Runnable
-from ziggurat.stores import InMemoryStore
+from tests.teams.patterns import ALONE, EVERY, built, member
+from ziggurat import Agent, AgentRequest, ModelRequest, Runnable, user
+from ziggurat.agents import Environment
+from ziggurat.errors import JournalCorrupt
+from ziggurat.journal.conversations import ConversationReader
+from ziggurat.messages import Transcript
+from ziggurat.messages.seen import made_of
+from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import composite_handoff, explicit_handoff, handoffs, majority, sequential_handoff, swarm
+from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
 KNOWING = [pattern for pattern in ALONE if pattern not in (("in_background",), ("with_a_manager",))]
@@ -39,6 +49,34 @@ async def test_each_member_sees_the_others_turns_of_before_and_not_those_of_now(
         assert "[ben] ben's words" in models[0].shown
         assert models[0].shown.count("[ben] ben's words") == 1
         assert models[0].shown[-1] == "two"
+
+
+@pytest.mark.parametrize("pattern", sample(EVERY, 8))
+async def test_a_record_has_what_each_member_was_shown(pattern: tuple[str, ...]) -> None:
+    """In the same store as its session, a run names what it begins with; elsewhere it has all of it."""
+    records: list[list[dict[str, Any]]] = []
+    for elsewhere in (False, True):
+        store = InMemoryStore()
+        team = built(pattern, Agent(Answering("sent"), name="worker"), store=store)
+        chat = Session("s", InMemoryStore() if elsewhere else store)
+        for number in range(3):
+            environment = Environment(clock=HandClock(auto=True), ids=lambda: "id")
+            await team.run(f"question {number}", session=chat, run_id=f"r{number}", environment=environment)
+            lines = map(json.loads, (await team.record(f"r{number}")).splitlines())
+            records.append([{**line, "terms": None} for line in lines])
+    assert records[:3] == records[3:]
+
+
+async def test_what_a_member_has_seen_is_not_changed_without_notice() -> None:
+    store = InMemoryStore()
+    team = majority(member("ann", "a"), member("ben", "b"), store=store)
+    for number in range(2):
+        await team.run(f"question {number}", session="s", run_id=f"r{number}")
+    line = next(row.data for row in await store.read("run:r1") if b'"made_by":' in row.data)
+    reader = ConversationReader(AgentRequest, Transcript.of(user("other")), made_of)
+    for changed in (line, line.replace(b'"replies"', b'"whispers"')):
+        with pytest.raises(JournalCorrupt):
+            reader.entry(changed)
 
 
 def _seen(name: str, order: list[str]) -> Agent:
