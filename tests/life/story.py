@@ -182,11 +182,15 @@ class Story:
         return before if info is not None and info.status == before else "lost"
 
     async def forget_unwritten(self, run_id: str, process: Process) -> None:
-        """Take decisions out of the specification that a process died before writing."""
-        rows = await process.store.read(run_log(run_id))
+        """Take decisions out of the specification that a process died before sending; with one that was, a run goes
+        on."""
+        rows, items = await process.store.read(run_log(run_id)), await process.store.inbox(run_log(run_id))
         written = b"".join(row.data for row in rows if b'"Decided"' in row.data)
+        sent = b"".join(item.key.encode() + item.data for item in items)
         for item in self.last[run_id].pending if run_id in self.last else ():
-            if item.id.encode() not in written:
+            if item.id.encode() in sent and item.id.encode() not in written:
+                self.lives[run_id].stop = "lost"
+            elif item.id.encode() not in written:
                 self.lives[run_id].decisions.pop(number_of(item), None)
                 self.world.denied.discard((run_id, number_of(item)))
 
