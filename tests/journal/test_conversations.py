@@ -79,7 +79,7 @@ def test_every_entry_is_read_whole(seed: int) -> None:
     resumed = random.Random(seed).randrange(len(entries) + 1)
     for number, entry in enumerate(entries):
         if number == resumed:  # in another process
-            kept = [read_entry(write_entry(each)) for each in kept]
+            kept = ConversationReader(AgentRequest).entries(map(write_entry, kept))
             writer = ConversationWriter(kept)
         line = writer.line(entry)
         kept.append(entry)

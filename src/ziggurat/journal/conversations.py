@@ -6,14 +6,14 @@ is new, however often its agents are asked about all of it. In memory, entries r
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
-from types import GenericAlias
 from typing import Any, Protocol, Self, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.path import name_at, step_of
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
@@ -102,7 +102,7 @@ class ConversationWriter:
         numbers = self._numbers_before(entry) if isinstance(value, Struct) and hasattr(value, "messages") else ()
         past = getattr(value, "past", None)
         messages = (value if past is None else past).messages if numbers else ()
-        known = [(_shared(self._messages(number), messages), number) for number in numbers]
+        known = [(shared(self._messages(number), messages), number) for number in numbers]
         length, number = max(known, default=(0, BEGINNING))
         length = min(length, getattr(value, "start", length))
         earlier = Earlier(number, length, past is not None)
@@ -152,11 +152,13 @@ class ConversationWriter:
             return self.begun
         asked = self._entries[number - 1]
         assert isinstance(asked, (Opened, Entered))
-        request = asked.request
-        if isinstance(request, Raw):
-            return _messages_in(request)
-        messages: Sequence[object] = getattr(request, "messages", ())
-        return messages
+        return _messages_of(asked)
+
+
+def _messages_of(asked: JournalEntry | None) -> Sequence[object]:
+    """Return the conversation that an entry has asked about."""
+    messages: Sequence[object] = getattr(getattr(asked, "request", None), "messages", ())
+    return messages
 
 
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
@@ -170,17 +172,6 @@ def shared(one: Sequence[object], other: Sequence[object]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
     return low
-
-
-def _shared(known: Sequence[object], messages: Sequence[object]) -> int:
-    """Return how many messages at the start of two conversations are equal, of which one may be in JSON form."""
-    if known and isinstance(known[0], Raw) and messages:  # read back from a store
-        kind = cast("type[list[object]]", GenericAlias(list, type(messages[0])))
-        try:
-            known = decode(encode(known), kind)
-        except JournalCorrupt:  # messages of another type
-            return 0
-    return shared(known, messages)
 
 
 def _without_first(value: Any, length: int) -> object:
@@ -228,6 +219,9 @@ class ConversationReader:
             field = _FIELDS[entry.kind]
             changes: dict[str, Any] = {field: self._whole(field, getattr(entry, field), known, past=earlier.past)}
             entry = replace(entry, **changes)
+        elif isinstance(entry, (Opened, Entered)) and b'"request":{"messages":[' in line:
+            with suppress(JournalCorrupt):  # a flow may be asked something of another type
+                entry = replace(entry, request=as_type(entry.request, self._kind))
         self._entries.append(entry)
         return entry
 
@@ -253,32 +247,13 @@ class ConversationReader:
         number = earlier.entry
         if number == BEGINNING:
             return self._made(earlier) if earlier.made_by else self.begun
-        request = getattr(self._entries[number - 1], "request", None) if number <= len(self._entries) else None
-        if isinstance(request, Raw):
-            try:
-                request = decode(request, self._kind)
-            except JournalCorrupt:  # of another type
-                return ()
-        messages: Sequence[object] = getattr(request, "messages", ())
-        return messages
+        return _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
 
     def _made(self, earlier: Earlier) -> Sequence[object]:
         made = None if self._make is None else self._make(self.begun, earlier.made_by).first(earlier.length)
         if made is None or made.digest() != earlier.digest:
             raise JournalCorrupt(f"{earlier.made_by} does not see of the session what it saw when this was recorded")
         return made[:]
-
-
-class _Conversation(Struct):
-    messages: Raw = Raw(b"[]")
-
-
-def _messages_in(value: Raw) -> list[Raw]:
-    """Return the messages in the JSON of a request or a run, none of anything else."""
-    if not bytes(value).startswith(b"{"):
-        return []
-    messages = decode(value, _Conversation).messages
-    return decode(messages, list[Raw]) if bytes(messages).startswith(b"[") else []
 
 
 def earlier_in(line: bytes) -> Earlier | None:
