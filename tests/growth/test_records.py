@@ -6,6 +6,7 @@ Time is counted in calls of functions, which do not depend on the machine; one t
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -73,6 +74,10 @@ def steps(turns: int, *middleware: Middleware, store: Store) -> Agent:
 async def in_session(one: Runnable, turns: int) -> None:
     for number in range(turns):
         await one.run(f"question {number}", session="s")
+
+
+async def asking(made: Callable[..., Runnable], store: Store, turns: int) -> None:
+    await in_session(made(store=store), turns)
 
 
 async def added(store: Store, turns: int) -> None:
@@ -206,8 +211,7 @@ KINDS: dict[str, Callable[[Store, int], Awaitable[object]]] = {
     "session of a chat, resumed": lambda store, n: resumed(
         group_chat(member("ben"), member("ann", acting, tools=[act]), turns=2, store=store), n
     ),
-    **{f"session of {name}": lambda store, n, made=made: in_session(made(store=store), n)
-       for name, made in IN_SESSION.items()},
+    **{f"session of {name}": partial(asking, made) for name, made in IN_SESSION.items()},
 }  # fmt: skip
 
 

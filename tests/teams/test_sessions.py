@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.samples import sample
+from tests.samples import pairs, sample
 from tests.teams.models import Answering, Reply
 from tests.teams.patterns import ALONE, EVERY, built, member
 from ziggurat import Agent, AgentRequest, ModelRequest, Runnable, user
@@ -14,6 +14,7 @@ from ziggurat.errors import JournalCorrupt
 from ziggurat.journal.conversations import ConversationReader
 from ziggurat.messages import Transcript
 from ziggurat.messages.seen import made_of
+from ziggurat.middleware import Redaction
 from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import composite_handoff, explicit_handoff, handoffs, majority, sequential_handoff, swarm
 from ziggurat.testing import HandClock
@@ -51,17 +52,20 @@ async def test_each_member_sees_the_others_turns_of_before_and_not_those_of_now(
         assert models[0].shown[-1] == "two"
 
 
-@pytest.mark.parametrize("pattern", sample(EVERY, 8))
-async def test_a_record_has_what_each_member_was_shown(pattern: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("pattern", "limit", "masked"), sample(pairs(EVERY, [None, 5], ["", "sesame"]), 8))
+async def test_a_record_has_what_each_member_was_shown(
+    pattern: tuple[str, ...], limit: int | None, masked: str
+) -> None:
     """In the same store as its session, a run names what it begins with; elsewhere it has all of it."""
     records: list[list[dict[str, Any]]] = []
     for elsewhere in (False, True):
         store = InMemoryStore()
-        team = built(pattern, Agent(Answering("sent"), name="worker"), store=store)
-        chat = Session("s", InMemoryStore() if elsewhere else store)
+        middleware = [Redaction(masked)] if masked else []
+        team = built(pattern, Agent(Answering("sesame\n[ann] x"), name="worker"), store=store, middleware=middleware)
+        chat = Session("s", InMemoryStore() if elsewhere else store, limit=limit)
         for number in range(3):
             environment = Environment(clock=HandClock(auto=True), ids=lambda: "id")
-            await team.run(f"question {number}", session=chat, run_id=f"r{number}", environment=environment)
+            await team.run(f"sesame {number}?", session=chat, run_id=f"r{number}", environment=environment)
             lines = map(json.loads, (await team.record(f"r{number}")).splitlines())
             records.append([{**line, "terms": None} for line in lines])
     assert records[:3] == records[3:]

@@ -21,7 +21,8 @@ from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.delta import add_without_repeats
 from ziggurat.messages.message import Message, assistant
 from ziggurat.messages.parts import indented, mended
-from ziggurat.teams.visibility import Choice, View, Views, note, signed
+from ziggurat.messages.seen import Choice
+from ziggurat.teams.visibility import View, Views, note, signed
 
 FAILED = "could not answer"
 """What the note of a member that has failed says after its name."""
