@@ -26,7 +26,6 @@ from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem, handoff_entries
 from ziggurat.messages.message import HANDOFF, Message
 from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.seen import Choice
 from ziggurat.teams.conversation import MemberTurn, TeamConversation, full_name
 from ziggurat.teams.handoff import (
     Handoff,
@@ -38,7 +37,7 @@ from ziggurat.teams.handoff import (
     automatic_handoffs,
 )
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.visibility import View, Visibility
+from ziggurat.teams.visibility import Visibility
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.toolbox import Toolbox
 

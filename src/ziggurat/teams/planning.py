@@ -12,11 +12,10 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
-from ziggurat.messages.seen import Choice
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import decision_in
-from ziggurat.teams.visibility import View, Visibility
+from ziggurat.teams.visibility import Visibility
 
 PLAN = """\
 You manage a team that works on the task above. Its members are:

@@ -14,11 +14,10 @@ from ziggurat.core.failures import call_given
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
-from ziggurat.messages.seen import Choice
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.drawing import circle, each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
-from ziggurat.teams.visibility import View, Visibility
+from ziggurat.teams.visibility import Visibility
 
 REVISION = """\
 Answer the question again, in full; correct and complete your answer where you have read better since. What others \
