@@ -122,7 +122,7 @@ def test_a_run_that_never_began_is_not_named(
     ended = ziggurat("run", *options, "--session", "work", "--agent", agent, "x")
     assert (ended.code, ended.err.splitlines()[-1]) == (130, "ziggurat: interrupted")
     assert "to go on" not in ended.err
-    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: there is no such run\n"
+    assert ziggurat("runs", "--store", f"sqlite:///{tmp_path}/runs.db").err == "ziggurat: no runs yet\n"
 
 
 def test_nothing_is_kept_in_memory(ziggurat: Command) -> None:
