@@ -198,6 +198,9 @@ def check_ziggurat(words: list[str], where: str) -> None:
     ):
         group.append(words[len(group)])
     assert group or words[0].startswith("-"), f"{where}: there is no command {words[0]!r}"
+    if group == ["mcp"] and ":" in words[1]:  # a group that serves what is named
+        group.append("serve")
+        words = ["mcp", "serve", *words[1:]]
     text = help_of(*group)
     rest = words[len(group) :]
     assert not _listed(text) or not rest or rest[0].startswith("-"), f"{where}: there is no command {rest[0]!r}"

@@ -70,6 +70,14 @@ class AgentTool:
             NORMALIZE: self._normalize,
         }
 
+    def prompt(self, arguments: str) -> str:
+        """Return the prompt that the agent gets for the arguments of a call, which are JSON.
+
+        Raises:
+            InvalidArguments: they do not fit.
+        """
+        return self._input.prompt(self._input.normal(arguments))
+
     def _normalize(self, call: ToolCall) -> ToolCall:
         return ToolCall(call.id, call.name, self._input.normal(call.arguments))
 
@@ -82,13 +90,14 @@ class AgentTool:
         request = AgentRequest((user(self._input.prompt(arguments)),))
         ctx = ctx.under(self.entered_as).within(AGENT_INPUT, self._input.value(arguments))
         agent = continued(self.inner, self.name, self._input, ctx) if self._keep else self.inner
-        return _result(call, await enter(agent, request, ctx))
+        return result_of_run(call, await enter(agent, request, ctx))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.as_tool({self.name!r})"
 
 
-def _result(call: ToolCall, run: AgentRun) -> ToolResult:
+def result_of_run(call: ToolCall, run: AgentRun) -> ToolResult:
+    """Return the answer of an agent, or why there is none, as the result of a call."""
     if isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
         answer = run._answer
         text = answer if isinstance(answer, str) else encode(answer).decode()

@@ -16,6 +16,7 @@ COMMANDS = {
     "submit": ("worker", "Store a run for a worker to drive, and write its id."),
     "worker": ("worker", "Drive the runs of agents that are due, until a signal to end."),
     "serve": ("serve", "Serve agents by HTTP: start, watch, decide on, steer and replay their runs."),
+    "mcp": ("mcp", "Serve agents and tools to clients of MCP, and use servers of it."),
     "runs": ("records", "List the stored runs, the latest first."),
     "pending": ("records", "List the calls that wait for people, those of the oldest run first."),
     "show": ("show", "Show a run: each call with its time, tokens and cost."),

@@ -247,6 +247,9 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.serve": {
         "serve.application": "app",
+        "serve.mcp.inputs": "ask_client",
+        "serve.mcp.offering": "McpServer",
+        "serve.mcp.resources": "resource",
     },
     "ziggurat.skills": {
         "skills.persona": "Persona Personas",

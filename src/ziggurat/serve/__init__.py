@@ -7,7 +7,7 @@
   differ.
 - `assets` are the files of the page in the browser.
 - `feed` reads a run once for all who follow it, and `events` streams it to each of them.
-- `openai` are the APIs of OpenAI and Anthropic.
+- `openai` are the APIs of OpenAI and Anthropic, `mcp` is the Model Context Protocol.
 - `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
 """
 
@@ -17,5 +17,8 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.serve.application import app as app
+    from ziggurat.serve.mcp.inputs import ask_client as ask_client
+    from ziggurat.serve.mcp.offering import McpServer as McpServer
+    from ziggurat.serve.mcp.resources import resource as resource
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

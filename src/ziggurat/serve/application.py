@@ -11,6 +11,8 @@ from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt
 from ziggurat.journal.store import Store
 from ziggurat.layers.load_shed import Gate
 from ziggurat.serve.guard import Guard, check_address
+from ziggurat.serve.mcp.methods import Methods
+from ziggurat.serve.mcp.offering import McpServer
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.sse import Closing
 
@@ -33,12 +35,18 @@ class ServedApp(Guard):
     """
 
     def __init__(
-        self, agents: ServedAgents, token: str, hosts: Collection[str], streams: Gate, proxies: Collection[str] = ()
+        self,
+        agents: ServedAgents,
+        mcp: Methods,
+        token: str,
+        hosts: Collection[str],
+        streams: Gate,
+        proxies: Collection[str] = (),
     ) -> None:
         self.agents = agents
         self.token = token
         self.closing: Closing = agents.closing
-        super().__init__(_application(agents), token, hosts, streams, proxies)
+        super().__init__(_application(agents, mcp), token, hosts, streams, proxies)
 
 
 @checked
@@ -52,6 +60,7 @@ def app(
     max_runs: PositiveInt = _MAX_RUNS,
     max_streams: PositiveInt = _MAX_STREAMS,
     grace: NonNegativeSeconds = GRACE,
+    mcp: McpServer | None = None,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 
@@ -71,21 +80,25 @@ def app(
         max_runs: How many runs this process drives at the same time; others are refused with status 503.
         max_streams: How many streams may be open at the same time; others are refused with status 503.
         grace: Seconds that runs have to end when the server does; the others are left to be recovered or resumed.
+        mcp: What clients of MCP are offered at ``/mcp`` beside the agents.
 
     Raises:
         ConfigurationError: there is no agent, two have one name, the token is too short, or a proxy is no address.
         MissingExtra: the extra ``serve`` is not installed.
     """
     check_address("localhost", token)
+    token = token or secrets.token_urlsafe(32)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
-    return ServedApp(served, token or secrets.token_urlsafe(32), list(hosts), Gate(max_streams), list(proxies))
+    methods = Methods(served, mcp or McpServer(), token)
+    return ServedApp(served, methods, token, list(hosts), Gate(max_streams), list(proxies))
 
 
-def _application(agents: ServedAgents) -> "Starlette":
+def _application(agents: ServedAgents, mcp: Methods) -> "Starlette":
     try:
         from starlette.applications import Starlette
     except ImportError as error:
         raise MissingExtra("serve.app()", "serve") from error
+    from ziggurat.serve.mcp.http import mcp_routes
     from ziggurat.serve.routes import FAILURES, routes
 
     @asynccontextmanager
@@ -94,4 +107,4 @@ def _application(agents: ServedAgents) -> "Starlette":
         agents.closing.close()
         await agents.drain()
 
-    return Starlette(routes=routes(agents), exception_handlers=FAILURES, lifespan=lifespan)
+    return Starlette(routes=[*routes(agents), *mcp_routes(mcp)], exception_handlers=FAILURES, lifespan=lifespan)

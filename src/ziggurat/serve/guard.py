@@ -252,7 +252,7 @@ def _name(host: str) -> str:
 
 
 def _check_body(method: str, headers: Mapping[str, str]) -> None:
-    if method in _SAFE:
+    if method in _SAFE or (method == "DELETE" and not headers.keys() & {"content-length", "transfer-encoding"}):
         return
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

@@ -32,22 +32,29 @@ class ServedAgents:
     def __init__(
         self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int, grace: float = 0.0
     ) -> None:
-        common = shared("memory:" if store is None else store)
+        self._common = shared("memory:" if store is None else store)
+        self._own_stores = store is None
         self.agents: dict[str, Runnable[Any]] = {}
         self.kinds: dict[str, str] = {}
         for agent in agents:
-            if agent.name in self.agents:
-                raise ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
-            self.kinds[agent.name] = type(agent).__name__
-            keeps = store is None and runs_of(agent.store).keeps_ended
-            self.agents[agent.name] = agent.with_store(agent.store if keeps else common)
-        if not self.agents:
-            raise ConfigurationError("a server needs at least one agent")
+            self.add(agent)
         self.limit = limit
         self.closing: Closing = Closing()
         self.grace = grace
         self._tasks: dict[asyncio.Task[Any], str] = {}
         self._rows = RunRows()
+
+    def add(self, agent: Runnable[Any]) -> None:
+        """Serve another agent.
+
+        Raises:
+            ConfigurationError: its name is taken.
+        """
+        if agent.name in self.agents:
+            raise ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
+        self.kinds[agent.name] = type(agent).__name__
+        keeps = self._own_stores and runs_of(agent.store).keeps_ended
+        self.agents[agent.name] = agent.with_store(agent.store if keeps else self._common)
 
     def admit(self) -> None:
         """Raise if this process may drive no other run."""

@@ -40,6 +40,16 @@ class Closing:
     def discard(self, end: Callable[[], None]) -> None:
         self._streams.discard(end)
 
+    async def wait(self) -> None:
+        """Wait until the server is about to end."""
+        ended = asyncio.Event()
+        self.add(ended.set)
+        try:
+            if not self.closed:
+                await ended.wait()
+        finally:
+            self.discard(ended.set)
+
 
 async def begin(send: Send, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})

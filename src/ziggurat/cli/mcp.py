@@ -1,0 +1,95 @@
+"""``ziggurat mcp``: agents and tools for clients of the Model Context Protocol, and servers of it."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.cli import options
+from ziggurat.cli.agents import in_store
+from ziggurat.cli.load import load_agent_or_schedule
+from ziggurat.cli.store import open_store
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.serve.guard import check_address
+from ziggurat.serve.mcp.methods import Methods
+from ziggurat.serve.mcp.offering import McpServer
+from ziggurat.serve.mcp.stdio import serve_stdio
+from ziggurat.serve.served import ServedAgents
+
+_MAX_RUNS = 100
+
+
+class _Group(TyperGroup):
+    """Serves what is named where no command is."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args and args[0] not in self.commands and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["serve", *args] if named else args)
+
+
+mcp: typer.Typer = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode=None)
+
+
+@mcp.callback()
+def _mcp() -> None:
+    """Serve agents and tools to clients of MCP, and use servers of it.
+
+    \b
+    Examples:
+      ziggurat mcp desk.py:agent
+      ziggurat mcp desk.py:agent tools.py:search --store sqlite:///runs.db
+    """
+
+
+@mcp.command()
+def serve(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE.PY:NAME...", help="Agents, tools, or one McpServer, as file.py:name or module:name."
+        ),
+    ],
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            envvar="ZIGGURAT_TOKEN",
+            metavar="TOKEN",
+            help="Signs the ids of tasks, so that they are good in another process; by default a new one.",
+        ),
+    ] = None,
+    store: options.Store = None,
+) -> int:
+    """Serve agents and tools by standard input and output, to the client that starts this: ``ziggurat mcp NAME``."""
+    check_address("localhost", token)
+    agents, server = _loaded(names)
+    served = ServedAgents([in_store(agent, store) for agent in agents], None, _MAX_RUNS)
+    methods = Methods(served, server, token or secrets.token_urlsafe(32), open_store(store))
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what tools print must not come between the messages
+    asyncio.run(_serve(methods, out))
+    return 0
+
+
+async def _serve(methods: Methods, out: Any) -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    await serve_stdio(methods, sys.stdin.buffer, out, ended)
+
+
+def _loaded(names: list[str]) -> tuple[list[Runnable[Any]], McpServer]:
+    """Return the agents, and the server with the tools, that are named."""
+    values = [load_agent_or_schedule(name) for name in names]
+    agents = [each for each in values if isinstance(each, Runnable)]
+    servers = [each for each in values if isinstance(each, McpServer)]
+    tools = [each for each in values if not isinstance(each, Runnable | McpServer)]
+    if len(servers) > 1 or (servers and tools):
+        raise ConfigurationError("name one McpServer, and give it the tools: McpServer(tools=[...])")
+    return agents, servers[0] if servers else McpServer(tools=tools)

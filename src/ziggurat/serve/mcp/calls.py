@@ -1,0 +1,183 @@
+"""Calls: the runs that answer calls of tools and prompts, begun, continued and followed."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import CallerError
+from ziggurat.core.event import Listener
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
+from ziggurat.journal.store import run_log
+from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.serve.mcp.caller import Caller
+from ziggurat.serve.mcp.contents import Json
+from ziggurat.serve.mcp.inputs import waiting_in
+from ziggurat.serve.mcp.offered import Offered
+from ziggurat.serve.mcp.signing import Signer
+from ziggurat.serve.requests import IN_PROGRESS
+from ziggurat.serve.served import ServedAgents
+
+_Work = Coroutine[Any, Any, AgentRun]
+
+
+class ServerEnds(JsonRpcError):
+    """The server ends before an answer is there; the run goes on elsewhere."""
+
+
+class Calls:
+    """The runs that answer calls."""
+
+    def __init__(self, agents: ServedAgents, offered: Mapping[str, Offered], signer: Signer) -> None:
+        self.agents = agents
+        self.signer = signer
+        self._offered = offered  # by the names of their runnables
+        self._driving: dict[str, asyncio.Task[AgentRun]] = {}
+        self._failed: dict[str, Exception] = {}  # runs that ended with what is not on record, the latest
+
+    # -- one run -------------------------------------------------------------------------------------------------
+
+    async def begin(self, offered: Offered, arguments: Mapping[str, Any], caller: Caller) -> str:
+        """Begin a run, and return its id when it is on record.
+
+        Raises:
+            InvalidArguments: the arguments do not fit.
+            LimitExceeded: as many runs are driven as may be.
+        """
+        prompt, run_id = offered.prompt(encode(arguments).decode()), new_id()
+        agent = self.agents.agent(offered.runnable.name)
+        self.agents.admit()
+        caller.begun(run_id)
+        began = asyncio.Event()
+        listeners: list[Listener] = [lambda _: began.set(), caller.hear]
+        task = self._drive(agent, run_id, agent.run(prompt, run_id=run_id, listeners=listeners))
+        waiting = asyncio.ensure_future(began.wait())
+        try:
+            await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # nobody has its id yet
+            task.cancel()
+            raise
+        finally:
+            waiting.cancel()
+        return run_id
+
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision], listener: Listener | None = None) -> None:
+        """Record decisions, and go on with the run if nothing else is to be decided.
+
+        Raises:
+            JsonRpcError: a decision does not fit what waits.
+        """
+        agent, _ = await self.agents.agent_of(run_id)
+        try:
+            await agent.decide(run_id, decisions)
+        except CallerError as error:
+            raise JsonRpcError(str(error), INVALID_PARAMS) from error
+        if not waiting_in(await agent.attach(run_id).status()):
+            await self.go_on(run_id, listener)
+
+    async def go_on(self, run_id: str, listener: Listener | None = None) -> None:
+        """Go on with a run that can, unless somebody does."""
+        agent, _ = await self.agents.agent_of(run_id)
+        if run_id not in self._driving:
+            self.agents.admit()
+            self._drive(agent, run_id, agent.resume(run_id, listeners=() if listener is None else (listener,)))
+
+    async def revive(self, run_id: str, listener: Listener) -> None:
+        """Go on with a run that has lost its process."""
+        agent, _ = await self.agents.agent_of(run_id)
+        status = await agent.attach(run_id).status()
+        if status.status == "running" and not status.driven:
+            await self.go_on(run_id, listener)
+
+    async def settled(self, run_id: str, within: float | None = None) -> AgentRun | None:
+        """Wait until a run has ended or only others can go on with it, and return it; None if that takes too long.
+
+        Raises:
+            ServerEnds: the server ends before.
+            JsonRpcError: it has failed with what is not on record.
+        """
+        agent, _ = await self.agents.agent_of(run_id)
+        task = self._driving.get(run_id)
+        following = asyncio.ensure_future(agent.attach(run_id).result()) if task is None else asyncio.shield(task)
+        ending = asyncio.ensure_future(self.agents.closing.wait())
+        try:
+            both: list[asyncio.Future[Any]] = [following, ending]
+            await asyncio.wait(both, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                if ending.done():
+                    raise ServerEnds("the server ends")
+                return None
+            return following.result()
+        except asyncio.CancelledError:
+            if following.cancelled():
+                raise ServerEnds("the server ends") from None
+            raise
+        except Exception as error:
+            raise error if isinstance(error, JsonRpcError) else self._failure(error) from error
+        finally:
+            following.cancel()
+            ending.cancel()
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run, whatever drives it; one that waits ends at once."""
+        agent, _ = await self.agents.agent_of(run_id)
+        handle = agent.attach(run_id)
+        if await handle.cancel() and not await handle.is_driven():
+            await self.go_on(run_id)
+
+    def _drive(
+        self, agent: Runnable[Any], run_id: str, work: Coroutine[Any, Any, AgentRun]
+    ) -> "asyncio.Task[AgentRun]":
+        task = self._driving[run_id] = self.agents.drive(run_id, self._work(agent, run_id, work))
+        task.add_done_callback(partial(self._ended, run_id))
+        return task
+
+    async def _work(self, agent: Runnable[Any], run_id: str, work: _Work) -> AgentRun:
+        """Drive a run, also through times and events that it waits for."""
+        while True:
+            try:
+                run = await work
+            except IN_PROGRESS:  # another process goes on with it
+                return await agent.attach(run_id).result()
+            if not run.pending or any(item.needs_decision for item in run.pending):
+                return run
+            info = await agent.store.find(run_log(run_id))
+            due = min((item.until for item in run.pending if item.until is not None), default=None)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(0.0, due - SYSTEM_CLOCK.now())):
+                    await agent.attach(run_id).continued(after=0 if info is None else info.count)
+            work = agent.resume(run_id)
+
+    def _ended(self, run_id: str, task: "asyncio.Task[AgentRun]") -> None:
+        if self._driving.get(run_id) is task:
+            del self._driving[run_id]
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._failed[run_id] = error
+            if len(self._failed) > 1_000:
+                del self._failed[next(iter(self._failed))]
+
+    def failure_of(self, run_id: str) -> JsonRpcError | None:
+        """Return with what a run has ended here that is not on record; None if there is nothing."""
+        error = self._failed.get(run_id)
+        return None if error is None else self._failure(error)
+
+    def is_driven(self, run_id: str) -> bool:
+        """Return whether this process drives a run, or waits for its time."""
+        return run_id in self._driving
+
+    @staticmethod
+    def _failure(error: Exception) -> JsonRpcError:
+        """Return the error for the client: of ours, which say what is wrong, the text; of others none."""
+        return JsonRpcError(str(error) if isinstance(error, CallerError) else "internal error", INTERNAL_ERROR)
+
+    def answer(self, name: str, run: AgentRun) -> Json:
+        """Return what a run of an agent, or of what stands for a function, has answered.
+
+        Raises:
+            JsonRpcError: the function could not be called.
+        """
+        return self._offered[name].answer(run)

@@ -1,0 +1,72 @@
+"""Results of tools, and resources, as MCP has them."""
+
+from base64 import b64encode
+from typing import Any
+
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
+
+Json = dict[str, Any]
+
+
+def tool_of(spec: ToolSpec) -> Json:
+    """Return a tool as it is listed."""
+    reads = spec.effect == "none"
+    hints = {"readOnlyHint": reads, "destructiveHint": not reads, "idempotentHint": spec.effect != "once"}
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": {"type": "object", **spec.parameters},
+        "annotations": hints,
+    }
+
+
+def result_of(result: ToolResult) -> Json:
+    """Return the result of a call."""
+    return {"content": [content_of(part) for part in _parts(result)], "isError": result.error is not None}
+
+
+def messages_of(result: ToolResult) -> list[Json]:
+    """Return what a prompt made, as messages of the user."""
+    return [{"role": "user", "content": content_of(part)} for part in _parts(result)]
+
+
+def resource_contents(result: ToolResult, uri: str, media_type: str | None) -> list[Json]:
+    """Return what was read of a resource."""
+    kind = {} if media_type is None else {"mimeType": media_type}
+    found: list[Json] = []
+    for part in _parts(result):
+        if isinstance(part, Text):
+            found.append({"uri": uri, "mimeType": media_type or "text/plain", "text": part.text})
+        else:
+            found.append(_resource(part.data or b"", uri, media_type or part.media_type) | kind)
+    return found
+
+
+def content_of(part: Text | Image | Audio | File) -> Json:
+    """Return a part of a result; one that the client is to fetch is a link."""
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if part.data is None:
+        link = part.url or ""
+        return {
+            "type": "resource_link",
+            "uri": link,
+            "name": link.rpartition("/")[2] or link,
+            "mimeType": part.media_type,
+        }
+    if isinstance(part, File):
+        uri = part.url or f"file:///{part.name or 'file'}"
+        return {"type": "resource", "resource": _resource(part.data, uri, part.media_type)}
+    kind = "image" if isinstance(part, Image) else "audio"
+    return {"type": kind, "data": b64encode(part.data).decode(), "mimeType": part.media_type}
+
+
+def _resource(data: bytes, uri: str, media_type: str) -> Json:
+    if media_type.startswith("text/") or media_type == "application/json":
+        return {"uri": uri, "mimeType": media_type, "text": data.decode("utf-8", "replace")}
+    return {"uri": uri, "mimeType": media_type, "blob": b64encode(data).decode()}
+
+
+def _parts(result: ToolResult) -> "tuple[Text | Image | Audio | File, ...]":
+    return (Text(result.content),) if isinstance(result.content, str) else result.content

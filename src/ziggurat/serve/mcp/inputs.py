@@ -1,0 +1,183 @@
+"""What a run waits for, as requests to the client, and the client's responses as decisions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ziggurat.agents.status import RunStatus
+from ziggurat.calls.check import question_of
+from ziggurat.calls.question import ask
+from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
+from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, PendingItem
+from ziggurat.serve.mcp.caller import Caller
+from ziggurat.serve.mcp.contents import Json
+
+_REQUEST = "x-mcp-request"
+"""The keyword in the schema of an answer that has the request to the client."""
+
+_CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+_SIMPLE = ("string", "number", "integer", "boolean")
+_APPROVAL: Json = {
+    "type": "object",
+    "properties": {
+        "approve": {"type": "boolean", "title": "Approve", "description": "Whether the call is made"},
+        "reason": {"type": "string", "title": "Reason", "description": "Why it is not made"},
+    },
+    "required": ["approve"],
+}
+_OUTCOME: Json = {
+    "type": "object",
+    "properties": {
+        "happened": {"type": "boolean", "title": "Happened", "description": "Whether the call took effect"},
+        "result": {"type": "string", "title": "Result", "description": "What it returned, if it did"},
+    },
+    "required": ["happened"],
+}
+
+
+@checked
+async def ask_client(
+    method: Literal["sampling/createMessage", "roots/list"],
+    params: Mapping[str, Any] | None = None,
+    *,
+    key: NonEmptyText | None = None,
+) -> dict[str, Any]:
+    """Ask the MCP client that has called a tool for a reply of its model, or for its roots, and return its result.
+
+    ::
+
+        reply = await serve.ask_client("sampling/createMessage", {"messages": [...], "maxTokens": 100})
+        reply["content"]
+
+    The call waits meanwhile as it does for `ask`, which puts questions to the user of the client. The protocol has
+    deprecated both methods: give an agent a model of its own where you can.
+
+    Args:
+        method: ``"sampling/createMessage"`` or ``"roots/list"``.
+        params: The parameters, as the protocol has them.
+        key: The name of the request for the client; see `ask`.
+
+    Raises:
+        Suspend: there is no result yet. It passes through ``except Exception``.
+        Denied: the client or its user has refused.
+    """
+    request = {"method": method, "params": dict(params or {})}
+    answer = Annotated[dict[str, Any], Meta(extra_json_schema={_REQUEST: request})]
+    value: dict[str, Any] = await ask(f"Request to the client: {method}", answer, key=key)
+    return value
+
+
+def keyed(items: Sequence[PendingItem]) -> dict[str, PendingItem]:
+    """Return what waits by the keys of questions, or by its ids where there is no key, or it is taken."""
+    found: dict[str, PendingItem] = {}
+    for item in items:
+        key = question_of(item.call).key if item.stage == "question" else ""
+        found[item.id if not key or key in found else key] = item
+    return found
+
+
+def waiting_in(status: RunStatus) -> tuple[PendingItem, ...]:
+    """Return what waits in a run for a decision; nothing in one that has ended, though its record may have it."""
+    if status.status not in ("running", "Suspended"):
+        return ()
+    return tuple(item for item in status.pending if item.needs_decision)
+
+
+def request_for(item: PendingItem) -> tuple[str, Json]:
+    """Return the request to the client for what waits: its method and parameters."""
+    if item.stage == "question":
+        question = question_of(item.call)
+        if (request := question.answer.get(_REQUEST)) is not None:
+            return request["method"], request["params"]
+        message, schema = question.question, _form(question.answer)[0]
+    elif item.interrupted:
+        message = f"{item.call.name} was interrupted, and may have taken effect: {item.shown}"
+        schema = _OUTCOME
+    else:
+        why = f" ({item.reason})" if item.reason else ""
+        message, schema = f"Approve this call?{why} {item.call.name} {item.shown}", _APPROVAL
+    return "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
+
+
+def capability_of(item: PendingItem) -> str:
+    """Return the capability that a client needs to be asked about what waits."""
+    return _CAPABILITIES[request_for(item)[0]]
+
+
+def input_requests(items: Sequence[PendingItem] | Mapping[str, PendingItem], caller: Caller) -> Json:
+    """Return the requests for what waits that a client can answer, by their keys."""
+    named = items if isinstance(items, Mapping) else {item.id: item for item in items}
+    requests: Json = {}
+    for key, item in named.items():
+        if caller.can(capability_of(item)):
+            method, params = request_for(item)
+            requests[key] = {"method": method, "params": params}
+    return requests
+
+
+def decision_of(item: PendingItem, response: object) -> Decision:
+    """Return the decision in a response of the client.
+
+    Raises:
+        JsonRpcError: it is no response to the request.
+    """
+    if not isinstance(response, dict):
+        raise JsonRpcError(f"a response to an input request is an object, got {response!r:.100}", INVALID_PARAMS)
+    if request_for(item)[0] != "elicitation/create":
+        return Answer(response)
+    action, content = response.get("action"), response.get("content")
+    if action in ("decline", "cancel"):
+        return Deny(f"the user has chosen to {action}")
+    if action != "accept" or not isinstance(content, dict):
+        raise JsonRpcError("an elicitation is answered with an action, and content if it is accept", INVALID_PARAMS)
+    if item.stage == "question":
+        wraps = _form(question_of(item.call).answer)[1]
+        return Answer(_unwrapped(content, wraps) if wraps else content)
+    flag, text = content.get("happened" if item.interrupted else "approve"), content.get("reason")
+    if not isinstance(flag, bool):
+        raise JsonRpcError(f"the content has no decision: {content!r:.200}", INVALID_PARAMS)
+    if item.interrupted:
+        return Happened(str(content.get("result", ""))) if flag else DidNotHappen()
+    return Approve() if flag else Deny(text if isinstance(text, str) and text else "denied")
+
+
+def _form(answer: Json) -> tuple[Json, str]:
+    """Return the form for an answer, which is an object of simple fields, and how an answer is wrapped in it, if it is
+    no such object: as it is ("plain"), or as JSON text ("json")."""
+    fields = answer.get("properties")
+    if answer.get("type") == "object" and isinstance(fields, dict) and fields:
+        simple = {name: _field(field) for name, field in fields.items()}
+        if all(field is not None for field in simple.values()):
+            return {"type": "object", "properties": simple, "required": answer.get("required", [])}, ""
+    field, wraps = _field(answer), "plain"
+    if field is None:
+        text = msgspec.json.encode(answer).decode()
+        field, wraps = {"type": "string", "title": "Answer as JSON", "description": f"It fits {text:.2000}"}, "json"
+    return {"type": "object", "properties": {"answer": field}, "required": ["answer"]}, wraps
+
+
+def _field(schema: Json) -> Json | None:
+    """Return the schema of a field of a form; None if a form cannot have it."""
+    if "enum" in schema and "type" not in schema and all(isinstance(each, str) for each in schema["enum"]):
+        schema = {"type": "string", **schema}
+    if schema.get("type") == "array":
+        items = _field(schema.get("items", {}))
+        if items is None or not {"enum", "anyOf", "oneOf"} & items.keys():
+            return None
+        if "anyOf" in items:
+            items.pop("type")
+        return {**schema, "items": items}
+    return dict(schema) if schema.get("type") in _SIMPLE else None
+
+
+def _unwrapped(content: Json, wraps: str) -> object:
+    value = content.get("answer")
+    if wraps == "plain":
+        return value
+    try:
+        return msgspec.json.decode(str(value))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise JsonRpcError(f"the answer is not JSON: {error}", INVALID_PARAMS) from error

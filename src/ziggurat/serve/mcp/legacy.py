@@ -1,0 +1,173 @@
+"""The era of sessions, up to 2025-11-25: a client connects once, and what waits is asked by requests to it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import json
+
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.jsonrpc import INVALID_PARAMS, Failure, Id, JsonRpcError, Notification, Request, Success, parse
+from ziggurat.messages.agent import Decision, Deny, PendingItem
+from ziggurat.serve.mcp.caller import Caller, Params, level_of
+from ziggurat.serve.mcp.calls import Calls
+from ziggurat.serve.mcp.contents import Json
+from ziggurat.serve.mcp.inputs import capability_of, decision_of, request_for, waiting_in
+from ziggurat.serve.mcp.methods import Methods
+from ziggurat.serve.mcp.sessions import Session, Sessions
+
+
+class LegacyEra:
+    """Answers requests of clients that connect with ``initialize``."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self._calls: Calls = methods.calls
+        self.sessions = Sessions(methods.signer)
+        self._asked: dict[str, asyncio.Future[Decision]] = {}
+
+    def initialized(self, session: Session) -> Json:
+        """Return the answer to a client that connects."""
+        can = self._methods.capabilities() | {"logging": {}}
+        answer: Json = {"protocolVersion": session.version, "capabilities": can, "serverInfo": self._methods.identity}
+        if self._methods.server.instructions:
+            answer["instructions"] = self._methods.server.instructions
+        return answer
+
+    async def follow(self, session: Session, tell: Callable[[Notification], None]) -> Json:
+        """Tell a client of changes of the resources that it follows, until this is cancelled or the server ends."""
+
+        def changed(uri: str) -> None:
+            if uri in session.uris:
+                tell(Notification("notifications/resources/updated", {"uri": uri}))
+
+        end = self._methods.server.follow(changed)
+        try:
+            await self._methods.agents.closing.wait()
+        finally:
+            end()
+        return {}
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    async def answer(self, message: Request, params: Params, caller: Caller, session: Session) -> Json:
+        """Answer a request.
+
+        Raises:
+            JsonRpcError: it cannot be answered.
+        """
+        match method := message.method:
+            case "ping":
+                return {}
+            case "logging/setLevel":
+                session.level = level_of(params.level)
+                return {}
+            case "resources/subscribe" | "resources/unsubscribe" if self._methods.server.resources:
+                self._methods.resource_at(params.uri)
+                (session.uris.add if method == "resources/subscribe" else session.uris.discard)(params.uri)
+                return {}
+            case "tools/call" | "prompts/get" if method == "tools/call" or self._methods.server.prompts:
+                offered = self._methods.find(method, params.name)
+                try:
+                    run_id = await self._calls.begin(offered, params.arguments, caller)
+                except InvalidArguments as error:
+                    return offered.misfit(error)
+                session.runs[message.id] = run_id
+                try:
+                    return await self.finish(run_id, caller)
+                finally:
+                    session.runs.pop(message.id, None)
+        return await self._methods.answer(method, params)
+
+    async def notified(self, message: Notification, session: Session) -> None:
+        """Take a notification: one that a request is cancelled stops its run."""
+        request_id = parse(message.params, Params).request_id
+        run_id = session.runs.get(request_id) if isinstance(request_id, str | int) else None
+        if message.method == "notifications/cancelled" and run_id is not None:
+            await self._calls.cancel(run_id)
+
+    async def finish(self, run_id: str, caller: Caller) -> Json:
+        """Return what the run of a call has answered, after asking the client what it waits for."""
+        while True:
+            run = await self._calls.settled(run_id)
+            assert run is not None
+            agent, _ = await self._calls.agents.agent_of(run_id)
+            if not any(item.needs_decision for item in run.pending):
+                return self._calls.answer(agent.name, run)
+            status = await agent.attach(run_id).status()
+            if items := waiting_in(status):
+                await self._ask(run_id, items, status.entries, caller)
+            else:  # somebody else has decided
+                await self._calls.go_on(run_id, caller.hear)
+
+    def place_of(self, run_id: str, request_id: Id, session: Session) -> str:
+        """Return the id by which a client comes back for an answer if its connection is cut; "" without a session."""
+        text = encode([run_id, request_id]).hex()
+        return self._calls.signer.sign("Last-Event-ID", text, session.name) if session.name else ""
+
+    def read_place(self, place: str, session: Session) -> tuple[str, Id]:
+        """Return the run, and the id of the request, of an answer that a client comes back for."""
+        text = self._calls.signer.read("Last-Event-ID", place, session.name)
+        return json.decode(bytes.fromhex(text), type=tuple[str, Id])
+
+    async def come_back(self, run_id: str, caller: Caller) -> Json:
+        """Return what the run of a call has answered, whose client was cut off; it may have lost its process."""
+        await self._calls.revive(run_id, caller.hear)
+        return await self.finish(run_id, caller)
+
+    async def _ask(self, run_id: str, items: Sequence[PendingItem], count: int, caller: Caller) -> None:
+        """Ask the client what a run waits for, and decide by its answers; anybody else may decide before it does."""
+        asked = [item for item in items if caller.can(capability_of(item))]
+        if not asked:
+            needed = ", ".join(sorted({capability_of(item) for item in items}))
+            text = f"the call waits for its user, as the run {run_id}; the client has no {needed}"
+            raise JsonRpcError(text, INVALID_PARAMS)
+        agent, _ = await self._calls.agents.agent_of(run_id)
+        loop = asyncio.get_running_loop()
+        names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
+        answers: dict[str, asyncio.Future[Decision]] = {name: loop.create_future() for name in names}
+        everything = asyncio.gather(*answers.values())
+        elsewhere = asyncio.ensure_future(agent.attach(run_id).continued(after=count))
+        ending = asyncio.ensure_future(self._calls.agents.closing.wait())
+        waiting: list[asyncio.Future[Any]] = [everything, elsewhere, ending]
+        try:
+            self._asked |= answers
+            for name, item in names.items():
+                caller.send(Request(name, *request_for(item)))
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if everything.done():
+                ids = [item.id for item in names.values()]
+                await self._calls.decide(run_id, dict(zip(ids, everything.result(), strict=True)), caller.hear)
+        finally:
+            for name in names:
+                del self._asked[name]
+            for future in waiting:
+                future.cancel()
+
+    async def respond(self, response: Success | Failure) -> None:
+        """Use the response of a client to a request of ours.
+
+        Raises:
+            JsonRpcError: there was no such request, or it is no response to it.
+        """
+        run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")
+        agent, _ = await self._calls.agents.agent_of(run_id)
+        items = {item.id: item for item in waiting_in(await agent.attach(run_id).status())}
+        if item_id not in items:  # somebody has decided before
+            return
+        here = self._asked.get(str(response.id))
+        try:
+            if isinstance(response, Failure):
+                decision: Decision = Deny(f"the client has refused: {response.error.message[:500]}")
+            else:
+                decision = decision_of(items[item_id], parse(response.result, dict[str, Any]))
+        except JsonRpcError as error:
+            if here is None or here.done():
+                raise
+            here.set_exception(error)
+            return
+        if here is not None and not here.done():
+            here.set_result(decision)
+        elif here is None:  # the call is answered by another process
+            await self._calls.decide(run_id, {item_id: decision})

@@ -1,0 +1,160 @@
+"""Methods that both eras of the protocol have: what is offered, and the parts of it that are read."""
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from ziggurat.core.errors import CallerError, ConfigurationError, LimitExceeded, ZigguratError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
+from ziggurat.core.log import logger
+from ziggurat.journal.store import Store
+from ziggurat.serve.mcp.caller import Params
+from ziggurat.serve.mcp.calls import Calls
+from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
+from ziggurat.serve.mcp.offered import Offered, offered_agent
+from ziggurat.serve.mcp.offering import McpServer
+from ziggurat.serve.mcp.resources import Resource
+from ziggurat.serve.mcp.signing import Signer
+from ziggurat.serve.served import ServedAgents
+
+_MOST_VALUES = 100
+"""Values of a completion, as the protocol has it."""
+
+
+class Methods:
+    """What a server offers: the agents that it serves as tools, and what an `McpServer` has beside them.
+
+    Args:
+        agents: The agents.
+        server: What there is beside them.
+        token: Signs what travels through clients.
+        store: Where calls of tools are kept; by default where the agents say.
+    """
+
+    def __init__(self, agents: ServedAgents, server: McpServer, token: str, store: Store | None = None) -> None:
+        self.server = server
+        self.identity: Json = {"name": server.name, "version": version("ziggurat")}
+        self.signer = Signer(token)
+        tools = [*_agents_as_tools(agents), *server.tools]
+        if not (agents.agents or server.tools or server.prompts or server.resources):
+            raise ConfigurationError("a server needs at least one agent")
+        self.offered: dict[str, dict[str, Offered]] = {
+            "tools/call": {each.spec.name: each for each in tools},
+            "prompts/get": {each.spec.name: each for each in server.prompts},
+        }
+        if len(self.offered["tools/call"]) < len(tools):
+            raise ConfigurationError("a tool of the MCP server has the name of an agent; give one another name")
+        for each in (*server.tools, *server.prompts):
+            agents.add(each.runnable if store is None else each.runnable.with_store(store))
+        self.agents = agents
+        self.calls = Calls(agents, {each.runnable.name: each for each in (*tools, *server.prompts)}, self.signer)
+        self._methods: dict[str, Callable[[Params], Json]] = {
+            "tools/list": lambda _: {"tools": [tool_of(each.spec) for each in self.offered["tools/call"].values()]},
+        }
+        if server.prompts:
+            self._methods["prompts/list"] = lambda _: {"prompts": [_prompt(each) for each in server.prompts]}
+        if server.resources:
+            self._methods["resources/list"] = lambda _: {"resources": self._resources(templates=False)}
+            self._methods["resources/templates/list"] = lambda _: {"resourceTemplates": self._resources(templates=True)}
+        if server.prompts or server.resources:
+            self._methods["completion/complete"] = self._complete
+
+    def capabilities(self) -> Json:
+        can: Json = {"tools": {}}
+        if self.server.resources:
+            can["resources"] = {"subscribe": True}
+        if self.server.prompts:
+            can["prompts"] = {}
+        return can | ({"completions": {}} if "completion/complete" in self._methods else {})
+
+    async def answer(self, method: str, params: Params) -> Json:
+        """Answer a request that calls nothing.
+
+        Raises:
+            JsonRpcError: there is no such method, or its parameters do not fit.
+        """
+        if method == "resources/read" and self.server.resources:
+            return await self._read(params.uri)
+        if method not in self._methods:
+            raise JsonRpcError(f"there is no method {method[:100]!r}", METHOD_NOT_FOUND)
+        if params.cursor is not None:
+            raise JsonRpcError("the list has one page, and no cursor", INVALID_PARAMS)
+        return self._methods[method](params)
+
+    def find(self, method: str, name: str) -> Offered:
+        """Return the tool or the prompt that a request calls."""
+        found = self.offered[method].get(name)
+        if found is None:
+            what = "tool" if method == "tools/call" else "prompt"
+            raise JsonRpcError(f"there is no {what} {name[:100]!r} here", INVALID_PARAMS)
+        return found
+
+    def resource_at(self, uri: str) -> tuple[Resource, dict[str, str]]:
+        """Return the resource at an address, and the values of its variables."""
+        for each in self.server.resources:
+            if (values := each.match(uri)) is not None:
+                return each, values
+        raise JsonRpcError("there is no resource at this address", INVALID_PARAMS, {"uri": uri[:1000]})
+
+    async def _read(self, uri: str) -> Json:
+        found, values = self.resource_at(uri)
+        result = await found.read(values)
+        if result.error is not None:
+            raise JsonRpcError(f"the resource cannot be read: {result.text}", INTERNAL_ERROR, {"uri": uri})
+        return {"contents": resource_contents(result, uri, found.media_type)}
+
+    def _resources(self, *, templates: bool) -> list[Json]:
+        chosen = [each for each in self.server.resources if bool(each.variables) == templates]
+        return [_resource(each, "uriTemplate" if templates else "uri") for each in chosen]
+
+    def _complete(self, params: Params) -> Json:
+        """Return the values that an argument can have and that begin as the given one, where its type lists them."""
+        kind, name, value = params.ref.get("type"), params.argument.get("name"), str(params.argument.get("value", ""))
+        if kind == "ref/prompt":
+            schema = self.find("prompts/get", str(params.ref.get("name"))).spec.parameters
+        elif kind == "ref/resource":
+            uri = str(params.ref.get("uri"))
+            schema = next((each.schema for each in self.server.resources if each.uri == uri), {})
+        else:
+            raise JsonRpcError(f"what is completed is a ref/prompt or a ref/resource, got {kind!r:.50}", INVALID_PARAMS)
+        listed = schema.get("properties", {}).get(name, {}).get("enum", ())
+        values = [each for each in listed if isinstance(each, str) and each.startswith(value)]
+        more = len(values) > _MOST_VALUES
+        return {"completion": {"values": values[:_MOST_VALUES], "total": len(values), "hasMore": more}}
+
+
+def _agents_as_tools(agents: ServedAgents) -> Iterator[Offered]:
+    """Yield the agents as tools; those that cannot be one, as their input is no object, are served otherwise only."""
+    for agent in agents.agents.values():
+        try:
+            yield offered_agent(agent)
+        except ConfigurationError as error:
+            logger.info("%s is not offered by MCP: %s", agent.name, error)
+
+
+def _prompt(prompt: Offered) -> Json:
+    fields: Mapping[str, Any] = prompt.spec.parameters.get("properties", {})
+    required = prompt.spec.parameters.get("required", ())
+    arguments = [
+        {"name": name, "description": field.get("description", ""), "required": name in required}
+        for name, field in fields.items()
+    ]
+    return {"name": prompt.spec.name, "description": prompt.spec.description, "arguments": arguments}
+
+
+def _resource(resource: Resource, key: str) -> Json:
+    shown = {key: resource.uri, "name": resource.name, "description": resource.description}
+    return shown if resource.media_type is None else shown | {"mimeType": resource.media_type}
+
+
+def error_for(error: Exception) -> JsonRpcError:
+    """Return the error for a client: what it has done wrong is explained, what we have, logged."""
+    if isinstance(error, JsonRpcError):
+        return error
+    if isinstance(error, LimitExceeded):
+        return JsonRpcError(f"{error}", INTERNAL_ERROR, {"retryAfterMs": 1_000})
+    if isinstance(error, CallerError):
+        return JsonRpcError(str(error), INVALID_PARAMS)
+    if not isinstance(error, ZigguratError):
+        logger.error("a request of MCP failed", exc_info=error)
+    return JsonRpcError("internal error", INTERNAL_ERROR)

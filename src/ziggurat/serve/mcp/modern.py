@@ -1,0 +1,207 @@
+"""The era without sessions, from 2026-07-28 on: each request says all that it needs, and what waits is asked for in the
+answer."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from ziggurat.core.errors import InvalidArguments, RunNotFound
+from ziggurat.core.jsonrpc import INVALID_PARAMS, Id, JsonRpcError, Notification
+from ziggurat.messages.agent import PendingItem
+from ziggurat.serve.mcp.caller import (
+    LEGACY,
+    MODERN,
+    PREFIX,
+    TASKS,
+    UNSUPPORTED_VERSION,
+    Caller,
+    Params,
+    level_of,
+    missing_capability,
+)
+from ziggurat.serve.mcp.calls import Calls, ServerEnds
+from ziggurat.serve.mcp.contents import Json
+from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests, keyed, waiting_in
+from ziggurat.serve.mcp.methods import Methods
+from ziggurat.serve.mcp.offered import Offered
+from ziggurat.serve.mcp.tasks import Tasks
+
+_CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover")
+_NEEDS_TASKS: Json = {"extensions": {TASKS: {}}}
+_TTL = 60_000
+"""Milliseconds for which a list is fresh."""
+
+
+class ModernEra:
+    """Answers requests of clients that speak 2026-07-28."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self._calls: Calls = methods.calls
+        self._tasks = Tasks(methods.calls)
+
+    @staticmethod
+    def caller(params: Params) -> Caller:
+        """Return what a request says of its client.
+
+        Raises:
+            JsonRpcError: it says too little, or speaks a revision that is unknown here.
+        """
+        meta = params.meta
+        version, capabilities = meta.get(PREFIX + "protocolVersion"), meta.get(PREFIX + "clientCapabilities")
+        if not isinstance(version, str):
+            raise JsonRpcError(f"_meta must have {PREFIX}protocolVersion, a text", INVALID_PARAMS)
+        if version != MODERN:
+            data = {"supported": [MODERN, *LEGACY], "requested": version}
+            raise JsonRpcError("unsupported protocol version", UNSUPPORTED_VERSION, data)
+        if not isinstance(capabilities, dict):
+            raise JsonRpcError(f"_meta must have {PREFIX}clientCapabilities, an object", INVALID_PARAMS)
+        level, token = meta.get(PREFIX + "logLevel"), meta.get("progressToken")
+        level = "" if level is None else level_of(level)
+        return Caller(version, capabilities, lambda _: None, token if isinstance(token, str | int) else None, level)
+
+    async def answer(self, method: str, params: Params, caller: Caller, request_id: Id) -> Json:
+        """Answer a request; the client is sent what there is to say before.
+
+        Raises:
+            JsonRpcError: it cannot be answered.
+        """
+        match method:
+            case "server/discover":
+                result = self._discovered()
+            case "tools/call" | "prompts/get" if method == "tools/call" or self._methods.server.prompts:
+                result = await self._call(self._methods.find(method, params.name), method, params, caller)
+            case "subscriptions/listen":
+                return await self._listen(request_id, params, caller)
+            case "tasks/get" | "tasks/update" | "tasks/cancel":
+                result = await self._task(method, params, caller)
+            case _:
+                result = await self._methods.answer(method, params)
+        if method in _CACHED:
+            result = {**result, "ttlMs": _TTL, "cacheScope": "private"}
+        elif method == "resources/read":
+            result = {**result, "ttlMs": 0, "cacheScope": "private"}
+        return {"resultType": "complete", "_meta": {PREFIX + "serverInfo": self._methods.identity}, **result}
+
+    def _discovered(self) -> Json:
+        can = self._methods.capabilities() | {"extensions": {TASKS: {}}}
+        found: Json = {"supportedVersions": [MODERN, *LEGACY], "capabilities": can}
+        if self._methods.server.instructions:
+            found["instructions"] = self._methods.server.instructions
+        return found
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    async def _call(self, offered: Offered, method: str, params: Params, caller: Caller) -> Json:
+        bound = params.bound_to(method)
+        responses = dict(params.input_responses or {})
+        needs_task = offered.spec.name in self._methods.server.tasks and method == "tools/call"
+        if needs_task and not caller.knows_tasks:
+            raise missing_capability(
+                {"extensions": {TASKS: {}}}, f"{offered.spec.name} takes long: its calls are tasks"
+            )
+        if params.request_state is None:
+            try:
+                run_id = await self._calls.begin(offered, params.arguments, caller)
+            except InvalidArguments as error:
+                return offered.misfit(error)
+        else:
+            run_id = self._calls.signer.read("requestState", params.request_state, bound).partition("~")[0]
+            await self._continue(run_id, responses, caller)
+        try:
+            return await self._outcome(run_id, bound, responses, caller, always=needs_task)
+        except ServerEnds:  # the client is to call again, whoever serves it then
+            state = self._calls.signer.sign("requestState", run_id, bound)
+            return {"resultType": "input_required", "requestState": state}
+        except asyncio.CancelledError:
+            await self._calls.cancel(run_id)
+            raise
+
+    async def _outcome(
+        self, run_id: str, bound: str, responses: dict[str, Any], caller: Caller, *, always: bool
+    ) -> Json:
+        """Return what a call has come to: its result, a task, or what it waits for."""
+        within = self._methods.server.task_after if caller.knows_tasks else None
+        while True:
+            run = await self._calls.settled(run_id, 0.0 if always else within)
+            if run is None:
+                return await self._tasks.created(run_id, caller)
+            agent, info = await self._calls.agents.agent_of(run_id)
+            if not any(item.needs_decision for item in run.pending):
+                return self._calls.answer(agent.name, run)
+            items = keyed(waiting_in(await agent.attach(run_id).status()))
+            if not items:  # somebody else has decided
+                await self._calls.go_on(run_id, caller.hear)
+            elif not await self._use(run_id, items, responses, caller):
+                state = self._calls.signer.sign("requestState", f"{run_id}~{info.count}", bound)
+                return self._asking(items, state, caller, run_id)
+
+    async def _continue(self, run_id: str, responses: dict[str, Any], caller: Caller) -> None:
+        """Go on with the run of a call that is repeated, with the responses to what it waits for."""
+        try:
+            agent, _ = await self._calls.agents.agent_of(run_id)
+        except RunNotFound as error:
+            raise JsonRpcError("the run of this call is gone: call again without its state", INVALID_PARAMS) from error
+        status = await agent.attach(run_id).status()
+        if not await self._use(run_id, keyed(waiting_in(status)), responses, caller):
+            await self._calls.revive(run_id, caller.hear)
+
+    async def _use(
+        self, run_id: str, items: Mapping[str, PendingItem], responses: dict[str, Any], caller: Caller
+    ) -> bool:
+        """Decide by the responses to what waits, each of which is used once; return whether there were any."""
+        found = [name for name in items if name in responses]
+        if found:
+            decisions = {items[name].id: decision_of(items[name], responses.pop(name)) for name in found}
+            await self._calls.decide(run_id, decisions, caller.hear)
+        return bool(found)
+
+    @staticmethod
+    def _asking(items: Mapping[str, PendingItem], state: str, caller: Caller, run_id: str) -> Json:
+        requests = input_requests(items, caller)
+        if not requests:
+            needed: Json = {capability_of(item): {} for item in items.values()}
+            raise missing_capability(needed, f"the call waits for its user, as the run {run_id}")
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+    async def _task(self, method: str, params: Params, caller: Caller) -> Json:
+        if not caller.knows_tasks:
+            raise missing_capability(_NEEDS_TASKS, f"{method} is for clients that know tasks")
+        if method == "tasks/get":
+            return await self._tasks.task(await self._tasks.run_of(params.task_id), caller)
+        if method == "tasks/update":
+            await self._tasks.update(params.task_id, params.input_responses or {})
+        else:
+            await self._tasks.cancel(params.task_id)
+        return {}
+
+    # -- subscriptions -------------------------------------------------------------------------------------------
+
+    async def _listen(self, request_id: Id, params: Params, caller: Caller) -> Json:
+        """Tell a client of changes until this is cancelled, or the server ends."""
+        tag = {PREFIX + "subscriptionId": request_id}
+
+        def tell(method: str, content: Json) -> None:
+            caller.send(Notification(method, {"_meta": tag, **content}))
+
+        wanted = params.notifications.get("resourceSubscriptions") or []
+        tasks = params.notifications.get("taskIds") or []
+        if not (isinstance(wanted, list) and isinstance(tasks, list)):
+            raise JsonRpcError("resourceSubscriptions and taskIds are lists of texts", INVALID_PARAMS)
+        if tasks and not caller.knows_tasks:
+            raise missing_capability(_NEEDS_TASKS, "taskIds is for clients that know tasks")
+        uris = [str(uri) for uri in wanted if self._methods.server.resources and self._methods.resource_at(str(uri))]
+        runs = [await self._tasks.run_of(str(each)) for each in tasks]
+        heeded: Json = ({"resourceSubscriptions": uris} if uris else {}) | ({"taskIds": tasks} if tasks else {})
+        tell("notifications/subscriptions/acknowledged", {"notifications": heeded})
+        end = self._methods.server.follow(
+            lambda uri: tell("notifications/resources/updated", {"uri": uri}) if uri in uris else None
+        )
+        following = [asyncio.ensure_future(self._tasks.follow(run_id, caller, tell)) for run_id in runs]
+        try:
+            await self._methods.agents.closing.wait()
+        finally:
+            end()
+            for each in following:
+                each.cancel()
+        return {"resultType": "complete", "_meta": tag}

@@ -1,0 +1,89 @@
+"""Tools and prompts as they are offered: every call of one is a run, of an agent or of what stands for a function."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ziggurat.agents.as_tool import AgentTool, result_of_run
+from ziggurat.agents.flow import Flow, flow_program
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.places import place_of
+from ziggurat.calls.tool_call import act
+from ziggurat.core.codec import encode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import InvalidArguments
+from ziggurat.core.facts import fact
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.facts import AS_TOOL
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.serve.mcp.contents import Json, messages_of, result_of
+from ziggurat.tools.results import error_result
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+Kind = Literal["tools/call", "prompts/get"]
+
+
+class Offered(Struct, frozen=True, eq=False):
+    """A tool, or a prompt, as it is offered: a call of it is a run of what is behind it."""
+
+    spec: ToolSpec
+    runnable: Runnable[Any]
+    prompt: Callable[[str], str]
+    is_function: bool
+    kind: Kind = "tools/call"
+
+    def answer(self, run: AgentRun) -> Json:
+        """Return what a run has answered.
+
+        Raises:
+            JsonRpcError: the function could not be called, or a prompt has failed.
+        """
+        if self.is_function and isinstance(run.stop, stops.Failed):
+            raise JsonRpcError(run.error or "it failed")
+        if isinstance(run._answer, ToolResult):
+            result = run._answer
+        elif run.error is not None:
+            result = ToolResult("", self.spec.name, run.error, "permanent")
+        else:
+            result = result_of_run(self._call, run)
+        return self._written(result)
+
+    def misfit(self, error: InvalidArguments) -> Json:
+        """Return the result of a call whose arguments do not fit, for a model to do better."""
+        return self._written(error_result(error, self._call))
+
+    def _written(self, result: ToolResult) -> Json:
+        if self.kind == "tools/call":
+            return result_of(result)
+        if result.error is not None:
+            raise JsonRpcError(result.text, INVALID_PARAMS if result.error == "invalid_arguments" else INTERNAL_ERROR)
+        return {"messages": messages_of(result)}
+
+    @property
+    def _call(self) -> ToolCall:
+        return ToolCall("", self.spec.name)
+
+
+def offered_agent(agent: Runnable[Any]) -> Offered:
+    """Return an agent, a team, a flow, a plan or a graph as a tool."""
+    tool = (fact(agent, AS_TOOL) or AgentTool)(agent)
+    return Offered(tool.spec, agent, tool.prompt, is_function=False)
+
+
+def offered_function(tool: Tool, kind: Kind = "tools/call") -> Offered:
+    """Return a tool whose calls are runs, so that they are on record, wait for approvals and answers, and go on."""
+    box = Toolbox([tool])
+    (spec,) = box.specs
+
+    async def call(ctx: Context, arguments: dict[str, Any]) -> ToolResult:
+        made = ToolCall("mcp", spec.name, encode(arguments).decode())
+        return await act(box, made, place_of(ctx, spec.name))
+
+    name = spec.name if kind == "tools/call" else f"prompt {spec.name}"
+    hints = {"ctx": Context, "arguments": dict[str, Any], "return": ToolResult}
+    program, takes = flow_program(call, hints, name, {}, {"description": spec.description})
+    return Offered(spec, Flow(program, takes, name=name, store=None), lambda text: text, True, kind)

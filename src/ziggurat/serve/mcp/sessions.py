@@ -1,0 +1,91 @@
+"""Sessions of clients up to 2025-11-25. The id of one has all that its client said, so that it outlives the process."""
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct, json
+
+from ziggurat.core.codec import encode
+from ziggurat.core.jsonrpc import INVALID_REQUEST, Id, JsonRpcError, Message
+from ziggurat.serve.mcp.caller import LEGACY, Caller, Params
+from ziggurat.serve.mcp.signing import Signer
+
+_REMEMBERED = 10_000
+"""Sessions of which more is known than their id says."""
+
+
+class NoSession(JsonRpcError):
+    """A session that is unknown here, or has ended: the client is to connect again."""
+
+
+class _Stated(Struct, frozen=True):
+    version: str
+    capabilities: dict[str, Any]
+    nonce: str
+
+
+class Session:
+    """A session, and what this process knows of it besides: which is lost with the process.
+
+    Attributes:
+        name: Its id; empty for requests without one, of a client of which nothing is known.
+        ended: Whether the client has ended it.
+        level: The least level of messages for people that the client wants.
+        uris: The resources that it follows.
+        runs: The runs of its calls that are in progress, by the ids of the requests.
+    """
+
+    def __init__(self, version: str, capabilities: dict[str, Any], name: str = "") -> None:
+        self.version = version
+        self.capabilities = capabilities
+        self.name = name
+        self.ended: bool = False
+        self.level: str = "info"
+        self.uris: set[str] = set()
+        self.runs: dict[Id, str] = {}
+
+    def caller(self, send: Callable[[Message], None], params: Params) -> Caller:
+        """Return the client of a request in this session."""
+        token = params.meta.get("progressToken")
+        known = isinstance(token, str | int)
+        return Caller(self.version, self.capabilities, send, token if known else None, self.level)
+
+
+class Sessions:
+    """The sessions of a server."""
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+        self._known: OrderedDict[str, Session] = OrderedDict()
+
+    def create(self, params: Params) -> Session:
+        """Return a new session for a client, in the revision that it asks for if we speak it."""
+        version = params.protocol_version if params.protocol_version in LEGACY else LEGACY[0]
+        client = Caller(version, params.capabilities, lambda _: None)
+        abilities: dict[str, Any] = {name: {} for name in ("elicitation", "sampling", "roots") if client.can(name)}
+        stated = encode(_Stated(version, abilities, secrets.token_hex(8)))
+        return self.find(self._signer.sign("session", urlsafe_b64encode(stated).decode()))
+
+    def find(self, name: str) -> Session:
+        """Return a session by its id.
+
+        Raises:
+            NoSession: it is none of ours, or has ended.
+        """
+        session = self._known.pop(name, None)
+        if session is None:
+            try:
+                text = self._signer.read("session", name)
+            except JsonRpcError as error:
+                raise NoSession(error.message, INVALID_REQUEST) from error
+            stated = json.decode(urlsafe_b64decode(text), type=_Stated)
+            session = Session(stated.version, stated.capabilities, name)
+        self._known[name] = session
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        if session.ended:
+            raise NoSession("the session has ended", INVALID_REQUEST)
+        return session
