@@ -245,6 +245,10 @@ NAMES: dict[str, dict[str, str]] = {
             "Child ChildNotStarted ChildStatistics RestartsExceeded Shutdown Supervisor SupervisorStatistics "
         ),
     },
+    "ziggurat.sandbox": {
+        "sandbox.errors": "ProgramError",
+        "sandbox.sandbox": "HostCall ProgramResult Sandbox Session",
+    },
     "ziggurat.serve": {
         "serve.application": "app",
         "serve.mcp.inputs": "ask_client",

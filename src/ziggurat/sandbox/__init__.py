@@ -1,0 +1,16 @@
+"""Sandboxes: places where programs that a model has written can do no harm."""
+
+from typing import TYPE_CHECKING
+
+from ziggurat.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from ziggurat.sandbox.errors import ProgramError as ProgramError
+    from ziggurat.sandbox.sandbox import (
+        HostCall as HostCall,
+        ProgramResult as ProgramResult,
+        Sandbox as Sandbox,
+        Session as Session,
+    )
+else:  # type checkers would accept any name of a module with __getattr__
+    __getattr__, __dir__, __all__ = lazy(__name__)
