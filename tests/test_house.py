@@ -20,7 +20,6 @@ FLOORS = {
     "layers": 3,
     "databases": 3,
     "http": 3,
-    "sandbox": 3,
     "models": 4,
     "tools": 4,
     "stores": 4,
@@ -43,7 +42,7 @@ FLOORS = {
     "testing": 9,
     "cli": 10,
 }
-KNOW_NO_MESSAGES = {"layers", "databases", "http", "sandbox"}  # they serve whatever is called, stored or fetched
+KNOW_NO_MESSAGES = {"layers", "databases", "http"}  # they serve whatever is called, stored or fetched
 MAX_FILE, MAX_FUNCTION, MAX_FACE, MAX_NAMES, MAX_MODULES = 600, 60, 40, 30, 200
 MANY_NAMES = ROOT / "tests" / "data" / "many_names.txt"
 FILES = sorted(SOURCE.rglob("*.py"))

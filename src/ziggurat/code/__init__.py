@@ -1,4 +1,4 @@
-"""Agents that work with files, and programs that models write."""
+"""Agents that work with files, programs that models write, and a long context that they read."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ziggurat.code.deep import deep_agent as deep_agent
     from ziggurat.code.results import LargeResults as LargeResults
     from ziggurat.code.todos import Todo as Todo, Todos as Todos
+    from ziggurat.code.tool import CodeTool as CodeTool
     from ziggurat.code.workspace import Workspace as Workspace
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -53,6 +53,7 @@ NAMES: dict[str, dict[str, str]] = {
         "code.deep": "deep_agent",
         "code.results": "LargeResults",
         "code.todos": "Todo Todos",
+        "code.tool": "CodeTool",
         "code.workspace": "Workspace",
     },
     "ziggurat.compaction": {

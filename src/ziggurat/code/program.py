@@ -1,0 +1,133 @@
+"""A program that makes calls of tools: each is numbered, made as any other call, and compared with the record."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN
+from ziggurat.calls.tool_call import act, call_tools
+from ziggurat.code.stubs import Stub
+from ziggurat.core.codec import Raw, as_type, decode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ToolError
+from ziggurat.core.path import escaped
+from ziggurat.journal.entries import Record
+from ziggurat.journal.journal import journal_of
+from ziggurat.journal.lines import fingerprint
+from ziggurat.messages.parts import ToolCall
+from ziggurat.sandbox.errors import ProgramError, ProgramErrorKind
+from ziggurat.tools.toolbox import Toolbox
+
+_KINDS: Mapping[str, ProgramErrorKind] = {
+    "denied": "PermissionError",
+    "invalid_arguments": "ValueError",
+    "timeout": "TimeoutError",
+}
+
+
+class Program:
+    """The calls of one program, below the context of the call that runs it.
+
+    Args:
+        box: The tools.
+        stubs: The functions that stand for them, by name.
+        batches: Functions that make several calls at once of the tool of another name, given a list of its inputs.
+        ctx: The context of the program.
+        call_id: The id of the call that runs it.
+    """
+
+    def __init__(
+        self, box: Toolbox, stubs: Mapping[str, Stub], batches: Mapping[str, str], ctx: Context, call_id: str
+    ) -> None:
+        self._box = box
+        self._stubs = stubs
+        self._batches = batches
+        self._ctx = ctx
+        self._id = call_id
+        self._count = 0
+        self._recorded = self._recorded_names()
+
+    async def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call of the program.
+
+        Raises:
+            ProgramError: it failed; for the program.
+            ToolError: it is not the one that was made here when the program ran before.
+        """
+        if name in self._batches:
+            return await self._call_together(self._batches[name], args, kwargs)
+        stub = self._stubs[name]
+        call = stub.call(f"{self._id}-{self._count + 1}", args, kwargs)
+        result = await act(self._box, call, self._next_place(call))
+        if result.error is not None:
+            raise ProgramError(_KINDS.get(result.error, "RuntimeError"), result.text)
+        return stub.value(result.text)
+
+    async def _call_together(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        inputs = args[0] if len(args) == 1 and not kwargs else next(iter(kwargs.values()), None)
+        if not isinstance(inputs, list):
+            raise ProgramError("TypeError", "it takes one list")
+        stub, self._count = self._stubs[name], self._count + 1
+        calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", (each,), {}) for n, each in enumerate(inputs, 1))
+        step = f"call-{self._count}"
+        for number, each in enumerate(calls, 1):
+            self._check(f"{step}/tool-{number}:{escaped(name)}", each)
+        results = await call_tools(self._box, calls, self._ctx, step)
+        return [stub.value(each.text) if each.error is None else f"[ERROR] {each.text}" for each in results]
+
+    def _next_place(self, call: ToolCall) -> Context:
+        """Return the context of the next call: it is numbered by its order, which a program repeats."""
+        self._count += 1
+        place = f"call-{self._count}:{escaped(call.name)}"
+        self._check(place, call)
+        return self._ctx.at(place)
+
+    # -- the record ----------------------------------------------------------------------------------------------
+
+    def _recorded_names(self) -> dict[str, str]:
+        """Return the names of the calls that the program has made before, by their places without these."""
+        journal = journal_of(self._ctx)
+        if not journal.reopened:
+            return {}
+        pattern = re.compile(rf"{re.escape(self._ctx.path)}/(call-\d+(?:/tool-\d+)?)(?::([^/]*))?")
+        found = (pattern.fullmatch(path) for path in journal.paths())
+        return {each[1]: each[2] for each in found if each is not None and each[2]}
+
+    def _check(self, place: str, call: ToolCall) -> None:
+        """Raise if another call is on record at a place: what came of it is not known of this one."""
+        number, _, name = place.rpartition(":")
+        was = self._recorded.get(number)
+        record = None if was is None else journal_of(self._ctx).find(f"{self._ctx.path}/{place}")
+        if was is not None and (was != name or (record is not None and self._differs(record, call))):
+            raise ToolError(
+                f"the program was interrupted, and made other calls when it was run again, at {number} {call.name} "
+                f"where it was {was}: it was ended, as no call may be made twice; write another one",
+                kind="interrupted",
+            )
+
+    def _differs(self, record: Record, call: ToolCall) -> bool:
+        journal = journal_of(self._ctx)
+        outcome = record.made or (record.outcomes[-1] if record.outcomes else None)
+        if journal.is_screened:  # what is redacted cannot be compared
+            return False
+        if outcome is not None:
+            was = outcome.request
+            return (decode(was, str) if isinstance(was, Raw) else fingerprint(was)) != call.fingerprint()
+        begun = record.intent or record.pending
+        if begun is None or (self._ctx.scope.get(MIDDLEWARE) or NO_CHAIN).hooks["before_tool"]:
+            return False
+        return as_type(begun.request, ToolCall).arguments != self._box.normalize(call).arguments
+
+
+def observation(output: str, value: Any, limit: int) -> str:
+    """Return what a model is shown of a program: its output, and the value of its last line."""
+    shown = "" if value is None else value if isinstance(value, str) else _json(value)
+    if len(shown) > limit:
+        shown = f"{shown[:limit]}\n[cut: {len(shown) - limit} more characters]"
+    return "\n".join(each for each in (output.rstrip("\n"), shown) if each) or "(no output)"
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,98 @@
+"""CodeTool: one tool with which a model calls all others, by programs that it writes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.code.program import Program, observation
+from ziggurat.code.source import arguments_of, code_in, normal_code, rules_of
+from ziggurat.code.start import begun
+from ziggurat.code.stubs import Stub, stubs_of
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact
+from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.messages.facts import NORMALIZE, SPEC
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.function import APPROVED_CALL, checked_spec
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+_DESCRIPTION = """\
+Run a Python program. Its printed output and the value of its last line are returned; its variables are gone after it.
+It may call these functions, without await, and catch the errors that they raise:
+
+{stubs}
+{rules}"""
+
+
+class CodeTool:
+    """A tool that runs a program of the model, in which the other tools are functions::
+
+        agent = Agent(model, tools=[CodeTool([search, pay])], approvals=ask("pay"))
+
+    Each call of a function is made as if the model had made it: it is checked, permitted, approved, counted and
+    recorded in the same way, at ``.../run_code/call-3:pay``. If it waits for a person, the program ends. When the run
+    is continued, the program runs again from its start, with the same time and random numbers, and the calls that it
+    had made are answered from the record. If it makes other calls nevertheless, it is ended before the first of them.
+
+    Args:
+        tools: What the program may call: functions, tools, agents, or a `Toolbox`.
+        sandbox: Where it runs, with its limits.
+        name: The tool's name.
+
+    Raises:
+        ConfigurationError: something is not a tool, or two tools have the same name as functions.
+    """
+
+    @checked
+    def __init__(
+        self,
+        tools: Annotated[Iterable[Tool] | Toolbox, Meta(title="list of functions, tools and agents")],
+        *,
+        sandbox: Sandbox | None = None,
+        name: NonEmptyText = "run_code",
+    ) -> None:
+        self.tools: Toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
+        if self.tools.on_error == "raise":
+            raise ConfigurationError("the errors of tools go to the program: pass a Toolbox with on_error='return'")
+        self.sandbox: Sandbox = sandbox or Sandbox()
+        self.name = name
+        self.stubs: Mapping[str, Stub] = stubs_of(self.tools)
+        needs = sorted({each for spec in self.tools.specs for each in spec.permissions})
+        declared = all(spec.declared for spec in self.tools.specs)
+        spec = ToolSpec(name, self._describe(), arguments_of(), permissions=tuple(needs), declared=declared)
+        self.spec: ToolSpec = checked_spec(spec)
+        self.facts: dict[Fact[Any], Any] = {
+            SPEC: self.spec,
+            COMPOSITE: True,
+            NAME: name,
+            EFFECT: self.tools.effect,
+            NORMALIZE: normal_code,
+            TOOLS: self.tools,
+        }
+
+    def _describe(self) -> str:
+        stubs = "\n".join(stub.text for stub in self.stubs.values())
+        return _DESCRIPTION.format(stubs=stubs, rules=rules_of(self.sandbox))
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        """Run the program of a call."""
+        approved = ctx.scope.get(APPROVED_CALL)
+        if approved is not None:
+            approved.use(call, ctx)
+        code = code_in(call)
+        start = await begun(ctx)
+        program = Program(self.tools, self.stubs, {}, ctx, call.id)
+        async with self.sandbox.open(start.time, start.seed) as session:
+            result = await session.run(code, program.call, self.stubs)
+        text = observation(result.output, result.value, self.sandbox.output)
+        if result.error:
+            raise ToolError("\n".join(filter(None, (result.output, result.error))))
+        return ToolResult(call.id, call.name, text, None, call.name)
+
+    def __repr__(self) -> str:
+        return f"CodeTool({', '.join(self.tools)})"
