@@ -6,6 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.code.deep import deep_agent as deep_agent
+    from ziggurat.code.recursive import recursive_agent as recursive_agent
     from ziggurat.code.results import LargeResults as LargeResults
     from ziggurat.code.todos import Todo as Todo, Todos as Todos
     from ziggurat.code.tool import CodeTool as CodeTool

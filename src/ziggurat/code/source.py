@@ -1,10 +1,17 @@
 """The source of a program: how a model passes it, and what the model must know of the language."""
 
 import re
+from typing import Any
 
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact
+from ziggurat.messages.facts import NORMALIZE, SPEC
+from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
 from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.function import checked_spec
 from ziggurat.tools.signature import Signature
+from ziggurat.tools.toolbox import Toolbox
 
 _MONTY_RULES = """
 Not available: classes that inherit, yield, del, files, network, and modules other than asyncio, base64, bisect,
@@ -26,13 +33,27 @@ def _run_code(code: str) -> str:
 _SIGNATURE = Signature.of(_run_code)
 
 
-def arguments_of() -> dict[str, object]:
-    """Return the schema of the arguments of a tool that takes a program."""
-    return _SIGNATURE.parameters
+def spec_of(name: str, description: str, box: Toolbox) -> ToolSpec:
+    """Return the specification of a tool that runs programs, which may call those in a toolbox."""
+    needs = sorted({each for spec in box.specs for each in spec.permissions})
+    declared = all(spec.declared for spec in box.specs)
+    spec = ToolSpec(name, description, _SIGNATURE.parameters, permissions=tuple(needs), declared=declared)
+    return checked_spec(spec)
 
 
-def normal_code(call: ToolCall) -> ToolCall:
-    """Return the call of such a tool with its arguments in their normal form."""
+def facts_of(spec: ToolSpec, box: Toolbox) -> dict[Fact[Any], Any]:
+    """Return the facts about such a tool."""
+    return {
+        SPEC: spec,
+        COMPOSITE: True,
+        NAME: spec.name,
+        EFFECT: box.effect,
+        NORMALIZE: _normal,
+        TOOLS: box,
+    }
+
+
+def _normal(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, _SIGNATURE.normalize(call.arguments))
 
 

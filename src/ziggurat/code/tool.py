@@ -5,20 +5,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ziggurat.calls.decisions import TOOLS
 from ziggurat.code.program import Program, observation
-from ziggurat.code.source import arguments_of, code_in, normal_code, rules_of
+from ziggurat.code.source import code_in, facts_of, rules_of, spec_of
 from ziggurat.code.start import begun
 from ziggurat.code.stubs import Stub, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact
+from ziggurat.core.facts import Fact
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.sandbox import Sandbox
-from ziggurat.tools.function import APPROVED_CALL, checked_spec
+from ziggurat.tools.function import APPROVED_CALL
 from ziggurat.tools.toolbox import Tool, Toolbox
 
 _DESCRIPTION = """\
@@ -62,18 +60,8 @@ class CodeTool:
         self.sandbox: Sandbox = sandbox or Sandbox()
         self.name = name
         self.stubs: Mapping[str, Stub] = stubs_of(self.tools)
-        needs = sorted({each for spec in self.tools.specs for each in spec.permissions})
-        declared = all(spec.declared for spec in self.tools.specs)
-        spec = ToolSpec(name, self._describe(), arguments_of(), permissions=tuple(needs), declared=declared)
-        self.spec: ToolSpec = checked_spec(spec)
-        self.facts: dict[Fact[Any], Any] = {
-            SPEC: self.spec,
-            COMPOSITE: True,
-            NAME: name,
-            EFFECT: self.tools.effect,
-            NORMALIZE: normal_code,
-            TOOLS: self.tools,
-        }
+        self.spec: ToolSpec = spec_of(name, self._describe(), self.tools)
+        self.facts: dict[Fact[Any], Any] = facts_of(self.spec, self.tools)
 
     def _describe(self) -> str:
         stubs = "\n".join(stub.text for stub in self.stubs.values())

@@ -51,6 +51,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.code": {
         "code.deep": "deep_agent",
+        "code.recursive": "recursive_agent",
         "code.results": "LargeResults",
         "code.todos": "Todo Todos",
         "code.tool": "CodeTool",

@@ -1,0 +1,125 @@
+"""Recursive language models: an agent that reads a context of any length by programs, which ask models about its parts.
+
+Zhang, Kraska and Khattab, "Recursive Language Models" (2025).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Unpack
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.agent import Agent
+from ziggurat.agents.as_tool import AgentTool
+from ziggurat.agents.inherited import InheritedArguments
+from ziggurat.agents.runnable import Runnable
+from ziggurat.code.reading import TOOL, reading
+from ziggurat.code.session_tool import SessionTool
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.journal.store import Store
+from ziggurat.messages import stops
+from ziggurat.messages.budget import Budget
+from ziggurat.messages.model import Model, ModelSettings
+from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.function import tool
+from ziggurat.tools.toolbox import Tool, Toolbox
+
+
+class ReaderArguments(InheritedArguments, total=False):
+    """The arguments of `recursive_agent` that are those of an `Agent`."""
+
+    name: str
+    description: str
+    settings: ModelSettings | None
+    timeout: float | None
+    store: str | Store | None
+
+
+class _Reader(Struct, frozen=True, eq=False):
+    """What the agents at all depths have in common."""
+
+    model: str | Model
+    sub_model: str | Model
+    tools: tuple[Tool, ...]
+    sandbox: Sandbox | None
+    max_steps: int
+
+
+@checked
+def recursive_agent(
+    model: str | Model,
+    context: str | Mapping[str, Any],
+    *,
+    sub_model: str | Model | None = None,
+    tools: Annotated[Iterable[Tool], Meta(title="list of functions, tools and agents")] = (),
+    depth: PositiveInt = 1,
+    queries: PositiveInt = 50,
+    sandbox: Sandbox | None = None,
+    max_steps: PositiveInt = 20,
+    **arguments: Unpack[ReaderArguments],
+) -> Runnable[Any]:
+    """Return an agent that answers questions about a context of any length: a recursive language model.
+
+    ::
+
+        reader = recursive_agent("openai:gpt-5", Path("book.txt").read_text(), sub_model="openai:gpt-5-mini")
+        run = await reader.run("How often does the narrator change his mind?")
+
+    The context is a variable in a sandbox; requests have its length and beginning only. The model writes programs that
+    look at it. They may call ``llm_query(text)``, ``llm_query_batched([text, ...])`` with up to eight at a time, whose
+    failures are texts that begin with ``[ERROR]``, and the tools. Variables are kept from one program to the next. The
+    answer, in ``run.output``, is a text of the model, or what a program passes to ``submit``. When the steps are used
+    up, the model is asked for it once more.
+
+    Each call is recorded. A run that is continued in another process runs its programs again, and their calls are
+    answered from the record.
+
+    Args:
+        model: Writes the programs.
+        context: The text, as the variable `context`, or several variables by name: text, numbers, lists, dicts.
+        sub_model: Answers `llm_query`; `model` by default.
+        tools: What programs may call besides, such as other agents.
+        depth: How deep such agents may be nested: from 2 on, programs have ``rlm_query(question, context)``, which
+            starts one for a part of the context.
+        queries: How many calls of `llm_query`, and as many of `rlm_query`, all programs may make together.
+        sandbox: Where programs run; by default with 10,000 characters of output, and memory for the context.
+        max_steps: How many programs may be written.
+        arguments: As for an `Agent`, such as `budget` for the cost of all together, `approvals`, and `store`.
+
+    Raises:
+        ConfigurationError: an argument cannot work, or the sandbox is not available.
+    """
+    variables = {"context": context} if isinstance(context, str) else dict(context)
+    if not variables or not all(name.isidentifier() for name in variables):
+        raise ConfigurationError("a context is a text, or variables by names such as {'book': text}")
+    reader = _Reader(model, model if sub_model is None else sub_model, tuple(tools), sandbox, max_steps)
+    limits, budget = dict.fromkeys(("llm_query", "rlm_query"), queries), arguments.get("budget")
+    arguments["budget"] = Budget(tools=limits) if budget is None else replace(budget, tools={**limits, **budget.tools})
+    return _at_depth(reader, variables, depth, arguments)
+
+
+def _at_depth(reader: _Reader, variables: Mapping[str, Any], depth: int, arguments: ReaderArguments) -> Runnable[Any]:
+    """Return the agent whose programs may start others as deep; the limits of the first hold for all of these."""
+    asked = Agent(reader.sub_model, name="sub_model", description="Answer a question about a text, both in one text.")
+    tools: list[Tool] = [AgentTool(asked, name="llm_query"), *reader.tools]
+    if depth > 1:
+
+        @tool
+        async def rlm_query(question: str, context: str) -> str:
+            """Have a question answered about a part of the context that is too long for llm_query."""
+            run = await _at_depth(reader, {"context": context}, depth - 1, {}).run(question)
+            if not run.is_reusable:
+                raise ToolError(f"it stopped before it had an answer ({stops.status_of(run.stop)})")
+            return run.output if isinstance(run.output, str) else encode(run.output).decode()
+
+        tools.append(rlm_query)
+    box = Toolbox(tools, concurrency=8)
+    programs = SessionTool(box, variables, reader.sandbox or _sandbox_for(variables), name=TOOL)
+    return reading(reader.model, programs, reader.max_steps, arguments)
+
+
+def _sandbox_for(variables: Mapping[str, Any]) -> Sandbox:
+    size = sum(len(value) if isinstance(value, str) else 10**6 for value in variables.values())
+    return Sandbox(seconds=30, output=10_000, memory=64 * 2**20 + 8 * size)

@@ -1,0 +1,99 @@
+"""SessionTool: a tool that runs programs in the session of the agent that calls it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ziggurat.code.program import observation
+from ziggurat.code.session import ANSWER, SESSION, Given, Setting
+from ziggurat.code.source import facts_of, rules_of, spec_of
+from ziggurat.code.stubs import stubs_of
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.facts import Fact
+from ziggurat.messages.message import Message
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.function import APPROVED_CALL
+from ziggurat.tools.toolbox import Toolbox
+
+_DESCRIPTION = """\
+Run a Python program in a session that keeps its variables. Its printed output and the value of its last line are
+returned, up to {limit:,} characters. There are the variables
+
+{variables}
+
+and these functions, without await:
+
+{stubs}
+def llm_query_batched(inputs: list[str]) -> list[str]:
+    'Call llm_query for many texts at once. A failure is a text that begins with [ERROR].'
+def submit(answer: Any) -> None:
+    'Give the final answer, and end.'
+{rules}"""
+
+_PREVIEW = 300
+
+
+class SessionTool:
+    """A tool that runs programs in the session of the agent that calls it.
+
+    Args:
+        tools: What programs may call.
+        variables: What each session begins with.
+        sandbox: Where it is.
+        name: The tool's name.
+    """
+
+    def __init__(self, tools: Toolbox, variables: Mapping[str, Any], sandbox: Sandbox, *, name: str) -> None:
+        self.setting: Setting = Setting(name, tools, stubs_of(tools), variables, sandbox)
+        taken = variables.keys() & set(self.setting.functions)
+        if taken:
+            raise ConfigurationError(f"the name {min(taken)!r} is taken by a function: name the variable otherwise")
+        self.spec: ToolSpec = spec_of(name, self._describe(), tools)
+        self.facts: dict[Fact[Any], Any] = facts_of(self.spec, tools)
+
+    def _describe(self) -> str:
+        setting = self.setting
+        stubs = "\n".join(stub.text for stub in setting.stubs.values())
+        variables = "\n".join(_shown(name, value) for name, value in setting.variables.items())
+        rules = rules_of(setting.sandbox)
+        return _DESCRIPTION.format(limit=setting.sandbox.output, variables=variables, stubs=stubs, rules=rules)
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        """Run the program of a call in the session."""
+        approved = ctx.scope.get(APPROVED_CALL)
+        if approved is not None:
+            approved.use(call, ctx)
+        try:
+            result = await ctx.scope[SESSION].run(call, ctx)
+        except Given as given:
+            return ToolResult(call.id, call.name, given.text, None, call.name)
+        if result.error:
+            lost = "The session has ended: all variables are as at first." if result.lost else ""
+            text = "\n".join(filter(None, (result.output, result.error, lost)))
+            raise ToolError(text, kind="interrupted" if result.lost else "permanent")
+        text = observation(result.output, result.value, self.setting.sandbox.output)
+        if text.startswith(ANSWER):
+            text = f"\n{text}"
+        return ToolResult(call.id, call.name, text, None, call.name)
+
+    def __repr__(self) -> str:
+        return f"SessionTool({', '.join(self.setting.variables)})"
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return f"{name}: str, {len(value):,} characters, which begin with {value[:_PREVIEW]!r}"
+    size = f", {len(value):,} items" if isinstance(value, (list, dict)) else ""
+    return f"{name}: {type(value).__name__}{size}"
+
+
+def answer_in(source: ToolResult | Message) -> Any:
+    """Return the answer that was given with the result of a program, or with those in a message; None if none was."""
+    if isinstance(source, Message):
+        return next((each for result in source.tool_results if (each := answer_in(result)) is not None), None)
+    text = source.text
+    return msgspec.json.decode(text[len(ANSWER) :]) if source.error is None and text.startswith(ANSWER) else None
