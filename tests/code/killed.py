@@ -81,7 +81,7 @@ def agent(kind: str, store: str, ledger: Path, dies_at: int = 0) -> Agent:
 
 def decisions(kind: str, run: AgentRun) -> Mapping[str, Approve | Deny | Answer]:
     """Return what is decided about what waits in a run."""
-    answer = {"approval": Approve(), "denial": Deny("no"), "question": Answer("b")}
+    answer: dict[str, Approve | Deny | Answer] = {"approval": Approve(), "denial": Deny("no"), "question": Answer("b")}
     return {item.id: answer[kind] for item in run.pending}
 
 

@@ -39,4 +39,4 @@ def reader(store: str, log: Path, dies_at: int = 0) -> Runnable[Any]:
 
 
 if __name__ == "__main__":
-    asyncio.run(reader(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])).run("Go", run_id="r"))  # type: ignore[arg-type]
+    asyncio.run(reader(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])).run("Go", run_id="r"))

@@ -238,6 +238,21 @@ async def test_stubs_say_what_may_be_passed() -> None:
     assert "def odd_name(kind: Literal['x', 'y'], many: list | None = ..., **{'a-b': int}) -> str:" in description
 
 
+@pytest.mark.skipif(Sandbox.unavailable("python") is not None, reason=f"python: {Sandbox.unavailable('python')}")
+async def test_programs_may_be_the_whole_of_python() -> None:
+    code = "class Paid(Exception):\n    pass\ntry:\n    raise Paid(pay(2))\nexcept Paid as error:\n    print(error)"
+    code = f"{code}\nlook('a')"
+    agent = Agent(
+        Coder(code),
+        name="coder",
+        tools=[CodeTool([look, pay], sandbox=Sandbox("python"))],
+        approvals=Approvals("pay"),
+    )
+    run = await agent.run("Go")
+    run = await agent.resume(run.id, {run.pending[0].id: Approve()})
+    assert run.text == 'paid 2\n{"a": 1}'
+
+
 def test_what_cannot_be_functions_is_refused() -> None:
     one, two = (tool(name=name)(lambda: "x") for name in ("a-b", "a_b"))
     with pytest.raises(ConfigurationError, match="a_b"):

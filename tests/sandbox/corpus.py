@@ -85,6 +85,34 @@ _PROCESSES = [
     "import os\nos.kill({pid}, 0)\nprint('@' + 'secret')",
     "import os\nos.setpriority(os.PRIO_PROCESS, {pid}, 19)\nprint('@' + 'secret')",
 ]
+_METADATA = [
+    "import os\nos.chmod('{secret}', 0)",
+    "import os\nos.chmod('{secret}', 0o777, follow_symlinks=False)",
+    "import os\nos.chown('{secret}', 1, 1)",
+    "import os\nos.lchown('{secret}', 1, 1)",
+    "import os\nos.utime('{secret}', (1, 1))",
+    "import os\nos.setxattr('{secret}', 'user.x', b'1')",
+    "import os\nos.truncate('{secret}', 0)",
+    "import os\nos.remove('{secret}')",
+    "import os\nos.chroot('/')\nprint('@' + 'secret')",
+]
+_MACHINE = [
+    "import resource\nresource.prlimit({pid}, resource.RLIMIT_CORE)\nprint('@' + 'secret')",
+    "import os\nos.sched_setaffinity({pid}, [0])\nprint('@' + 'secret')",
+    "import os\nos.sched_setscheduler({pid}, os.SCHED_BATCH, os.sched_param(0))\nprint('@' + 'secret')",
+    "import os\nos.pidfd_open({pid})\nprint('@' + 'secret')",
+    "import time\ntime.clock_settime(0, 10.0**9)\nprint('@' + 'secret')",
+    "import socket\nsocket.sethostname('changed')\nprint('@' + 'secret')",
+    "import socket\ns = socket.socket(2, 3, 1)\nprint('@' + 'secret')",
+    "import socket\ns = socket.socket(2, 2)\ns.sendto(b'x', ('127.0.0.1', {port}))\nprint('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).shmget(99, 4096, 0o1666) >= 0 and print('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).mlockall(3) == 0 and print('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).inotify_init() >= 0 and print('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).syscall(321, 0, 0, 0) >= 0 and print('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).klogctl(10, 0, 0) >= 0 and print('@' + 'secret')",
+    "import os\nos.write(os.memfd_create('x'), b'x')\nprint('@' + 'secret')",
+    "import os\nos.mkdir('/dev/shm/ziggurat')\nprint('@' + 'secret')",
+]
 _ENVIRONMENT = [
     "import os\ndict(os.environ)",
     "import os\nos.getenv('ZIGGURAT_TEST_SECRET')",
@@ -142,6 +170,8 @@ ESCAPES: dict[str, list[str]] = {
     "network": _NETWORK,
     "processes": _PROCESSES,
     "environment": _ENVIRONMENT,
+    "metadata": _METADATA,
+    "machine": _MACHINE,
     "introspection": _OBJECTS,
     "exceptions": _ERRORS,
 }

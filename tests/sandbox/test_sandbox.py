@@ -175,6 +175,11 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
+def _metadata(path: Path) -> tuple[object, ...]:
+    status = path.stat()
+    return status.st_mode, status.st_uid, status.st_mtime_ns, os.listxattr(path)
+
+
 @BOTH
 @pytest.mark.parametrize("kind", ESCAPES)
 async def test_nothing_escapes(
@@ -183,6 +188,7 @@ async def test_nothing_escapes(
     secret, marker = tmp_path / "secret.txt", tmp_path / "marker"
     secret.write_text(SECRET)
     monkeypatch.setenv("ZIGGURAT_TEST_SECRET", SECRET)
+    before = _metadata(secret)
     places = {"secret": secret, "marker": marker, "port": listener.getsockname()[1], "pid": os.getpid()}
     for code in sample(ESCAPES[kind], 2):
         for name, value in places.items():
@@ -191,6 +197,7 @@ async def test_nothing_escapes(
         assert SECRET not in repr(result).replace(code, ""), code
         assert not os.path.lexists(marker), code
         assert secret.read_text() == SECRET
+        assert _metadata(secret) == before, code
         with pytest.raises(BlockingIOError):
             listener.accept()
 

@@ -95,7 +95,8 @@ def recursive_agent(
     if not variables or not all(name.isidentifier() for name in variables):
         raise ConfigurationError("a context is a text, or variables by names such as {'book': text}")
     reader = _Reader(model, model if sub_model is None else sub_model, tuple(tools), sandbox, max_steps)
-    limits, budget = dict.fromkeys(("llm_query", "rlm_query"), queries), arguments.get("budget")
+    limited = ("llm_query",) if depth == 1 else ("llm_query", "rlm_query")
+    limits, budget = dict.fromkeys(limited, queries), arguments.get("budget")
     arguments["budget"] = Budget(tools=limits) if budget is None else replace(budget, tools={**limits, **budget.tools})
     return _at_depth(reader, variables, depth, arguments)
 

@@ -19,7 +19,7 @@ from ziggurat.sandbox.values import plain
 if TYPE_CHECKING:
     from pydantic_monty import AsyncFunctionSnapshot, AsyncMontySession, AsyncSnapshot
 
-    _Turn = partial[Awaitable[AsyncSnapshot]]
+    _Turn = Callable[[], Awaitable[AsyncSnapshot]]
 
 VERSION = "1.4.0"
 """The version whose limits and traps are tested; its language and interface change with each."""

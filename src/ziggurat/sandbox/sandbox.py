@@ -105,6 +105,8 @@ class Sandbox(CheckedStruct, frozen=True):
         """
         if self.level == "monty":
             from ziggurat.sandbox.monty import open_session
-        else:
-            from ziggurat.sandbox.confined import open_session
-        return open_session(self, now, seed)
+
+            return open_session(self, now, seed)
+        from ziggurat.sandbox.confined import open_session as open_confined
+
+        return open_confined(self, now, seed)
