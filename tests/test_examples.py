@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ziggurat.models.real import FORBID_VARIABLE
+from ziggurat.sandbox import Sandbox
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LOCAL = ("first_agent.py", "memory_agent.py", "team_local.py")
@@ -20,6 +21,8 @@ PRINTED = {
     "approval_later.py": 'Suspended() waiting for {"to":"ben"}: True\nthe first decision stands: AlreadyDecided',
     "approval_rules.py": 'executed: {"amount":80,"to":"ben"}\ndecided: Deny pay\npaid 5 to ann\npaid 80 to ben\n',
     "coding_agent.py": "return sum(values) / len(values)\n\n- [x] find the fault",
+    "code_book.py": "1538416 characters; 100 chapters\nCHAPTER 1\n",
+    "code_mode.py": "(refunded 5)\nrefunded 30 for order 3\nrefunded 40 for order 4\nrefunded 50 for order 5\n120\n",
     "compaction.py": "of 4000: True",
     "memory.py": "known: ['Ann lives in Oslo.']\nwas: ['Ann lives in Rome.']\nforgotten: 1 left: 1\n",
     "budget.py": "BudgetExceeded after 4 calls, 4000 tokens, 4 steps\n3 searches, then: I give up",
@@ -95,6 +98,8 @@ def test_examples_are_short() -> None:
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - set(LOCAL)))
 def test_example_runs_offline(name: str) -> None:
+    if name.startswith("code_") and (why := Sandbox.unavailable("monty")) is not None:
+        pytest.skip(why)
     assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "1"})
 
 

@@ -109,13 +109,12 @@ class MontySession:
         self._lost = error[-self._sandbox.output :]  # the interpreter vouches for nothing after a limit
         return ProgramResult(printed.text(), None, self._lost, True)
 
-    async def _drive(
-        self, feed: "partial[Awaitable[AsyncSnapshot]]", call: HostCall, functions: Collection[str]
-    ) -> Any:
+    async def _drive(self, feed: "_Turn", call: HostCall, functions: Collection[str]) -> Any:
         """Answer what a program asks for, until it ends; return its value."""
         import pydantic_monty as monty
 
-        turn, asked = feed, 0
+        turn: _Turn = feed
+        asked = 0
         self._left = self._sandbox.seconds + _GRACE
         while True:
             began = monotonic()
