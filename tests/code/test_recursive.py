@@ -234,3 +234,14 @@ async def test_a_killed_run_goes_on_without_repeating_its_queries(dies_at: int, 
 def test_variables_that_cannot_be_are_refused(context: Any) -> None:
     with pytest.raises(ConfigurationError):
         recursive_agent(_answer, context)
+
+
+async def test_a_fork_finds_the_variables_of_the_steps_before(tmp_path: Path) -> None:
+    coder = _Coder("x = [llm_query('smile')]", "x.append(llm_query('weep'))", "submit(x)")
+    agent = recursive_agent(coder, "text", sub_model=_answer, store=f"sqlite:///{tmp_path}/runs.db")
+    run = await agent.run("Go", run_id="r")
+    assert run.output == ["glad", "sad"]
+    assert (await agent.replay("r")).output == run.output
+    forked = await agent.fork("r", at=3)
+    assert forked.output == run.output
+    assert forked.steps == 3

@@ -305,3 +305,14 @@ async def test_programs_go_on_in_another_process(kind: str, tmp_path: Path) -> N
     run = await agent(kind, store, ledger).resume("r", decisions(kind, run))
     assert run.stop == Completed()
     assert sorted(set(ledger.read_text().splitlines())) == sorted(ledger.read_text().splitlines())
+
+
+async def test_a_run_with_programs_is_replayed_and_forked(tmp_path: Path) -> None:
+    agent = coder("print(pay(3))", "look('c')", store=f"sqlite:///{tmp_path}/runs.db")
+    run = await agent.run("Go", run_id="r")
+    again = await agent.replay("r")
+    assert (again.text, again.stop) == (run.text, Completed())
+    forked = await agent.fork("r", at=2)
+    assert forked.text == run.text
+    tree = (await agent.tree("r")).text()
+    assert "pay(amount=3) → paid 3" in tree

@@ -123,6 +123,8 @@ class _Builder:
                 self._latest[entry.path] = entry.elapsed
             case Intent() | Decided():
                 node.state = "running"
+                if isinstance(entry, Intent) and node.kind == "tool":  # of a program, no model has asked for it
+                    self._calls.setdefault(entry.path.rpartition(":")[0], as_type(entry.request, ToolCall))
             case Pending():
                 node.state = "waiting"
                 node.text = _waiting_text(entry)

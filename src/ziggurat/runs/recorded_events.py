@@ -86,6 +86,8 @@ class RecordedEvents:
                 return ApprovalDecided(entry.path, entry.id, self._items[entry.id].call, decision_of(entry.decision))
             case Intent():
                 self._records[entry.path] = Record(intent=entry)
+                if is_tool_call(entry.path):  # of a program, no model has asked for it
+                    self._calls.setdefault(entry.path.rpartition(":")[0], as_type(entry.request, ToolCall))
         return _decoded(entry)
 
     def _result(self, entry: Result) -> Event | JournalEntry:
