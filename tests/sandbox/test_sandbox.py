@@ -208,14 +208,15 @@ async def test_bombs_end_within_their_limits(level: Level, kind: str) -> None:
     sandbox = Sandbox(level, seconds=0.5, memory=32 * 2**20 if level == "monty" else 128 * 2**20, size=1_000_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for code in sample(BOMBS[kind], 2):
-        began = monotonic()
-        result = await run(sandbox, code)
-        assert monotonic() - began < sandbox.seconds + 1 + _START, code
+        async with sandbox.open(NOW, 7) as session:
+            began = monotonic()
+            result = await session.run(code, _Holder().call, ("fetch", "fail"))
+            assert monotonic() - began < sandbox.seconds + 1 + _BUSY, code
         assert len(result.output) + len(result.error) < 2.1 * sandbox.output
         repr(result)  # nothing in it grows when it is read
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # in KiB
     assert (await run(sandbox, "1 + 1")).value == 2
 
 
-_START = 0.5
-"""Seconds to start and end a process on a busy machine."""
+_BUSY = 0.5
+"""Seconds that a busy machine may take besides."""
