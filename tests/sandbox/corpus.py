@@ -2,6 +2,7 @@
 
 ``{secret}`` is the path of a file whose text must not come out, ``{marker}`` that of one that must not come into being,
 ``{port}`` a port of the host at which nobody may connect. What comes out is what a program prints, returns or raises.
+Programs that end with "in its own" may succeed where the process has namespaces of its own, as with `bwrap`.
 """
 
 # ruff: noqa: E501 - a program a line
@@ -77,7 +78,7 @@ _PROCESSES = [
     "import os\nif os.fork() == 0:\n    open('{marker}', 'w').close()\n    os._exit(0)\nos.wait()",
     "import pty\npty.spawn(['cat', '{secret}'])",
     "import ctypes\nctypes.CDLL(None).system(b'touch {marker}')",
-    "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.ptrace(16, 1, 0, 0) == 0 and print('@' + 'secret')",
+    "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.ptrace(16, 1, 0, 0) == 0 and print('@' + 'secret')  # in its own",
     "import ctypes\nctypes.CDLL(None).unshare(0x10000000) == 0 and print('@' + 'secret')",
     "import ctypes\nctypes.CDLL(None).mount(b'tmpfs', b'/mnt', b'tmpfs', 0, None) == 0 and print('@' + 'secret')",
     "import os\nos.kill({pid}, 9)",
@@ -104,10 +105,10 @@ _MACHINE = [
     "import time\ntime.clock_settime(0, 10.0**9)\nprint('@' + 'secret')",
     "import socket\nsocket.sethostname('changed')\nprint('@' + 'secret')",
     "import socket\ns = socket.socket(2, 3, 1)\nprint('@' + 'secret')",
-    "import socket\ns = socket.socket(2, 2)\ns.sendto(b'x', ('127.0.0.1', {port}))\nprint('@' + 'secret')",
-    "import ctypes\nctypes.CDLL(None).shmget(99, 4096, 0o1666) >= 0 and print('@' + 'secret')",
+    "import socket\ns = socket.socket(2, 2)\ns.sendto(b'x', ('127.0.0.1', {port}))\nprint('@' + 'secret')  # in its own",
+    "import ctypes\nctypes.CDLL(None).shmget(99, 4096, 0o1666) >= 0 and print('@' + 'secret')  # in its own",
     "import ctypes\nctypes.CDLL(None).mlockall(3) == 0 and print('@' + 'secret')",
-    "import ctypes\nctypes.CDLL(None).inotify_init() >= 0 and print('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).inotify_init() >= 0 and print('@' + 'secret')  # in its own",
     "import ctypes\nctypes.CDLL(None).syscall(321, 0, 0, 0) >= 0 and print('@' + 'secret')",
     "import ctypes\nctypes.CDLL(None).klogctl(10, 0, 0) >= 0 and print('@' + 'secret')",
     "import os\nos.write(os.memfd_create('x'), b'x')\nprint('@' + 'secret')",

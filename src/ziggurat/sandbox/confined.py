@@ -89,8 +89,9 @@ def _without_bwrap() -> str | None:
         return "it is not on the search path"
     if os.geteuid() == 0:
         return "it cannot limit the processes of root; run as another user"
-    probe = subprocess.run([*_bwrap(2**20), "true"], capture_output=True, text=True, check=False)  # noqa: S603
-    return None if probe.returncode == 0 else probe.stderr.strip()[:200]
+    command = [*_bwrap(), *_command()]
+    probe = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=_START)  # noqa: S603
+    return None if probe.returncode == 0 else f"it does not work here: {probe.stderr.strip()[:200]}"
 
 
 def _readable() -> list[str]:
@@ -108,12 +109,12 @@ def _readable() -> list[str]:
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
-def _bwrap(memory: int) -> list[str]:
+def _bwrap() -> list[str]:
     bound = [part for path in [*_readable(), "/usr/bin"] for part in ("--ro-bind", path, path)]
     return [
         str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
         "--new-session", "--clearenv", "--setenv", "PYTHONHASHSEED", "0", "--cap-drop", "ALL", *bound,
-        "--dev", "/dev", "--size", str(memory), "--tmpfs", "/tmp", "--chdir", "/",  # noqa: S108 - its own
+        "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/",
     ]  # fmt: skip
 
 
@@ -153,7 +154,7 @@ async def _started(sandbox: Sandbox) -> _Process:
     limit = sandbox.size + 2**16
     if _without_sandlock() is not None:
         process = await asyncio.create_subprocess_exec(
-            *_bwrap(sandbox.memory), *_command(), stdin=-1, stdout=-1, stderr=-3, limit=limit
+            *_bwrap(), *_command(), stdin=-1, stdout=-1, stderr=-3, limit=limit
         )
         assert process.stdout is not None
         assert process.stdin is not None
@@ -201,9 +202,11 @@ class ConfinedSession:
             "output": box.output,
         }
         self._send({**limits, "confined": _without_sandlock() is None, "now": now.timestamp(), "seed": seed})
-        async with asyncio.timeout(_START):
-            if not (await self._read()).get("ready"):
-                raise OSError("the process of the sandbox did not start")
+        try:
+            async with asyncio.timeout(_START):
+                await self._read()
+        except (TimeoutError, _LimitReached) as error:
+            raise OSError("the process of the sandbox did not start") from error
 
     async def run(
         self, code: str, call: HostCall, functions: Collection[str] = (), values: Mapping[str, Any] | None = None
