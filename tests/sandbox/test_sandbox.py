@@ -148,6 +148,43 @@ async def test_only_plain_values_leave(level: Level, code: str) -> None:
     assert result.value is not None or result.error
 
 
+@pytest.mark.parametrize("level", [each for each in LEVELS if "python" in each.values])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "no json",
+        "[1, 2]",
+        "[" * 5_000,
+        '{"call": ["fetch"], "args": [], "kwargs": {}}',
+        '{"call": {"fetch": 1}}',
+        '{"call": "fetch", "args": {}, "kwargs": []}',
+        '{"call": "other", "args": [], "kwargs": {}}',
+        '{"call": "fetch", "args": ["\\ud800"], "kwargs": {}}',
+        '{"done": true}',
+        '{"done": true, "value": [[[1e999]]], "error": [1]}',
+        '{"printed": [1]}',
+        '{"ready": true}',
+        "\\xff\\xfe",
+    ],
+)
+async def test_messages_of_programs_are_those_of_strangers(level: Level, message: str) -> None:
+    """A program writes to the connection itself, behind the back of the process that serves it."""
+    code = (
+        "import os\nfor n in range(3, 20):\n    try:\n"
+        f"        os.write(n, ({message!r} + chr(10)).encode())\n    except OSError:\n        pass\n1"
+    )
+    made: list[str] = []
+
+    async def call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        made.append(name)
+        return 1
+
+    async with Sandbox(level, seconds=2).open(NOW, 7) as session:
+        result = await session.run(code, call, {"fetch": 1})
+    assert isinstance(result, ProgramResult)
+    assert made in ([], ["fetch"])
+
+
 def test_the_walk_counts_what_occurs_several_times() -> None:
     shared: Any = [1]
     for _ in range(40):
@@ -194,7 +231,7 @@ async def test_nothing_escapes(
     monkeypatch.setenv("ZIGGURAT_TEST_SECRET", SECRET)
     before = _metadata(secret)
     places = {"secret": secret, "marker": marker, "port": listener.getsockname()[1], "pid": os.getpid()}
-    for code in sample(ESCAPES[kind], 2):
+    for code in sample(ESCAPES[kind], 1):
         if level == "python" and _NAMESPACES and code.endswith("in its own"):
             continue
         for name, value in places.items():
@@ -211,9 +248,9 @@ async def test_nothing_escapes(
 @BOTH
 @pytest.mark.parametrize("kind", BOMBS)
 async def test_bombs_end_within_their_limits(level: Level, kind: str) -> None:
-    sandbox = Sandbox(level, seconds=0.5, memory=32 * 2**20 if level == "monty" else 128 * 2**20, size=1_000_000)
+    sandbox = Sandbox(level, seconds=0.3, memory=32 * 2**20 if level == "monty" else 128 * 2**20, size=1_000_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for code in sample(BOMBS[kind], 2):
+    for code in sample(BOMBS[kind], 1):
         async with sandbox.open(NOW, 7) as session:
             began = monotonic()
             result = await session.run(code, _Holder().call, ("fetch", "fail"))

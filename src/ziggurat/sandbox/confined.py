@@ -193,15 +193,9 @@ class ConfinedSession:
 
     async def begin(self, now: datetime, seed: int) -> None:
         """Send what holds for all programs."""
-        box = self._sandbox
-        memory = box.memory + _PYTHON
-        limits = {
-            "memory": memory,
-            "confined": _without_sandlock() is None,
-            "recursion": box.recursion,
-            "output": box.output,
-        }
-        self._send({**limits, "confined": _without_sandlock() is None, "now": now.timestamp(), "seed": seed})
+        box, confined = self._sandbox, _without_sandlock() is None
+        limits = {"memory": box.memory + _PYTHON, "recursion": box.recursion, "output": box.output}
+        self._send({**limits, "confined": confined, "now": now.timestamp(), "seed": seed})
         try:
             async with asyncio.timeout(_START):
                 await self._read()
@@ -256,7 +250,8 @@ class ConfinedSession:
 
     async def _answer(self, message: dict[str, Any], call: HostCall, functions: Collection[str]) -> dict[str, Any]:
         name, args, kwargs = message["call"], message.get("args"), message.get("kwargs")
-        if name not in functions or not isinstance(args, list) or not isinstance(kwargs, dict):
+        known = isinstance(name, str) and name in functions
+        if not known or not isinstance(args, list) or not isinstance(kwargs, dict):
             return {"error": "NameError", "text": f"name {name!r:.100} is not defined"}
         try:
             args, kwargs = plain(args, self._sandbox.size), plain(kwargs, self._sandbox.size)
