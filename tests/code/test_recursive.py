@@ -159,6 +159,12 @@ async def test_queries_are_limited_together() -> None:
     assert sum(usage.requests or 0 for usage in run.usage_by_model.values()) == 2 + 6
 
 
+async def test_a_batch_is_no_larger_than_the_calls_of_a_program() -> None:
+    run = await written(["llm_query_batched(['x'] * 3 + ['y'] * 1_000)"], "x", queries=10)
+    assert "RuntimeError" in run.output
+    assert run.model_calls == 2
+
+
 async def test_a_bomb_of_costs_stops_within_one_call() -> None:
     bomb = "while True:\n    try:\n        llm_query('a b c d e')\n    except Exception:\n        pass"
     budget = Budget(cost=1.0, price=lambda model, usage: 0.1)

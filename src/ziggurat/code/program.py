@@ -34,16 +34,24 @@ class Program:
         batches: Functions that make several calls at once of the tool of another name, given a list of its inputs.
         ctx: The context of the program.
         call_id: The id of the call that runs it.
+        limit: How many calls it may make at once, all of these functions together.
     """
 
     def __init__(
-        self, box: Toolbox, stubs: Mapping[str, Stub], batches: Mapping[str, str], ctx: Context, call_id: str
+        self,
+        box: Toolbox,
+        stubs: Mapping[str, Stub],
+        batches: Mapping[str, str],
+        ctx: Context,
+        call_id: str,
+        limit: int = 0,
     ) -> None:
         self._box = box
         self._stubs = stubs
         self._batches = batches
         self._ctx = ctx
         self._id = call_id
+        self._left = limit
         self._count = 0
         self._recorded = self._recorded_names()
 
@@ -67,6 +75,9 @@ class Program:
         inputs = args[0] if len(args) == 1 and not kwargs else next(iter(kwargs.values()), None)
         if not isinstance(inputs, list):
             raise ProgramError("TypeError", "it takes one list")
+        if len(inputs) > self._left:
+            raise ProgramError("RuntimeError", f"the program may make {self._left:,} more calls at once")
+        self._left -= len(inputs)
         stub, self._count = self._stubs[name], self._count + 1
         calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", (each,), {}) for n, each in enumerate(inputs, 1))
         step = f"call-{self._count}"

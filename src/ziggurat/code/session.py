@@ -97,7 +97,8 @@ class Sessions:
 
     async def _run(self, call: ToolCall, ctx: Context) -> ProgramResult:
         assert self._session is not None
-        program = Program(self._setting.tools, self._setting.stubs, BATCHES, ctx, call.id)
+        setting = self._setting
+        program = Program(setting.tools, setting.stubs, BATCHES, ctx, call.id, setting.sandbox.calls)
 
         async def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if name == "submit":

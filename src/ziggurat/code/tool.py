@@ -58,7 +58,7 @@ class CodeTool:
         if self.tools.on_error == "raise":
             raise ConfigurationError("the errors of tools go to the program: pass a Toolbox with on_error='return'")
         self.sandbox: Sandbox = sandbox or Sandbox()
-        self.name = name
+        self.name: str = name
         self.stubs: Mapping[str, Stub] = stubs_of(self.tools)
         self.spec: ToolSpec = spec_of(name, self._describe(), self.tools)
         self.facts: dict[Fact[Any], Any] = facts_of(self.spec, self.tools)

@@ -16,4 +16,4 @@ class ProgramError(Exception):
     def __init__(self, kind: ProgramErrorKind, text: str) -> None:
         super().__init__(text)
         self.kind: ProgramErrorKind = kind
-        self.text = text
+        self.text: str = text
