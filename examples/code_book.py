@@ -23,7 +23,8 @@ submit({'chapters': len(found), 'sad': sum(mood == 'sad' for mood in moods)})
 
 def a_book(chapters: int) -> str:
     """Return a book; in every ninth chapter the keeper lights his lantern."""
-    draw, pages = random.Random(1), []  # noqa: S311 - a book, no secret
+    draw = random.Random(1)  # noqa: S311 - a book, no secret
+    pages: list[str] = []
     for number in range(1, chapters + 1):
         words = draw.choices(["the", "sea", "wind", "keeper", "tower", "night", "of", "stone"], k=3_000)
         if number % 9 == 0:

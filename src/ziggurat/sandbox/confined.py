@@ -16,11 +16,13 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.sandbox import child
 from ziggurat.sandbox.errors import ProgramError
 from ziggurat.sandbox.printed import Printed
 from ziggurat.sandbox.sandbox import HostCall, ProgramResult, Sandbox
 from ziggurat.sandbox.values import plain
+
+_CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
+"""The program of the process. It is not imported here: it is for Linux, and changes what it imports."""
 
 _START = 10.0
 """Seconds in which the process must have started."""
@@ -104,7 +106,7 @@ def _readable() -> list[str]:
         "/lib",
         "/lib64",
         "/etc/ld.so.cache",
-        child.__file__,
+        _CHILD,
     ]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
@@ -119,7 +121,7 @@ def _bwrap() -> list[str]:
 
 
 def _command() -> list[str]:
-    return [sys.executable, "-I", "-B", child.__file__]
+    return [sys.executable, "-I", "-B", _CHILD]
 
 
 class _Process:
