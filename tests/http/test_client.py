@@ -351,4 +351,4 @@ async def test_other_mistakes() -> None:
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             Limits(**wrong)
     with pytest.raises(ConfigurationError, match="'x-bad'"):
-        await Client("http://127.0.0.1:1").post("/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)
+        await Client("http://127.0.0.1:1").send("POST", "/", (("x-bad", "a\r\nb: c"),), b"", root(), stream=False)

@@ -7,6 +7,7 @@ from ziggurat.calls.asked import NO_DEFAULT, Asked
 from ziggurat.calls.check import Question, misfit_of_schema
 from ziggurat.calls.wait import item_of, wait, waiting_place
 from ziggurat.core.codec import canonical
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Answer, Deny
@@ -92,14 +93,23 @@ async def ask(
     wrong = misfit_of_schema(schema, plain[0]) if plain else None
     if wrong is not None:
         raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
+    value = await _answer_to(record, ctx, expires)
+    wrong = asked.misfit(value)
+    if wrong is not None:
+        raise ConfigurationError(f"the answer {value!r:.200} to the question {question!r} does not fit: {wrong}")
+    return await asked.value(value, ctx)
+
+
+async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
+    """Ask as `ask` does, for plain JSON data that fits a schema."""
+    return await _answer_to(Question(question, schema), waiting_place("ask"), None)
+
+
+async def _answer_to(record: Question, ctx: Context, expires: float | None) -> object:
+    """Return the answer as plain data; have the run wait until there is one."""
     call = ToolCall("", "ask", canonical(record).decode())
     until = None if expires is None else ctx.clock.now() + expires
-    decision = await wait(item_of(call, ctx, "question", reason=question, until=until), ctx)
+    decision = await wait(item_of(call, ctx, "question", reason=record.question, until=until), ctx)
     if isinstance(decision, Answer):
-        wrong = asked.misfit(decision.value)
-        if wrong is not None:
-            raise ConfigurationError(
-                f"the answer {decision.value!r:.200} to the question {question!r} does not fit: {wrong}"
-            )
-        return await asked.value(decision.value, ctx)
+        return decision.value
     raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")

@@ -173,7 +173,9 @@ class HttpReply(Protocol):
 class Transport(Protocol):
     """Sends HTTP requests: our own client, or one of the user's."""
 
-    async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> HttpReply:
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
+    ) -> HttpReply:
         """Send a request, and return the reply once its head has arrived."""
         ...
 
@@ -199,16 +201,18 @@ class Client:
         self.name: str = name or self.route.authority
         self.limits: Limits = limits or Limits()
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
-        self._heads: dict[tuple[str, Headers], bytes] = {}
+        self._heads: dict[tuple[str, str, Headers], bytes] = {}
 
     @property
     def connections(self) -> int:
         """How many connections are open, on all loops."""
         return sum(pool.open for pool in self._pools.values())
 
-    async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> Incoming:
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
+    ) -> Incoming:
         """Send a request, and return the reply once its head has arrived; the caller must read or close it."""
-        head = self._heads.get((path, headers)) or self._head(path, headers)
+        head = self._heads.get((method, path, headers)) or self._head(method, path, headers)
         connection = await self._pool().borrow(ctx)
         reply = Incoming(connection, ctx, self.limits, self.name, stream=stream)
         connection.ask(b"%b%d\r\n\r\n%b" % (head, len(body), body), reply)
@@ -262,9 +266,9 @@ class Client:
             ) from error
         return connection
 
-    def _head(self, path: str, headers: Headers) -> bytes:
+    def _head(self, method: str, path: str, headers: Headers) -> bytes:
         target = f"{self.route.origin}{path}" if self.route.whole_target else path
-        lines = [f"POST {target} HTTP/1.1", f"host: {self.route.authority}"]
+        lines = [f"{method} {target} HTTP/1.1", f"host: {self.route.authority}"]
         for name, value in (*headers, *self.route.proxy_headers):
             if not _fit(name, value):
                 raise ConfigurationError(f"the header {name!r} for {self.name} has characters that no header can have")
@@ -272,7 +276,7 @@ class Client:
         head = ("\r\n".join(lines) + "\r\ncontent-length: ").encode("latin-1")
         if len(self._heads) > _HEADS:
             self._heads.clear()
-        self._heads[(path, headers)] = head
+        self._heads[(method, path, headers)] = head
         return head
 
 

@@ -39,13 +39,15 @@ class UserClient:
         self._limits = limits
         self._errors = import_module(kind.__module__.partition(".")[0])
 
-    async def post(self, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool) -> "_UserReply":
+    async def send(
+        self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
+    ) -> "_UserReply":
         """Send a request, and return the reply once its head has arrived.
 
         Raises:
             ModelError: of kind connection or timeout.
         """
-        request = self.client.build_request("POST", f"{self._url}{path}", headers=list(headers), content=body)
+        request = self.client.build_request(method, f"{self._url}{path}", headers=list(headers), content=body)
         try:
             response = await self.client.send(request, stream=True)
         except (self._errors.HTTPError, self._errors.InvalidURL) as error:

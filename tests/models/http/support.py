@@ -171,7 +171,7 @@ def request() -> ModelRequest:
 async def post(client: Client, body: bytes = b"{}", *, stream: bool = False, ctx: Context | None = None) -> Incoming:
     """Send a request; return the reply while it arrives."""
     headers = (("content-type", "application/json"),)
-    return await client.post("/v1/x", headers, body, ctx or root(), stream=stream)
+    return await client.send("POST", "/v1/x", headers, body, ctx or root(), stream=stream)
 
 
 async def fetch(client: Client, body: bytes = b"{}", *, ctx: Context | None = None) -> bytes:

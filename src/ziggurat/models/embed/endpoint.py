@@ -164,7 +164,9 @@ class HttpEmbedder:
         body: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
-        reply = await self._transport.post(self._path, self._headers, msgspec.json.encode(body), ctx, stream=False)
+        reply = await self._transport.send(
+            "POST", self._path, self._headers, msgspec.json.encode(body), ctx, stream=False
+        )
         whole = False
         try:
             data = await reply.read()

@@ -116,7 +116,7 @@ class HttpModel:
         if ctx.tries and self._counts:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
-            reply = await self._transport.post(self._path, headers, body, ctx, stream=stream)
+            reply = await self._transport.send("POST", self._path, headers, body, ctx, stream=stream)
             return names.restored(await self._answer(reply, ctx, stream, names))
         except ModelError as error:
             from ziggurat.models.http.failures import mask_error
