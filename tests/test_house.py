@@ -33,6 +33,7 @@ FLOORS = {
     "calls": 5,
     "skills": 5,
     "runs": 6,
+    "mcp": 6,
     "agents": 7,
     "teams": 8,
     "plans": 8,

@@ -201,13 +201,15 @@ class Agent(Runnable[Out]):
         return {
             "model": settings.model_name,
             "instructions": name_of(instructions) if callable(instructions) else instructions or "",
-            "tools": ", ".join(f"{spec.name}:{digest(spec)[:8]}" for spec in settings.specs),
+            "tools": ", ".join(
+                [*(f"{spec.name}:{digest(spec)[:8]}" for spec in settings.specs), *map(repr, settings.tools.sources)]
+            ),
             "settings": digest(settings.settings),
             "output": "text" if settings.output is None else digest(settings.output.schema),
         }
 
     def __repr__(self) -> str:
-        tools = f", tools=[{', '.join(self.settings.tools)}]" if len(self.settings.tools) else ""
+        tools = f", tools=[{', '.join([*self.tools, *map(repr, self.tools.sources)])}]" if self.tools else ""
         return f"Agent({self.model!r}{tools})"
 
 

@@ -50,8 +50,8 @@ from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
-from ziggurat.runs.session_writer import SessionWriter, session_writer_of
-from ziggurat.tools.toolbox import Toolbox
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
+from ziggurat.tools.toolbox import SEARCH_TOOLS, Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
@@ -75,6 +75,13 @@ class LoopSettings(Struct, frozen=True, eq=False):
     max_steps: int
     timeout: float | None
     validator: OutputValidator | None = None
+    hidden: frozenset[str] = frozenset()
+
+    async def with_offered(self, ctx: Context) -> "LoopSettings":
+        """Return the settings with the tools of the sources among the tools."""
+        offer = await self.tools.offered([spec.name for spec in self.specs], ctx)
+        tools, specs = self.tools.joined(offer.tools), (*self.specs, *offer.tools.specs)
+        return replace(self, tools=tools, specs=specs, hidden=offer.hidden)
 
 
 class ExtraTools(Struct, frozen=True, eq=False):
@@ -104,7 +111,7 @@ class LoopRun:
     """The state of one run of the loop."""
 
     __slots__ = (
-        "complete", "conversation", "ctx", "instructions", "loop", "nudges", "results", "retries", "rewriters",
+        "complete", "conversation", "ctx", "found", "instructions", "loop", "nudges", "results", "retries", "rewriters",
         "start", "steering", "steps", "tally", "writer",
     )  # fmt: skip
 
@@ -123,6 +130,7 @@ class LoopRun:
         self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
         self.instructions: str | None = None
         self.nudges: list[Advice] | None = None
+        self.found: set[str] = set()  # tools that the model has searched for
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
         self.writer: SessionWriter | None = session_writer_of(ctx)
@@ -134,7 +142,23 @@ class LoopRun:
         """Return the next request to the model."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
-        return ModelRequest(self.conversation.view(), self.instructions, loop.specs, loop.settings, output)
+        specs = loop.specs
+        if loop.hidden:
+            specs = tuple(spec for spec in specs if spec.name not in loop.hidden or spec.name in self.found)
+        return ModelRequest(self.conversation.view(), self.instructions, specs, loop.settings, output)
+
+    async def add_offered(self) -> LoopSettings:
+        """Add the tools of sources, which are known now; show those that were found earlier in the conversation."""
+        self.loop = await self.loop.with_offered(self.ctx)
+        if self.loop.hidden:
+            for message in self.conversation.log:
+                self._note_found(part for part in message.parts if isinstance(part, ToolResult))
+        return self.loop
+
+    def _note_found(self, results: Iterable[ToolResult]) -> None:
+        for result in results:
+            if result.name == SEARCH_TOOLS and isinstance(found := result.value(), list):
+                self.found.update(each["name"] for each in found if isinstance(each, dict) and "name" in each)
 
     def ask_model(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, after middleware has had a chance to rewrite the conversation."""
@@ -150,6 +174,8 @@ class LoopRun:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
             count_retries = count_retries or result.error is not None
         self.results, self.complete = results, len(log)
+        if self.loop.hidden:
+            self._note_found(results)
         if count_retries:
             for result in results:
                 self._count_retry(result)
@@ -294,6 +320,8 @@ class AgentLoop:
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
+            if settings.tools.sources:
+                settings = await run.add_offered()
             run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1

@@ -136,6 +136,11 @@ NAMES: dict[str, dict[str, str]] = {
         "knowledge.graph": "KnowledgeGraph dot mermaid",
         "knowledge.store": "GraphStore",
     },
+    "ziggurat.mcp": {
+        "mcp.answers": "Elicitation",
+        "mcp.door": "mcp mcp_servers",
+        "mcp.server": "McpServer",
+    },
     "ziggurat.memory": {
         "agents.memory": "Note Remembering WorkingValues everything_said memory_tools",
         "memory.agent_memory": "AgentMemory",

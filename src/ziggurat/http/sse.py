@@ -22,17 +22,19 @@ class EventParser:
 
     Attributes:
         held: How many bytes were received since the last event.
+        last_id: The id of the last event, with which a stream is asked for again.
         retry: The milliseconds to wait before reconnecting, if the server said so.
     """
 
-    __slots__ = ("_after_return", "_begun", "_data", "_event", "_id", "_rest", "held", "retry")
+    __slots__ = ("_after_return", "_begun", "_data", "_event", "_rest", "held", "last_id", "retry")
 
     def __init__(self) -> None:
         self.held: int = 0
         self.retry: int | None = None
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._data: list[bytes] = []
-        self._event = self._id = ""
+        self._event = ""
+        self.last_id: str = ""
         self._after_return = False  # a line feed now belongs to the carriage return before it
         self._begun = False
 
@@ -72,7 +74,9 @@ class EventParser:
             else:
                 if data:
                     written = data[0] if len(data) == 1 else b"\n".join(data)
-                    events.append(ServerEvent(self._event or "message", written.decode("utf-8", "replace"), self._id))
+                    events.append(
+                        ServerEvent(self._event or "message", written.decode("utf-8", "replace"), self.last_id)
+                    )
                     data.clear()
                     self.held = 0
                 self._event = ""
@@ -87,7 +91,7 @@ class EventParser:
             self._data.append(value)
         elif name == b"id":
             if b"\0" not in value:
-                self._id = value.decode("utf-8", "replace")
+                self.last_id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():
             self.retry = int(value)
 

@@ -1,13 +1,13 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE, Effect, fact, innermost, name_of, strongest, wrapped_in
+from ziggurat.core.facts import COMPOSITE, Effect, Fact, fact, innermost, name_of, strongest, wrapped_in
 from ziggurat.core.layer import rewrapped
 from ziggurat.core.service import Service
 from ziggurat.core.settings import PositiveInt, checked
@@ -21,8 +21,42 @@ from ziggurat.tools.signature import plain_form
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 
-Tool = Service[ToolCall, ToolResult] | Callable[..., Any]
-"""A tool as it is passed to an agent: a service or a function."""
+
+class ToolSource(Protocol):
+    """Tools that are known only when a run begins, such as those of a server; it states the fact `OFFER`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[Fact[Any], Any]:
+        """Its facts."""
+        ...
+
+
+Tool = Service[ToolCall, ToolResult] | Callable[..., Any] | ToolSource
+"""A tool as it is passed to an agent: a service, a function, or a source of tools."""
+
+
+class Offer(msgspec.Struct, frozen=True, eq=False):
+    """The tools of sources, in one run.
+
+    Attributes:
+        tools: The tools.
+        hidden: The names of those that a model is not shown before it has found them with `SEARCH_TOOLS`.
+    """
+
+    tools: "Toolbox"
+    hidden: frozenset[str] = frozenset()
+
+
+SEARCH_TOOLS = "search_tools"
+"""The name of the tool that finds others; its result is a list of objects with a `name`."""
+
+OFFER: Fact[Callable[[Sequence[Any], Collection[str], Context], Awaitable[Offer]] | None] = Fact("offer", None)
+"""Returns the tools of several sources, given the names that other tools have."""
 
 
 class Quorum(msgspec.Struct, frozen=True):
@@ -111,8 +145,12 @@ class Toolbox:
         self.join = join
         self.on_error = on_error
         self.entries: dict[str, ToolEntry] = {}
+        self.sources: tuple[ToolSource, ...] = ()
         for each in tools:
-            self._add(_entry_of(each))
+            if fact(each, OFFER) is None:
+                self._add(_entry_of(each))
+            else:
+                self.sources += (each,)
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self.entries.values())
 
     def _add(self, entry: ToolEntry) -> None:
@@ -124,7 +162,7 @@ class Toolbox:
     @property
     def effect(self) -> Effect:
         """The strongest side effect of any of the tools."""
-        return strongest(entry.service for entry in self.entries.values())
+        return strongest([*(entry.service for entry in self.entries.values()), *self.sources])
 
     def find(self, name: str) -> ToolEntry | None:
         """Return the tool with this name, or None."""
@@ -207,7 +245,19 @@ class Toolbox:
         for entry in (*self.entries.values(), *other.entries.values()):
             box._add(entry)
         box.specs = (*self.specs, *other.specs)
+        box.sources = (*self.sources, *other.sources)
         return box
+
+    async def offered(self, taken: Collection[str], ctx: Context) -> Offer:
+        """Return the tools of the sources; none is named as another tool of the agent, whose names are `taken`."""
+        offers = dict.fromkeys(fact(source, OFFER) for source in self.sources)
+        found = Offer(Toolbox())
+        for make in offers:
+            sources = [source for source in self.sources if fact(source, OFFER) is make]
+            assert make is not None
+            more = await make(sources, (*taken, *found.tools), ctx)
+            found = Offer(found.tools.joined(more.tools), found.hidden | more.hidden)
+        return found
 
     def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
         for name in names:
@@ -218,6 +268,7 @@ class Toolbox:
             if keep(name):
                 box._add(entry)
         box.specs = tuple(entry.spec for entry in box.entries.values())
+        box.sources = self.sources
         return box
 
     @property
@@ -227,6 +278,9 @@ class Toolbox:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.sources)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)

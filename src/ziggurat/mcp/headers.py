@@ -1,0 +1,75 @@
+"""The headers of requests over HTTP that repeat what is in the body, so that proxies need not read it."""
+
+import re
+from base64 import b64encode
+from typing import Any
+
+from msgspec import Struct
+
+_ANNOTATION = "x-mcp-header"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TYPES = ("string", "integer", "boolean")
+
+
+def header_value(value: str) -> str:
+    """Return a value as headers have it: as it is, or in Base64 if it would not be safe."""
+    plain = value.isascii() and value.isprintable() and value == value.strip()
+    if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+class HeaderOf(Struct, frozen=True):
+    """An argument that is repeated in a header."""
+
+    path: tuple[str, ...]
+    name: str
+
+    def values(self, arguments: Any) -> list[tuple[str, str]]:
+        """Return the header for the arguments of a call; nothing if it is not among them."""
+        value = arguments
+        for step in self.path:
+            value = value.get(step) if isinstance(value, dict) else None
+        if not isinstance(value, (str, int)):
+            return []
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return [(f"mcp-param-{self.name.lower()}", header_value(text))]
+
+
+def headers_in(schema: dict[str, Any]) -> tuple[HeaderOf, ...]:
+    """Return the arguments that a schema wants in headers.
+
+    Raises:
+        ValueError: it wants one in a way that is not allowed.
+    """
+    found: dict[str, HeaderOf] = {}
+    waiting: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
+    while waiting:
+        node, path = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(each, None) for each in node]
+            continue
+        if not isinstance(node, dict):
+            continue
+        if _ANNOTATION in node and path != ():  # of the root it is a property of that name, or nothing
+            header = _checked(node, path)
+            if header.name.lower() in found:
+                raise ValueError(f"two arguments want the header {header.name!r}")
+            found[header.name.lower()] = header
+        for key, value in node.items():
+            if key == "properties" and isinstance(value, dict):
+                waiting += [(each, None if path is None else (*path, name)) for name, each in value.items()]
+            elif key not in ("default", "const", "enum", "examples", _ANNOTATION):
+                waiting.append((value, None))
+    return tuple(found.values())
+
+
+def _checked(node: dict[str, Any], path: tuple[str, ...] | None) -> HeaderOf:
+    name = node[_ANNOTATION]
+    if path is None:
+        raise ValueError(f"{_ANNOTATION} is only allowed for arguments and their properties")
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise ValueError(f"{name!r:.60} cannot be a part of a header's name")
+    if node.get("type") not in _TYPES:
+        raise ValueError(f"{'.'.join(path)}: only text, whole numbers and booleans can be in a header")
+    return HeaderOf(path, name)

@@ -1,0 +1,117 @@
+"""Lists: what a server offers, all pages of it, kept as long as the server allows."""
+
+from typing import Any, TypeVar
+
+from msgspec import DecodeError, Raw, Struct, json
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ToolError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
+from ziggurat.core.log import logger
+from ziggurat.mcp.headers import HeaderOf, headers_in
+from ziggurat.mcp.link import Link
+from ziggurat.mcp.settings import Settings
+from ziggurat.mcp.wire import Headers, Page, ServerTool
+
+T = TypeVar("T")
+
+_MOST_PAGES = 1_000
+_MOST_ITEMS = 20_000
+
+
+class _Kept(Struct, eq=False):
+    items: list[Any]
+    until: float
+
+
+class Lists:
+    """The lists of one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.link: Link = Link(settings, self._changed)
+        self._settings = settings
+        self._kept: dict[str, _Kept] = {}
+        self._headers: dict[str, tuple[HeaderOf, ...]] | None = None
+
+    def _changed(self, method: str) -> None:
+        """Forget a list that the server says has changed; all with a new connection."""
+        kind = method.split("/")[-2] if method.endswith("/list_changed") and method.count("/") > 1 else ""
+        for name in [name for name in self._kept if not method or (kind and name.startswith(kind))]:
+            del self._kept[name]
+
+    async def all(self, kind: str, returns: type[T], ctx: Context) -> list[T]:
+        """Return all items of a list; those that cannot be read are left out, with a warning.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        connection = await self.link.connection()
+        kept = self._kept.get(kind)
+        if kept is not None and ctx.clock.monotonic() < kept.until:
+            return kept.items
+        able = connection.info.capabilities.get(kind.partition("/")[0])
+        if able is None:
+            return []
+        raws, ttl = await self._pages(kind, ctx)
+        told = not self._settings.url and isinstance(able, dict) and able.get("listChanged") and not connection.modern
+        until = float("inf") if told else ctx.clock.monotonic() + ttl
+        items = [item for raw in raws if (item := self._read(raw, kind, returns)) is not None]
+        self._kept[kind] = _Kept(items, until)
+        return items
+
+    async def _pages(self, kind: str, ctx: Context) -> tuple[list[Raw], float]:
+        """Return the items of all pages, and for how many seconds they may be kept."""
+        name = self._settings.name
+        field = "resource_templates" if "/" in kind else kind
+        items: list[Raw] = []
+        cursors: set[str] = set()
+        ttl, params = float("inf"), dict[str, Any]()
+        while True:
+            try:
+                page = parse(await self.link.request(f"{kind}/list", params, ctx), Page, INTERNAL_ERROR)
+            except JsonRpcError as error:
+                raise ToolError(f"the MCP server {name} sent a list that is none: {error}") from error
+            items += getattr(page, field)
+            ttl = min(ttl, page.ttl_ms or 0.0)
+            cursor = page.next_cursor
+            if cursor is None:
+                return items, max(0.0, ttl) / 1_000
+            if cursor in cursors or len(cursors) >= _MOST_PAGES or len(items) > _MOST_ITEMS:
+                logger.warning("the list of %s of the MCP server %s does not end and was cut", kind, name)
+                return items[:_MOST_ITEMS], 0.0
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+
+    def _read(self, raw: Raw, kind: str, returns: type[T]) -> T | None:
+        try:
+            return json.decode(raw, type=returns)
+        except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+            logger.warning("the MCP server %s lists %s that cannot be read: %s", self._settings.name, kind, error)
+            return None
+
+    async def tools(self, ctx: Context) -> list[ServerTool]:
+        """Return the tools; over HTTP without those that want arguments in headers in a way that is not allowed."""
+        found = await self.all("tools", ServerTool, ctx)
+        if not self._settings.url:
+            return found
+        self._headers = {}
+        usable = []
+        for tool in found:
+            try:
+                self._headers[tool.name] = headers_in(tool.input_schema)
+                usable.append(tool)
+            except ValueError as error:
+                name = self._settings.name
+                logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, name, error)
+        return usable
+
+    async def headers_of(self, tool: str, arguments: dict[str, Any], ctx: Context, *, again: bool) -> Headers:
+        """Return the headers in which the server wants the arguments of a call; only the newer era has them."""
+        if not self._settings.url or not (await self.link.connection()).modern:
+            return ()
+        if again:
+            self._kept.pop("tools", None)
+        if again or self._headers is None:
+            await self.tools(ctx)
+        wanted = (self._headers or {}).get(tool, ())
+        return tuple(header for each in wanted for header in each.values(arguments))

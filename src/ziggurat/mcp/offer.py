@@ -1,0 +1,221 @@
+"""The tools of servers as tools of a run: named, checked, and recorded when the run begins."""
+
+import asyncio
+import re
+from collections.abc import Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from math import log
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, MissingExtra, Timeout, ToolError
+from ziggurat.core.facts import Effect
+from ziggurat.core.log import logger
+from ziggurat.core.visible import visible
+from ziggurat.mcp.results import origin_of
+from ziggurat.mcp.server import McpServer
+from ziggurat.mcp.settings import Settings
+from ziggurat.mcp.wire import Hints, ServerTool
+from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.function import FunctionTool, raw_tool
+from ziggurat.tools.toolbox import SEARCH_TOOLS, Offer, Toolbox
+
+MANY = 40
+"""How many tools of one server a model is shown at once; of a server with more it searches those it needs."""
+
+_LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 8_000
+_OVERVIEW = 12_000
+"""Characters of the list of tools in the description of the tool that finds them."""
+
+_FOUND = 10
+_NO_HINTS = Hints()
+_QUERY = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "description": "What the tool should do, or its name."}},
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+class _Listing(Struct, frozen=True):
+    """The tools of one server, as they are recorded with a run."""
+
+    server: str
+    tools: tuple[ServerTool, ...]
+
+
+class _Listings(Struct, frozen=True):
+    servers: tuple[_Listing, ...]
+
+
+async def offer(servers: Sequence[McpServer], taken: Collection[str], ctx: Context) -> Offer:
+    """Return the tools of servers; what they list is recorded, so that a run goes on with the tools it began with.
+
+    Raises:
+        ToolError: a server cannot be asked.
+        ConfigurationError: two servers have the same name.
+    """
+    names = [server.name for server in servers]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"two MCP servers have the same name: {', '.join(names)}; mcp(..., name=...) sets it")
+
+    async def ask(_: list[str], ctx: Context) -> _Listings:
+        return _Listings(tuple(await asyncio.gather(*(_listing(server, ctx) for server in servers))))
+
+    listings = await ctx.at("mcp").once("mcp tools", names, ask, returns=_Listings)
+    by_name = {each.server: each.tools for each in listings.servers}
+    listed = [(server, tool) for server in servers for tool in by_name.get(server.name, ())]
+    called = _names(listed, taken)
+    box: list[FunctionTool] = []
+    hidden: list[FunctionTool] = []
+    for server in servers:
+        own = [tool for tool in by_name.get(server.name, ()) if _is_wanted(tool, server.settings)]
+        tools = [made for tool in own if (made := _made(server, tool, called[server.name, tool.name])) is not None]
+        box += tools
+        if len(tools) > MANY if server.settings.search is None else server.settings.search:
+            hidden += tools
+    if hidden:
+        box.append(_search(hidden))
+    return Offer(Toolbox(box), frozenset(each.spec.name for each in hidden))
+
+
+async def _listing(server: McpServer, ctx: Context) -> _Listing:
+    try:
+        return _Listing(server.name, tuple(await server.tools(ctx)))
+    except (ToolError, Timeout) as error:
+        if server.settings.required:
+            raise
+        logger.warning("a run has no tools of the MCP server %s: %s", server.name, error)
+        return _Listing(server.name, ())
+
+
+async def tools_of(server: McpServer) -> list[FunctionTool]:
+    """Return the tools of one server as they are now, for an agent that is made with them."""
+    listed = [tool for tool in await server.tools() if _is_wanted(tool, server.settings)]
+    called = _names([(server, tool) for tool in listed], ())
+    return [made for tool in listed if (made := _made(server, tool, called[server.name, tool.name])) is not None]
+
+
+def _is_wanted(tool: ServerTool, settings: Settings) -> bool:
+    return any(fnmatchcase(tool.name, pattern) for pattern in settings.only)
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def _names(listed: Sequence[tuple[McpServer, ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
+    """Return the name of each tool for models: its own, with the server's before it if another one has that, too."""
+    plain = {(server.name, tool.name): _fitting(tool.name) for server, tool in listed}
+    counts: dict[str, int] = dict.fromkeys((*taken, SEARCH_TOOLS), 1)
+    for name in plain.values():
+        counts[name] = counts.get(name, 0) + 1
+    used = {*taken, SEARCH_TOOLS}
+    names: dict[tuple[str, str], str] = {}
+    for server, tool in listed:
+        key = server.name, tool.name
+        if key in names:
+            continue
+        name = plain[key]
+        if server.settings.prefix or counts[name] > 1:
+            name = _fitting(f"{server.name}_{tool.name}")
+        base, number = name, 1
+        while name in used:
+            number += 1
+            name = f"{base[: _LONGEST_NAME - len(str(number)) - 1]}_{number}"
+        used.add(name)
+        names[key] = name
+    return names
+
+
+def _fitting(name: str) -> str:
+    """Return a name that models take; a long one ends with a digest of what was cut."""
+    fit = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "_"
+    if len(fit) <= _LONGEST_NAME:
+        return fit
+    return f"{fit[: _LONGEST_NAME - 9]}_{blake2b(name.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+
+def _made(server: McpServer, tool: ServerTool, name: str) -> FunctionTool | None:
+    """Return a tool that can be called; None, with a warning, if its schema is broken."""
+    settings = server.settings
+
+    async def call(arguments: dict[str, Any], ctx: Context) -> ToolResult:
+        result = await server.call(tool.name, arguments, ctx)
+        return replace(result, name=name, origin=origin_of(server.name, tool.name))
+
+    approval = settings.approval if isinstance(settings.approval, bool) else tool.name in settings.approval
+    try:
+        return raw_tool(
+            call,
+            name=name,
+            description=visible(tool.description or tool.title or "")[:_LONGEST_DESCRIPTION],
+            parameters=tool.input_schema,
+            effect=_effect(tool, settings),
+            permissions=settings.permissions,
+            approval=approval,
+        )
+    except MissingExtra:
+        raise
+    except ConfigurationError as error:
+        logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, server.name, error)
+        return None
+
+
+def _effect(tool: ServerTool, settings: Settings) -> Effect:
+    """Return the effect of a tool: as set; else as far as the server says, which may be wrong, of the cautious kind."""
+    given = settings.effect
+    if isinstance(given, str):
+        return given
+    if given is not None and tool.name in given:
+        return given[tool.name]
+    hints = tool.annotations or _NO_HINTS
+    if hints.read_only_hint:
+        return "none"
+    return "once" if hints.destructive_hint and not hints.idempotent_hint else "repeatable"
+
+
+# -- search ----------------------------------------------------------------------------------------------------------
+
+
+def _words(text: str) -> set[str]:
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text)
+    return {
+        word[:-1] if len(word) > 3 and word.endswith("s") else word for word in re.findall(r"[^\W_]+", apart.lower())
+    }
+
+
+def _search(tools: Iterable[FunctionTool]) -> FunctionTool:
+    """Return the tool with which a model finds others, which it is offered from then on."""
+    words = {each.spec.name: _words(f"{each.spec.name} {each.spec.description}") for each in tools}
+    specs = {each.spec.name: each.spec for each in tools}
+    counts: dict[str, int] = {}
+    for found in words.values():
+        for word in found:
+            counts[word] = counts.get(word, 0) + 1
+
+    def search(arguments: dict[str, Any]) -> list[dict[str, str]]:
+        query = _words(str(arguments["query"]))
+        scores = {
+            name: sum(log(1 + len(words) / counts[word]) for word in query & found) + 10 * (name in arguments["query"])
+            for name, found in words.items()
+        }
+        best = sorted((name for name, score in scores.items() if score), key=lambda name: (-scores[name], name))
+        return [{"name": name, "description": specs[name].description} for name in best[:_FOUND]]
+
+    names = ", ".join(specs)
+    overview = names if len(names) <= _OVERVIEW else f"{names[:_OVERVIEW].rpartition(',')[0]}, and others"
+    description = (
+        f"Find tools by what they do. Each tool that is found can be called from then on. There are {len(specs)}: "
+        f"{overview}."
+    )
+    return raw_tool(
+        search, name=SEARCH_TOOLS, description=description, parameters=_QUERY, effect="none", permissions=()
+    )

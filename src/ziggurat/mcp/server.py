@@ -1,0 +1,137 @@
+"""McpServer: a server of the Model Context Protocol, and what it offers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ziggurat.core.context import Context, root
+from ziggurat.core.errors import ToolError
+from ziggurat.core.facts import EFFECT, NAME, Fact
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
+from ziggurat.mcp.lists import Lists
+from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
+from ziggurat.mcp.rounds import Rounds
+from ziggurat.mcp.settings import Settings
+from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, Said, ServerTool, Template
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.toolbox import OFFER
+
+
+class McpServer:
+    """A server whose tools an agent gets with ``tools=[server]``; made by `mcp`.
+
+    It is connected when it is first used, once per event loop, and again after it was lost. The connection of a loop is
+    closed with the loop, or by `close`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Settings = settings
+        self.name: str = settings.name
+        self.facts: dict[Fact[Any], Any] = {NAME: self.name, EFFECT: settings.strongest_effect, OFFER: _offer}
+        self._lists = Lists(settings)
+        self._rounds = Rounds(self._lists.link)
+
+    async def tools(self, ctx: Context | None = None) -> list[ServerTool]:
+        """Return the tools as the server lists them.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        return await self._lists.tools(ctx or root("mcp"))
+
+    async def resources(self) -> list[Resource]:
+        """Return the resources that can be read; those of templates are not among them.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        return await self._lists.all("resources", Resource, root("mcp"))
+
+    async def templates(self) -> list[Template]:
+        """Return the templates of addresses of resources.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        return await self._lists.all("resources/templates", Template, root("mcp"))
+
+    async def read(self, uri: str, ctx: Context | None = None) -> list[Piece]:
+        """Read a resource.
+
+        Raises:
+            ToolError: the server cannot be asked, or has no such resource.
+        """
+        outcome = await self._rounds.act("resources/read", {"uri": uri}, ctx or root("mcp"))
+        return [contents_of(each) for each in outcome.contents]
+
+    async def prompts(self) -> list[Prompt]:
+        """Return the prompts.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        return await self._lists.all("prompts", Prompt, root("mcp"))
+
+    async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[Message]:
+        """Return the messages of a prompt, with which an agent can be run.
+
+        Raises:
+            ToolError: the server cannot be asked, or has no such prompt.
+        """
+        params = {"name": name, "arguments": dict(arguments or {})}
+        outcome = await self._rounds.act("prompts/get", params, root("mcp"))
+        return [message_of(parse(raw, Said, INTERNAL_ERROR)) for raw in outcome.messages]
+
+    async def instructions(self) -> str:
+        """Return how the server says that it is used; its words, not yours.
+
+        Raises:
+            ToolError: the server cannot be asked.
+        """
+        return (await self._lists.link.connection()).info.instructions or ""
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, ctx: Context | None = None
+    ) -> ToolResult:
+        """Call a tool by the name that the server has for it.
+
+        Raises:
+            ToolError: the server cannot be asked, or refused the call.
+            Timeout: it did not answer in time.
+        """
+        ctx = ctx or root("mcp")
+        given = dict(arguments or {})
+        params = {"name": tool, "arguments": given}
+        headers = await self._lists.headers_of(tool, given, ctx, again=False)
+        try:
+            outcome = await self._rounds.act("tools/call", params, ctx, headers)
+        except ToolError as error:
+            cause = error.__cause__
+            if not isinstance(cause, JsonRpcError) or cause.code != HEADER_MISMATCH:
+                raise
+            headers = await self._lists.headers_of(tool, given, ctx, again=True)  # the schema may have changed
+            outcome = await self._rounds.act("tools/call", params, ctx, headers)
+        try:
+            return result_of_call(outcome, self.name, tool)
+        except JsonRpcError as error:
+            raise ToolError(f"the result of {tool} of the MCP server {self.name} is broken: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connection of the running loop; the process of a server is ended. It may be used again."""
+        await self._lists.link.close()
+
+    async def __aenter__(self) -> "McpServer":
+        await self._lists.link.connection()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"mcp({self.settings.url or ' '.join(self.settings.command)!r})"
+
+
+async def _offer(*arguments: Any) -> Any:
+    from ziggurat.mcp.offer import offer
+
+    return await offer(*arguments)
