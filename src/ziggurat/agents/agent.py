@@ -8,7 +8,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
-from ziggurat.agents.loop import AgentLoop, Instructions, LoopSettings
+from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.loop_settings import Instructions, LoopSettings
 from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
@@ -32,8 +33,9 @@ from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
+from ziggurat.tools.entry import Tool
 from ziggurat.tools.permissions import Permissions, known
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

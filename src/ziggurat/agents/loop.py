@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, LoopSettings, found_in
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import (
-    OutputValidator,
     accept_calls,
     end_of,
     final_answer_in,
@@ -20,7 +19,7 @@ from ziggurat.agents.reply import (
     validate_answer,
 )
 from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
-from ziggurat.agents.stop import Advice, Policy, Progress, Verdict, any_of, natural_end
+from ziggurat.agents.stop import Advice, Progress, Verdict, natural_end
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
@@ -32,8 +31,6 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.held import held
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
 from ziggurat.core.stopwatch import take_back
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
@@ -44,64 +41,17 @@ from ziggurat.messages.delta import fit
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.limits import MAX_CALLS
 from ziggurat.messages.message import Message, tool_calls_of
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
-from ziggurat.tools.toolbox import SEARCH_TOOLS, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
-
-
-Instructions = str | Callable[[Context], str | Awaitable[str]] | None
-
-
-class LoopSettings(Struct, frozen=True, eq=False):
-    """The settings of a loop; see Agent for the meaning of each."""
-
-    name: str
-    model: Service[ModelRequest, ModelResponse]
-    model_name: str
-    tools: Toolbox
-    specs: tuple[ToolSpec, ...]
-    instructions: Instructions
-    settings: ModelSettings
-    output: AnswerReader | None
-    policy: Policy | None
-    max_steps: int
-    timeout: float | None
-    validator: OutputValidator | None = None
-    hidden: frozenset[str] = frozenset()
-
-    async def with_offered(self, ctx: Context) -> "LoopSettings":
-        """Return the settings with the tools of the sources among the tools."""
-        offer = await self.tools.offered([spec.name for spec in self.specs], ctx)
-        tools, specs = self.tools.joined(offer.tools), (*self.specs, *offer.tools.specs)
-        return replace(self, tools=tools, specs=specs, hidden=offer.hidden)
-
-
-class ExtraTools(Struct, frozen=True, eq=False):
-    """Tools for the agents at one depth of a run; agents further below do not get them."""
-
-    depth: int
-    tools: Toolbox
-    stop: Policy = any_of()  # never
-
-    def added(self, settings: LoopSettings) -> LoopSettings:
-        """Return the settings of a loop with these tools."""
-        return replace(
-            settings,
-            tools=settings.tools.joined(self.tools),
-            specs=(*settings.specs, *self.tools.specs),
-            policy=self.stop if settings.policy is None else any_of(self.stop, settings.policy),
-        )
-
-
-EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
 
 
 _NO_ANSWER = ParsedAnswer(None)
@@ -152,13 +102,8 @@ class LoopRun:
         self.loop = await self.loop.with_offered(self.ctx)
         if self.loop.hidden:
             for message in self.conversation.log:
-                self._note_found(part for part in message.parts if isinstance(part, ToolResult))
+                self.found |= found_in(part for part in message.parts if isinstance(part, ToolResult))
         return self.loop
-
-    def _note_found(self, results: Iterable[ToolResult]) -> None:
-        for result in results:
-            if result.name == SEARCH_TOOLS and isinstance(found := result.value(), list):
-                self.found.update(each["name"] for each in found if isinstance(each, dict) and "name" in each)
 
     def ask_model(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
         """Ask the model, after middleware has had a chance to rewrite the conversation."""
@@ -175,7 +120,7 @@ class LoopRun:
             count_retries = count_retries or result.error is not None
         self.results, self.complete = results, len(log)
         if self.loop.hidden:
-            self._note_found(results)
+            self.found |= found_in(results)
         if count_retries:
             for result in results:
                 self._count_retry(result)

@@ -38,12 +38,13 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.pending import recorded_items, refuse
 from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
+from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, Frozen, end_tasks
 from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, check as check_permissions
 from ziggurat.tools.results import error_result, in_bounds
-from ziggurat.tools.toolbox import Quorum, Toolbox, ToolEntry
+from ziggurat.tools.toolbox import Quorum, Toolbox
 
 _CONCERNS: frozenset[Key[Any]] = frozenset(
     (ADMISSION, APPROVALS, DECLARED_ONLY, FORK_EFFECTS, PERMISSION_LOG, WAITING_CALLS)

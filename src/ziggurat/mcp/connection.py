@@ -18,15 +18,10 @@ from ziggurat.core.jsonrpc import (
     Request,
     Success,
     parse,
-    write,
 )
-from ziggurat.core.log import logger
+from ziggurat.mcp.greeting import greet
 from ziggurat.mcp.wire import (
-    LEGACY,
     MODERN,
-    MODERN_ERRORS,
-    TASKS,
-    UNSUPPORTED_VERSION,
     Exchange,
     Headers,
     Progress,
@@ -37,11 +32,6 @@ from ziggurat.mcp.wire import (
     is_progress,
     roots_result,
 )
-
-_ABOUT = {"name": "ziggurat", "version": "0"}
-_PREFIX = "io.modelcontextprotocol/"
-_PROBE = 10.0
-"""Seconds in which a server of the newer era answers the first request; others may say nothing."""
 
 _SIGN_OF_LIFE = 2.0
 _LONGEST = 20
@@ -84,7 +74,8 @@ class Connection:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._over = asyncio.Event()
         self.transport: Transport = transport(self._receive, self._over.set)
-        self._meta: dict[str, Any] = {}
+        self.meta: dict[str, Any] = {}
+        """What each request says of this side; empty in the older era."""
         self._owner = loop.create_task(self._own(), name=f"MCP server {name}", context=contextvars.Context())
 
     @property
@@ -116,7 +107,7 @@ class Connection:
         opened = False
         try:
             await self.transport.open()
-            await self._greet()
+            self.info = await greet(self, self._capabilities, self._wanted)
             opened = True
             self._ready.set_result(None)
             await self._over.wait()
@@ -135,55 +126,6 @@ class Connection:
             error = ToolError(f"the MCP server {self.name} could not be asked: {error}", kind="transient")
         self._ready.set_exception(error)
         self._ready.exception()  # retrieved: perhaps nobody waits any more
-
-    async def _greet(self) -> None:
-        """Find out which era the server is of, and what it can do."""
-        if self._wanted in ("", MODERN):
-            try:
-                if await self._discover():
-                    return
-            except (JsonRpcError, Timeout, ToolError) as error:
-                self.probe_ended_it = self.transport.gone
-                if self._wanted == MODERN or self.transport.gone or _is_final(error):
-                    raise
-                logger.debug("the MCP server %s is of the older era: %s", self.name, error)
-        self.transport.revision = ""
-        await self._initialize()
-
-    async def _discover(self) -> bool:
-        self.transport.revision = MODERN
-        self._meta = {
-            f"{_PREFIX}protocolVersion": MODERN,
-            f"{_PREFIX}clientInfo": _ABOUT,
-            f"{_PREFIX}clientCapabilities": {**self._capabilities, "extensions": {TASKS: {}}},
-        }
-        ctx = root("mcp")
-        for tries in range(2):
-            try:
-                result = await self.request("server/discover", {}, ctx, seconds=_PROBE)
-                break
-            except JsonRpcError as error:
-                offered = error.data.get("supported", ()) if isinstance(error.data, dict) else ()
-                if error.code != UNSUPPORTED_VERSION or tries or MODERN not in offered:
-                    raise
-        self.info = parse(result, ServerInfo)
-        return MODERN in self.info.supported_versions or not self.info.supported_versions
-
-    async def _initialize(self) -> None:
-        self._meta = {}
-        params = {
-            "protocolVersion": self._wanted or LEGACY[0],
-            "capabilities": self._capabilities,
-            "clientInfo": _ABOUT,
-        }
-        self.info = parse(await self.request("initialize", params, root("mcp"), seconds=3 * _PROBE), ServerInfo)
-        if self.info.protocol_version not in LEGACY:
-            raise ToolError(
-                f"the MCP server {self.name} speaks the revision {self.info.protocol_version!r:.40}, which is unknown "
-                "here"
-            )
-        self.transport.revision = self.info.protocol_version
-        await self.transport.tell(Notification("notifications/initialized"))
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -216,7 +158,7 @@ class Connection:
         """
         self._ids += 1
         request_id = self._ids
-        meta = self._meta if progress is None else {**self._meta, "progressToken": request_id}
+        meta = self.meta if progress is None else {**self.meta, "progressToken": request_id}
         request = Request(request_id, method, {**params, "_meta": meta} if meta else params)
         until = ctx.clock.monotonic() + _LONGEST * seconds
         exchange: Exchange | None = None
@@ -257,13 +199,9 @@ class Connection:
         if request.method in ("ping", "roots/list") or answer is None or self.modern:
             return self._at_once(request)
         try:
-            response = Success(request.id, await answer(request.method, request.params, ctx))
-            write(response)
+            return Success(request.id, await answer(request.method, request.params, ctx))
         except JsonRpcError as error:
             return error.answer(request.id)
-        except TypeError as error:
-            return JsonRpcError(f"the answer cannot be written: {error}").answer(request.id)
-        return response
 
     def _at_once(self, request: Request) -> Message:
         """Return the response to a request that needs no call."""
@@ -286,7 +224,7 @@ class Connection:
     def post(self, method: str, params: dict[str, Any]) -> None:
         """Send a request whose answer is of no interest."""
         self._ids += 1
-        self.transport.post(Request(self._ids, method, {**params, "_meta": self._meta}))
+        self.transport.post(Request(self._ids, method, {**params, "_meta": self.meta}))
 
     async def check(self) -> bool:
         """Return whether a server that did not answer a call answers at all."""
@@ -299,11 +237,3 @@ class Connection:
         except JsonRpcError:
             pass  # it is an answer
         return True
-
-
-def _is_final(error: JsonRpcError | Timeout | ToolError) -> bool:
-    """Return whether a server that answered the first request with an error is not to be asked in the older way."""
-    if isinstance(error, JsonRpcError):
-        offered = error.data.get("supported", ()) if isinstance(error.data, dict) else ()
-        return error.code in MODERN_ERRORS and set(LEGACY).isdisjoint(offered)
-    return isinstance(error, ToolError) and error.kind in ("transient", "denied")

@@ -14,7 +14,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.mcp.answers import Elicit
-from ziggurat.mcp.http import Authorization
+from ziggurat.mcp.authorization import Authorization
 from ziggurat.mcp.server import McpServer
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import LEGACY, MODERN

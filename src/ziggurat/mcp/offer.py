@@ -22,7 +22,7 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool
 from ziggurat.messages.parts import ToolResult
 from ziggurat.tools.function import FunctionTool, raw_tool
-from ziggurat.tools.toolbox import SEARCH_TOOLS, Offer, Toolbox
+from ziggurat.tools.sources import SEARCH_TOOLS, Offer
 
 MANY = 40
 """How many tools of one server a model is shown at once; of a server with more it searches those it needs."""
@@ -81,7 +81,7 @@ async def offer(servers: Sequence[McpServer], taken: Collection[str], ctx: Conte
             hidden += tools
     if hidden:
         box.append(_search(hidden))
-    return Offer(Toolbox(box), frozenset(each.spec.name for each in hidden))
+    return Offer(tuple(box), frozenset(each.spec.name for each in hidden))
 
 
 async def _listing(server: McpServer, ctx: Context) -> _Listing:

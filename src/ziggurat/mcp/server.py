@@ -14,7 +14,7 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, Said, ServerTool, Template
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolResult
-from ziggurat.tools.toolbox import OFFER
+from ziggurat.tools.sources import OFFER
 
 
 class McpServer:

@@ -19,7 +19,8 @@ from ziggurat.plans.running import Execution
 from ziggurat.plans.statuses import facts_of_plan
 from ziggurat.plans.variables import text_of_value
 from ziggurat.plans.working import Work, work_of
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.entry import Tool
+from ziggurat.tools.toolbox import Toolbox
 
 
 class Tree(Struct, frozen=True, eq=False):

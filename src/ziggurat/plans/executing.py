@@ -28,7 +28,8 @@ from ziggurat.plans.nodes import Node, OnFailure, Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import escaped, text_of_value
 from ziggurat.plans.working import output_of
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.entry import Tool
+from ziggurat.tools.toolbox import Toolbox
 
 DONE = "step completed"
 """What is expected of a step that does not say it."""

@@ -21,7 +21,8 @@ from ziggurat.plans.nodes import Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import escaped, fill
 from ziggurat.plans.working import output_of
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.entry import Tool
+from ziggurat.tools.toolbox import Toolbox
 
 World = Mapping[str, Any]
 """What holds, by name: plain data."""

@@ -12,7 +12,7 @@ from ziggurat.core.facts import Effect
 from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
 from ziggurat.plans.conditions import Condition
-from ziggurat.tools.toolbox import Tool
+from ziggurat.tools.entry import Tool
 
 OnFailure = Union[Literal["raise", "continue"], "Node"]
 """What follows when a node has failed: the plan fails, it continues without the node's output, or another node."""

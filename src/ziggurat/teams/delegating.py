@@ -5,7 +5,7 @@ from typing import Literal, Unpack
 
 from msgspec import Struct
 
-from ziggurat.agents.loop import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS

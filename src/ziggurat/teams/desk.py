@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Unpack
 
 from msgspec import DecodeError, Meta, Struct, json
 
-from ziggurat.agents.loop import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL

@@ -8,15 +8,11 @@ if TYPE_CHECKING:
     from ziggurat.messages.parts import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
+    from ziggurat.tools.entry import Tool as Tool, ToolStatistics as ToolStatistics
     from ziggurat.tools.function import FunctionTool as FunctionTool, raw_tool as raw_tool, tool as tool
     from ziggurat.tools.permissions import PermissionLog as PermissionLog, Permissions as Permissions
     from ziggurat.tools.processing import process_result as process_result, select_fields as select_fields
-    from ziggurat.tools.toolbox import (
-        Tool as Tool,
-        Toolbox as Toolbox,
-        ToolStatistics as ToolStatistics,
-        quorum_join as quorum_join,
-    )
+    from ziggurat.tools.toolbox import Toolbox as Toolbox, quorum_join as quorum_join
     from ziggurat.tools.validator import SchemaValidator as SchemaValidator
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

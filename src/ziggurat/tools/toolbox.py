@@ -1,62 +1,22 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE, Effect, Fact, fact, innermost, name_of, strongest, wrapped_in
-from ziggurat.core.layer import rewrapped
-from ziggurat.core.service import Service
+from ziggurat.core.facts import Effect, fact, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
-from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.tools.function import FunctionTool, guard_call, tool
+from ziggurat.tools.entry import Tool, ToolEntry, ToolStatistics, entry_of
 from ziggurat.tools.permissions import note_unknown
-from ziggurat.tools.signature import plain_form
+from ziggurat.tools.sources import OFFER, ToolSource
 
 _MAX_LISTED = 50  # names of tools in an error for the model
-
-
-class ToolSource(Protocol):
-    """Tools that are known only when a run begins, such as those of a server; it states the fact `OFFER`."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[Fact[Any], Any]:
-        """Its facts."""
-        ...
-
-
-Tool = Service[ToolCall, ToolResult] | Callable[..., Any] | ToolSource
-"""A tool as it is passed to an agent: a service, a function, or a source of tools."""
-
-
-class Offer(msgspec.Struct, frozen=True, eq=False):
-    """The tools of sources, in one run.
-
-    Attributes:
-        tools: The tools.
-        hidden: The names of those that a model is not shown before it has found them with `SEARCH_TOOLS`.
-    """
-
-    tools: "Toolbox"
-    hidden: frozenset[str] = frozenset()
-
-
-SEARCH_TOOLS = "search_tools"
-"""The name of the tool that finds others; its result is a list of objects with a `name`."""
-
-OFFER: Fact[Callable[[Sequence[Any], Collection[str], Context], Awaitable[Offer]] | None] = Fact("offer", None)
-"""Returns the tools of several sources, given the names that other tools have."""
 
 
 class Quorum(msgspec.Struct, frozen=True):
@@ -81,41 +41,6 @@ def quorum_join(count: PositiveInt) -> Quorum:
         ConfigurationError: `count` is not a whole number of at least 1.
     """
     return Quorum(count)
-
-
-class ToolStatistics(msgspec.Struct, eq=False):
-    """How often a tool was called, how often it failed, and how long it took."""
-
-    calls: int = 0
-    errors: int = 0
-    seconds: float = 0.0
-
-    @property
-    def mean_seconds(self) -> float:
-        """The mean time of a call in seconds, 0 if there was none."""
-        return self.seconds / self.calls if self.calls else 0.0
-
-    def add(self, seconds: float, result: ToolResult) -> None:
-        """Count a call."""
-        self.calls += 1
-        self.seconds += seconds
-        if result.error is not None:
-            self.errors += 1
-
-    def __repr__(self) -> str:
-        return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
-
-
-class ToolEntry(msgspec.Struct, frozen=True, eq=False):
-    """A tool as `act` sees it."""
-
-    service: Service[ToolCall, ToolResult]
-    spec: ToolSpec
-    normalize: Callable[[ToolCall], ToolCall]
-    composite: bool
-    checked: bool
-    plain: bool
-    statistics: ToolStatistics
 
 
 class Toolbox:
@@ -148,7 +73,7 @@ class Toolbox:
         self.sources: tuple[ToolSource, ...] = ()
         for each in tools:
             if fact(each, OFFER) is None:
-                self._add(_entry_of(each))
+                self._add(entry_of(each))
             else:
                 self.sources += (each,)
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self.entries.values())
@@ -248,17 +173,6 @@ class Toolbox:
         box.sources = (*self.sources, *other.sources)
         return box
 
-    async def offered(self, taken: Collection[str], ctx: Context) -> Offer:
-        """Return the tools of the sources; none is named as another tool of the agent, whose names are `taken`."""
-        offers = dict.fromkeys(fact(source, OFFER) for source in self.sources)
-        found = Offer(Toolbox())
-        for make in offers:
-            sources = [source for source in self.sources if fact(source, OFFER) is make]
-            assert make is not None
-            more = await make(sources, (*taken, *found.tools), ctx)
-            found = Offer(found.tools.joined(more.tools), found.hidden | more.hidden)
-        return found
-
     def _scoped(self, names: tuple[str, ...], keep: Callable[[str], bool]) -> "Toolbox":
         for name in names:
             if name not in self.entries:
@@ -290,40 +204,3 @@ class Toolbox:
 
     def __repr__(self) -> str:
         return f"Toolbox({', '.join(self.entries)})"
-
-
-def _as_function_tool(each: Any) -> Any:
-    """Return a function as a tool, with the layers that are around it."""
-    inner = wrapped_in(each)
-    layered = None if inner is None else rewrapped(each, _as_function_tool(inner))
-    return tool(each) if layered is None else layered
-
-
-def _entry_of(each: Tool) -> ToolEntry:
-    service: Any = each
-    spec = fact(each, SPEC)
-    if spec is None:
-        if not callable(each) or isinstance(each, type):
-            raise ConfigurationError(
-                "a tool is a typed function, something made by @tool, or an agent; got "
-                + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
-            )
-        convert = fact(each, AS_TOOL)
-        if convert is None and hasattr(inner := innermost(each), "facts") and not isinstance(inner, FunctionTool):
-            raise ConfigurationError(
-                f"{name_of(each)} is a service, but not a tool: it has no name, description and arguments; call it in "
-                "a typed function, and give that"
-            )
-        service = each
-        if not isinstance(each, FunctionTool):
-            service = _as_function_tool(each) if convert is None else convert(each)
-        spec = fact(service, SPEC)
-        if spec is None:
-            raise ConfigurationError(f"{name_of(service)} is a method, which needs its instance: tools=[desk.pay]")
-    composite = fact(service, COMPOSITE)
-    if not composite and not isinstance(innermost(service), FunctionTool):
-        service = guard_call(service)
-    normalize = fact(service, NORMALIZE) or plain_form
-    checks = spec.approval or bool(spec.permissions)
-    plain = isinstance(service, FunctionTool) and service.is_plain and not checks and spec.effect != "once"
-    return ToolEntry(service, spec, normalize, composite, checks, plain, ToolStatistics())

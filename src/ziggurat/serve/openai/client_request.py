@@ -4,7 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.agents.loop import EXTRA_TOOLS, AgentLoop, ExtraTools
+from ziggurat.agents.loop import AgentLoop
+from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL

@@ -1,0 +1,70 @@
+"""The settings of a loop, with the tools that are added to those of the agent in one run."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ziggurat.agents.output import AnswerReader
+from ziggurat.agents.reply import OutputValidator
+from ziggurat.agents.stop import Policy, any_of
+from ziggurat.core.context import Context
+from ziggurat.core.scope import Key
+from ziggurat.core.service import Service
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.sources import SEARCH_TOOLS, offered
+from ziggurat.tools.toolbox import Toolbox
+
+Instructions = str | Callable[[Context], str | Awaitable[str]] | None
+
+
+class LoopSettings(Struct, frozen=True, eq=False):
+    """The settings of a loop; see Agent for the meaning of each."""
+
+    name: str
+    model: Service[ModelRequest, ModelResponse]
+    model_name: str
+    tools: Toolbox
+    specs: tuple[ToolSpec, ...]
+    instructions: Instructions
+    settings: ModelSettings
+    output: AnswerReader | None
+    policy: Policy | None
+    max_steps: int
+    timeout: float | None
+    validator: OutputValidator | None = None
+    hidden: frozenset[str] = frozenset()
+
+    async def with_offered(self, ctx: Context) -> "LoopSettings":
+        """Return the settings with the tools of the sources among the tools."""
+        offer = await offered(self.tools.sources, [spec.name for spec in self.specs], ctx)
+        more = Toolbox(offer.tools)
+        return replace(self, tools=self.tools.joined(more), specs=(*self.specs, *more.specs), hidden=offer.hidden)
+
+
+class ExtraTools(Struct, frozen=True, eq=False):
+    """Tools for the agents at one depth of a run; agents further below do not get them."""
+
+    depth: int
+    tools: Toolbox
+    stop: Policy = any_of()  # never
+
+    def added(self, settings: LoopSettings) -> LoopSettings:
+        """Return the settings of a loop with these tools."""
+        return replace(
+            settings,
+            tools=settings.tools.joined(self.tools),
+            specs=(*settings.specs, *self.tools.specs),
+            policy=self.stop if settings.policy is None else any_of(self.stop, settings.policy),
+        )
+
+
+EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
+
+
+def found_in(results: Iterable[ToolResult]) -> set[str]:
+    """Return the names of the tools that a model has searched for, as the results of its searches have them."""
+    found = [each.value() for each in results if each.name == SEARCH_TOOLS and each.error is None]
+    tools = [tool for each in found if isinstance(each, list) for tool in each if isinstance(tool, dict)]
+    return {str(tool.get("name")) for tool in tools}

@@ -1,0 +1,97 @@
+"""ToolEntry: a tool as it is called, made of whatever an agent is given as one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import COMPOSITE, fact, innermost, name_of, wrapped_in
+from ziggurat.core.layer import rewrapped
+from ziggurat.core.service import Service
+from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
+from ziggurat.messages.model import ToolSpec
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.function import FunctionTool, guard_call, tool
+from ziggurat.tools.signature import plain_form
+from ziggurat.tools.sources import ToolSource
+
+Tool = Service[ToolCall, ToolResult] | Callable[..., Any] | ToolSource
+"""A tool as it is passed to an agent: a service, a function, or a source of tools."""
+
+
+class ToolStatistics(Struct, eq=False):
+    """How often a tool was called, how often it failed, and how long it took."""
+
+    calls: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean time of a call in seconds, 0 if there was none."""
+        return self.seconds / self.calls if self.calls else 0.0
+
+    def add(self, seconds: float, result: ToolResult) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.seconds += seconds
+        if result.error is not None:
+            self.errors += 1
+
+    def __repr__(self) -> str:
+        return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
+
+
+class ToolEntry(Struct, frozen=True, eq=False):
+    """A tool as `act` sees it."""
+
+    service: Service[ToolCall, ToolResult]
+    spec: ToolSpec
+    normalize: Callable[[ToolCall], ToolCall]
+    composite: bool
+    checked: bool
+    plain: bool
+    statistics: ToolStatistics
+
+
+def _as_function_tool(each: Any) -> Any:
+    """Return a function as a tool, with the layers that are around it."""
+    inner = wrapped_in(each)
+    layered = None if inner is None else rewrapped(each, _as_function_tool(inner))
+    return tool(each) if layered is None else layered
+
+
+def entry_of(each: Tool) -> ToolEntry:
+    """Return a tool as it is called.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    service: Any = each
+    spec = fact(each, SPEC)
+    if spec is None:
+        if not callable(each) or isinstance(each, type):
+            raise ConfigurationError(
+                "a tool is a typed function, something made by @tool, or an agent; got "
+                + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
+            )
+        convert = fact(each, AS_TOOL)
+        if convert is None and hasattr(inner := innermost(each), "facts") and not isinstance(inner, FunctionTool):
+            raise ConfigurationError(
+                f"{name_of(each)} is a service, but not a tool: it has no name, description and arguments; call it in "
+                "a typed function, and give that"
+            )
+        service = each
+        if not isinstance(each, FunctionTool):
+            service = _as_function_tool(each) if convert is None else convert(each)
+        spec = fact(service, SPEC)
+        if spec is None:
+            raise ConfigurationError(f"{name_of(service)} is a method, which needs its instance: tools=[desk.pay]")
+    composite = fact(service, COMPOSITE)
+    if not composite and not isinstance(innermost(service), FunctionTool):
+        service = guard_call(service)
+    normalize = fact(service, NORMALIZE) or plain_form
+    checks = spec.approval or bool(spec.permissions)
+    plain = isinstance(service, FunctionTool) and service.is_plain and not checks and spec.effect != "once"
+    return ToolEntry(service, spec, normalize, composite, checks, plain, ToolStatistics())
