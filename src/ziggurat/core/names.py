@@ -139,6 +139,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.mcp": {
         "mcp.answers": "Elicitation",
         "mcp.door": "mcp mcp_servers",
+        "mcp.oauth": "OAuth",
         "mcp.server": "McpServer",
     },
     "ziggurat.memory": {

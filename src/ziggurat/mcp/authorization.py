@@ -14,6 +14,6 @@ class Authorization(Protocol):
         """Return the headers of a request, if credentials are there."""
         ...
 
-    async def refused(self, reply: HttpReply, url: str, ctx: Context) -> bool:
-        """Get other credentials after a reply of 401 or 403; return whether there are any."""
+    async def refused(self, reply: HttpReply, sent: Headers, url: str, ctx: Context) -> bool:
+        """Get others than those that were sent, after a reply of 401 or 403; return whether there are any."""
         ...

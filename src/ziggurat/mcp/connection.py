@@ -29,7 +29,7 @@ from ziggurat.mcp.wire import (
     ServerGone,
     ServerInfo,
     Transport,
-    is_progress,
+    progress_token,
     roots_result,
 )
 
@@ -108,6 +108,7 @@ class Connection:
         try:
             await self.transport.open()
             self.info = await greet(self, self._capabilities, self._wanted)
+            await self.transport.begun()
             opened = True
             self._ready.set_result(None)
             await self._over.wait()
@@ -188,7 +189,7 @@ class Connection:
                     if questions > MAX_QUESTIONS:
                         raise ToolError(f"the MCP server {self.name} asked more than {MAX_QUESTIONS} times in {method}")
                     await self.transport.tell(await self._answered(message, answer, ctx))
-                elif progress is not None and is_progress(message):
+                elif progress is not None and progress_token(message) is not None:
                     await progress(parse(message.params, Progress), ctx)
         finally:
             if exchange is not None:

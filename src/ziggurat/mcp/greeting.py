@@ -41,7 +41,7 @@ async def greet(connection: Greeter, capabilities: dict[str, Any], wanted: str) 
     if wanted in ("", MODERN):
         try:
             info = await _discover(connection, capabilities)
-            if MODERN in info.supported_versions or not info.supported_versions:
+            if MODERN in info.supported_versions:
                 return info
         except (JsonRpcError, Timeout, ToolError) as error:
             connection.probe_ended_it = transport.gone

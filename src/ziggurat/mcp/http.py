@@ -6,14 +6,14 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ZigguratError
-from ziggurat.core.jsonrpc import Message, Notification, Request, write
+from ziggurat.core.errors import ToolError, ZigguratError
+from ziggurat.core.jsonrpc import Id, Message, Notification, Request, write
 from ziggurat.http.client import Client, HttpReply
 from ziggurat.http.limits import Limits
 from ziggurat.mcp.authorization import Authorization
 from ziggurat.mcp.headers import header_value
-from ziggurat.mcp.reply import Reply, tool_error
-from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Receive, SessionLost
+from ziggurat.mcp.reply import RECONNECTS, Events, Reply, is_stream, tool_error
+from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Receive, SessionLost, progress_token
 
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
 _LIMITS = Limits(idle=None, total=None, reply=MAX_MESSAGE, stream=1 << 30)
@@ -46,6 +46,9 @@ class HttpTransport:
         self._own: Headers = tuple((key.lower(), value) for key, value in headers.items())
         self._authorization = authorization
         self._ended = ended
+        self.listens: bool = False
+        self._replies: dict[Id, Reply] = {}
+        self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -53,10 +56,50 @@ class HttpTransport:
 
     async def begin(self, request: Request, headers: Headers, ctx: Context) -> Reply:
         """Send a request, and return its reply once the head has arrived."""
-        reply = await self.send("POST", (*headers, *self._mirrored(request)), write(request), ctx)
-        if request.method == "initialize" and (session := reply.headers.get("mcp-session-id")):
-            self.session = session
-        return Reply(self, request, reply, ctx)
+        reply = self._replies[request.id] = Reply(self, request, (*headers, *self._mirrored(request)), ctx)
+        return reply
+
+    def forget(self, request_id: Id) -> None:
+        """End a request."""
+        self._replies.pop(request_id, None)
+
+    async def begun(self) -> None:
+        """Listen to what the server says outside of replies; only the older era has that."""
+        if self.revision != MODERN:
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    async def _listen(self) -> None:
+        ctx, events, empty = root("mcp"), Events(self.name), 0
+        with suppress(ToolError):
+            while empty < RECONNECTS:
+                last = (("last-event-id", events.last_id),) if events.last_id else ()
+                reply = await self.send("GET", last, b"", ctx)
+                try:
+                    if not is_stream(reply):
+                        return
+                    self.listens = True
+                    events.begin_again()
+                    while not events.ended:
+                        messages = await events.read(reply)
+                        empty = 0 if messages else empty
+                        for message in messages:
+                            self._hear(message)
+                finally:
+                    await reply.end(whole=False)
+                empty += 1
+                await ctx.clock.sleep(events.retry)
+
+    def _hear(self, message: Message) -> None:
+        """Pass a message on to the call that it belongs to; it does not say to which, so to the last one."""
+        reply: Reply | None = None
+        if isinstance(message, Request) and message.method != "ping" and self._replies:
+            reply = self._replies[next(reversed(self._replies))]
+        elif (token := progress_token(message)) is not None:
+            reply = self._replies.get(token)
+        if reply is None:
+            self.receive(message)
+        else:
+            reply.put(message)
 
     def _mirrored(self, message: Message) -> Headers:
         """Return the headers that repeat what a message is; only the newer era has them."""
@@ -90,10 +133,12 @@ class HttpTransport:
             if reply.status not in (401, 403) or self._authorization is None or tries == 3:
                 break
             try:
-                if not await self._authorization.refused(reply, self._url, ctx):
+                if not await self._authorization.refused(reply, granted, self._url, ctx):
                     break
             finally:
                 await reply.end(whole=True)
+        if session := reply.headers.get("mcp-session-id"):
+            self.session = self.session or session
         if reply.status == 404 and self.session:
             await reply.end(whole=True)
             self.drop()
@@ -126,6 +171,8 @@ class HttpTransport:
     async def close(self) -> None:
         """End the session, if there is one, and close all connections."""
         self.gone = True
+        if self._listening is not None:
+            self._listening.cancel()
         try:
             if self._posting:
                 await asyncio.wait([*self._posting], timeout=_FAREWELL)

@@ -18,21 +18,27 @@ from ziggurat.core.jsonrpc import (
     Notification,
     Request,
     Success,
-    parse,
     read,
     write,
 )
 from ziggurat.core.log import logger
-from ziggurat.mcp.wire import CANCELLED, MAX_MESSAGE, MAX_NOISE, PROGRESS, Headers, Progress, Receive, ServerGone
+from ziggurat.mcp.wire import (
+    CANCELLED,
+    MAX_MESSAGE,
+    MAX_NOISE,
+    MAX_WAITING,
+    PROGRESS,
+    Headers,
+    Receive,
+    ServerGone,
+    progress_token,
+)
 
 _KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "SYSTEMROOT", "APPDATA", "TEMP")
 """The variables of this process that a server gets; keys of providers are not among them."""
 
 _GRACES = ((None, 2.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
 """How a process is ended: its input is closed, then it gets the signals, each after a number of seconds."""
-
-_MOST_WAITING = 1_000
-"""Messages of one call that wait to be handled; what comes beyond is dropped, except for the response."""
 
 _TAIL = 2_000
 
@@ -50,7 +56,7 @@ class _Inbox:
         self.failure: ToolError | None = None
 
     def put(self, message: Message) -> None:
-        if len(self._messages) < _MOST_WAITING or isinstance(message, (Success, Failure)):
+        if len(self._messages) < MAX_WAITING or isinstance(message, (Success, Failure)):
             self._messages.append(message)
         self._wake()
 
@@ -116,6 +122,9 @@ class StdioTransport(asyncio.SubprocessProtocol):
             raise ToolError(f"the MCP server {self._name} cannot be started: {error}") from error
         self._stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         self.gone = False
+
+    async def begun(self) -> None:
+        """Do nothing."""
 
     async def begin(self, request: Request, headers: Headers, ctx: Context) -> _Inbox:
         """Send a request; wait while the server reads nothing."""
@@ -211,7 +220,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         elif isinstance(message, Notification):
             if message.method != PROGRESS:
                 return self._receive(message)
-            token = parse(message.params, Progress).progress_token
+            token = progress_token(message)
             inbox = None if token is None else self._inboxes.get(token)
         elif message.method == "ping" or not self._inboxes:
             return self._receive(message)

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import Message, Notification, Request
+from ziggurat.core.jsonrpc import Id, JsonRpcError, Message, Notification, Request, parse
 
 MODERN = "2026-07-28"
 """The revision whose requests stand alone: no handshake, no session."""
@@ -28,6 +28,10 @@ MAX_MESSAGE = 32 << 20
 
 MAX_NOISE = 10_000
 """Messages that nobody waits for, since the last one that was; more of them end the connection."""
+
+
+MAX_WAITING = 1_000
+"""Messages of one call that wait to be handled; what comes beyond is dropped, except for the response."""
 
 
 class SessionLost(ToolError):
@@ -66,6 +70,10 @@ class Transport(Protocol):
 
     async def open(self) -> None:
         """Begin; raise ToolError if that fails."""
+        ...
+
+    async def begun(self) -> None:
+        """Take note that the revision is agreed on."""
         ...
 
     async def begin(self, request: Request, headers: "Headers", ctx: Context) -> Exchange:
@@ -244,9 +252,14 @@ class Progress(Struct, frozen=True, rename="camel"):
     message: str | None = None
 
 
-def is_progress(message: Message) -> bool:
-    """Return whether a message says how far a call has come."""
-    return isinstance(message, Notification) and message.method == PROGRESS
+def progress_token(message: Message) -> Id | None:
+    """Return the token of the call whose progress a message reports; None if it is another message."""
+    if not isinstance(message, Notification) or message.method != PROGRESS:
+        return None
+    try:
+        return parse(message.params, Progress).progress_token
+    except JsonRpcError:
+        return None
 
 
 def roots_result(folders: Sequence[str]) -> dict[str, Any]:

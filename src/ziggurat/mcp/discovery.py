@@ -1,0 +1,150 @@
+"""Discovery: which server gives the tokens for an MCP server, and where; addresses that others gave are checked."""
+
+import asyncio
+import socket
+from ipaddress import ip_address
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from msgspec import DecodeError, Struct, json
+
+from ziggurat.core.context import Context
+from ziggurat.core.errors import Denied, ServiceError, Timeout, ToolError
+from ziggurat.http.client import Client, Headers
+from ziggurat.http.fetcher import Fetcher, is_public
+from ziggurat.http.limits import Limits
+from ziggurat.http.route import is_loopback
+
+T = TypeVar("T")
+
+_LIMITS = Limits(idle=20.0, total=30.0, reply=1 << 20)
+_FORM = ("content-type", "application/x-www-form-urlencoded")
+
+
+class ProtectedResource(Struct, frozen=True):
+    """What an MCP server says of who may ask it."""
+
+    resource: str = ""
+    authorization_servers: list[str] = []
+    scopes_supported: list[str] | None = None
+
+
+class TokenServer(Struct, frozen=True):
+    """What the server that gives the tokens says of itself."""
+
+    issuer: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    registration_endpoint: str = ""
+    scopes_supported: list[str] = []
+    token_endpoint_auth_methods_supported: list[str] | None = None
+    code_challenge_methods_supported: list[str] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class Web:
+    """Reads and posts at addresses that an MCP server gave: only public ones, unless it is itself on this machine."""
+
+    def __init__(self, server: str) -> None:
+        self._local = is_loopback(urlsplit(server).hostname or "")
+        allow = ("127.0.0.0/8", "::1/128") if self._local else ()
+        self._fetch = Fetcher(allow=allow, ports=None, limits=_LIMITS)
+
+    async def get(self, url: str, kind: type[T], ctx: Context) -> T | None:
+        """Return what is at an address; None if it is nothing that can be used."""
+        try:
+            await self._check(url)
+            page = await self._fetch(url, ctx)
+            return json.decode(page.body, type=kind) if page.status == 200 else None
+        except (ServiceError, Timeout, Denied, DecodeError):
+            return None
+
+    async def post(self, url: str, body: dict[str, Any], headers: Headers, ctx: Context, *, form: bool) -> Any:
+        """Post a form, or JSON, and return what is answered.
+
+        Raises:
+            ToolError: it was refused, or the address is not allowed.
+        """
+        await self._check(url)
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        content = urlencode(body).encode() if form else json.encode(body)
+        kind = _FORM if form else ("content-type", "application/json")
+        client = Client(url, limits=_LIMITS)
+        try:
+            sent = (kind, ("accept", "application/json"), *headers)
+            reply = await client.send("POST", path, sent, content, ctx, stream=False)
+            answer = await reply.read()
+            if reply.status >= 300:
+                raise ToolError(f"{parts.hostname} answered {reply.status}: {answer[:200]!r}", kind="denied")
+            return json.decode(answer)
+        except DecodeError as error:
+            raise ToolError(f"{parts.hostname} answered with what is no JSON", kind="denied") from error
+        except ServiceError as error:
+            if isinstance(error, ToolError):
+                raise
+            raise ToolError(f"{parts.hostname} cannot be asked for a token: {error}", kind="denied") from error
+        finally:
+            await client.close()
+
+    async def _check(self, url: str) -> None:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if self._local and is_loopback(host):
+            return
+        if parts.scheme != "https":
+            raise ToolError(f"the address {url:.100} does not begin with https://", kind="denied")
+        infos = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443, type=socket.SOCK_STREAM)
+        if not all(is_public(ip_address(info[4][0])) for info in infos):
+            raise ToolError(f"the address {url:.100} is not public", kind="denied")
+
+
+async def protected_resource(server: str, stated: str | None, web: Web, ctx: Context) -> ProtectedResource | None:
+    """Return what an MCP server says of who may ask it; None if it says nothing.
+
+    Raises:
+        ToolError: it is the statement of another server.
+    """
+    parts = urlsplit(server)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    well_known = f"{origin}/.well-known/oauth-protected-resource"
+    for url in [stated] if stated else dict.fromkeys((f"{well_known}{path}", well_known)):
+        found = await web.get(url, ProtectedResource, ctx)
+        if found is not None:
+            if not _covers(found.resource, server):
+                raise ToolError(
+                    f"the credentials for {server:.100} are for another server: {found.resource:.100}", kind="denied"
+                )
+            return found
+    return None
+
+
+def _covers(resource: str, server: str) -> bool:
+    mine, its = urlsplit(server), urlsplit(resource)
+    same = (mine.scheme, mine.hostname, mine.port) == (its.scheme, its.hostname, its.port)
+    return same and f"{mine.path.rstrip('/')}/".startswith(f"{its.path.rstrip('/')}/")
+
+
+async def token_server(server: str, stated: ProtectedResource | None, web: Web, ctx: Context) -> TokenServer:
+    """Return the server that gives the tokens.
+
+    Raises:
+        ToolError: it cannot be found, or says that it is another one.
+    """
+    parts = urlsplit(server)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    issuer = stated.authorization_servers[0] if stated is not None and stated.authorization_servers else origin
+    its = urlsplit(issuer)
+    base, path = f"{its.scheme}://{its.netloc}", its.path.rstrip("/")
+    oauth, openid = ".well-known/oauth-authorization-server", ".well-known/openid-configuration"
+    urls = [f"{base}/{oauth}{path}", f"{base}/{openid}{path}", *([f"{base}{path}/{openid}"] if path else [])]
+    for url in urls:
+        found = await web.get(url, TokenServer, ctx)
+        if found is not None:
+            if found.issuer != issuer and (stated is not None or found.issuer.rstrip("/") != issuer):
+                raise ToolError(f"{issuer:.100} says that it is {found.issuer:.100}", kind="denied")
+            return found
+    if stated is not None:
+        raise ToolError(f"{issuer:.100} does not say how it gives tokens", kind="denied")
+    return TokenServer(issuer, f"{origin}/authorize", f"{origin}/token", f"{origin}/register")  # as of 2025-03-26
