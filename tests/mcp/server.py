@@ -149,7 +149,7 @@ class Server:
         await send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return await waiting
 
-    async def call(self, params: Json, modern: bool, number: Any, send: Send) -> Json | None:  # noqa: C901, PLR0911, PLR0912
+    async def call(self, params: Json, modern: bool, number: Any, send: Send) -> Json | None:
         self.calls += 1
         name, arguments = params["name"], params.get("arguments", {})
         if "log" in self.settings:
@@ -180,7 +180,11 @@ class Server:
                 return text(json.dumps(await self.ask(method, body, send)))
             if "inputResponses" not in params:
                 state = {"requestState": "kept"}
-                return {"resultType": "input_required", "inputRequests": {"k": {"method": method, "params": body}}, **state}
+                return {
+                    "resultType": "input_required",
+                    "inputRequests": {"k": {"method": method, "params": body}},
+                    **state,
+                }
             assert params["requestState"] == "kept"
             return text(json.dumps(params["inputResponses"]["k"]))
         if name == "ask_much":
@@ -209,7 +213,9 @@ class Server:
             return None
         if name == "flood":
             for _ in range(arguments.get("count", 100)):
-                await send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+                await send(
+                    {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
+                )
         if name == "chatter":
             while True:
                 await send({"jsonrpc": "2.0", "id": 1_000_000, "result": {}})
@@ -219,7 +225,9 @@ class Server:
             return {"content": [{"type": "image", "data": "QUJD", "mimeType": "image/png"}, text("seen")["content"][0]]}
         if name == "link":
             linked = {"type": "resource_link", "uri": "test://a", "name": "a"}
-            return {"content": [linked, {"type": "resource", "resource": {"uri": "test://a", "text": "A"}}, {"type": "odd"}]}
+            return {
+                "content": [linked, {"type": "resource", "resource": {"uri": "test://a", "text": "A"}}, {"type": "odd"}]
+            }
         if name == "refuse":
             return {**text("it went wrong"), "isError": True}
         if name == "broken_result":

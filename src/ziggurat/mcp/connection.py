@@ -33,7 +33,9 @@ from ziggurat.mcp.wire import (
     roots_result,
 )
 
-_SIGN_OF_LIFE = 2.0
+_SIGN_OF_LIFE = 1.0
+"""Seconds in which a server that did not answer a call answers a question that is none."""
+
 _LONGEST = 20
 """How many times its time-out a call may take in all, if the server reports progress."""
 

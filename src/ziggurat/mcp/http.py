@@ -168,6 +168,9 @@ class HttpTransport:
             self.gone = True
             self._ended()
 
+    def kill(self) -> None:
+        """Do nothing: what hangs is behind the URL."""
+
     async def close(self) -> None:
         """End the session, if there is one, and close all connections."""
         self.gone = True

@@ -51,6 +51,7 @@ class Link:
         connection = self._connections.get(loop)
         if connection is not None and connection.silent and connection.usable and not await connection.check():
             logger.warning("the MCP server %s does not react and is started again", self.settings.name)
+            connection.transport.kill()
             await connection.close()
         connection = self._connections.get(loop)
         if connection is None or not connection.usable:

@@ -151,6 +151,11 @@ class StdioTransport(asyncio.SubprocessProtocol):
         if self._stdin is not None and not self.gone:
             self._stdin.write(write(message) + b"\n")
 
+    def kill(self) -> None:
+        """Kill the process and all others of its group."""
+        if self._transport is not None:
+            self._kill(signal.SIGKILL)
+
     async def close(self) -> None:
         """End the process and all others of its group."""
         self._end(None)

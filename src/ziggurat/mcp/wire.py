@@ -88,6 +88,10 @@ class Transport(Protocol):
         """Send a message that has no answer, and do not wait until it is sent."""
         ...
 
+    def kill(self) -> None:
+        """End at once, without a word."""
+        ...
+
     async def close(self) -> None:
         """End, and wait until nothing is left."""
         ...

@@ -1,0 +1,203 @@
+"""Servers that die, hang, lie or attack: one typed error each, bounded, and the next call works."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.mcp.serving import http, stdio
+from tests.samples import LONG
+from ziggurat import Timeout, ToolError
+from ziggurat.mcp import McpServer, mcp
+from ziggurat.mcp.wire import ServerGone
+
+ROUNDS = 100 if LONG else 4
+
+
+def children() -> set[int]:
+    """Return the processes that this one has started and that have not been reaped."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found.add(int(status.parent.name))
+    return found
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def left(before: set[int]) -> set[int]:
+    """Return the processes that are left, once those that were killed have been reaped."""
+    for _ in range(200_000):
+        if not (found := children() - before):
+            return set()
+        await asyncio.sleep(0)
+    return found
+
+
+async def works(server: McpServer) -> bool:
+    return (await server.call("echo", {"text": "a"})).text == "a"
+
+
+async def test_a_process_that_dies_in_a_call_costs_one_error_and_the_next_call_works(tmp_path: Path) -> None:
+    before, log = children(), tmp_path / "log"
+    server = stdio(f"log={log}")
+    for _ in range(ROUNDS):
+        with pytest.raises(ServerGone) as died:
+            await server.call("die")
+        assert died.value.kind == "interrupted"
+        assert await works(server)
+    await server.close()
+    assert log.read_text().splitlines().count("die") == ROUNDS  # none was made twice
+    assert not await left(before)
+
+
+async def test_a_process_that_dies_fails_all_calls_in_progress() -> None:
+    async with stdio() as server:
+        calls = [server.call("silent") for _ in range(5)]
+        results = await asyncio.gather(*calls, server.call("die"), return_exceptions=True)
+        assert {type(each) for each in results} == {ServerGone}
+        assert await works(server)
+
+
+async def test_a_process_that_hangs_is_started_again() -> None:
+    before = children()
+    async with stdio(timeout=0.5) as server:
+        with pytest.raises(Timeout):
+            await server.call("hang")
+        assert await works(server)
+    assert not await left(before)
+
+
+async def test_a_session_that_was_forgotten_costs_nothing() -> None:
+    async with http(era_="legacy") as (behind, server):
+        for _ in range(ROUNDS):
+            assert await works(server)
+            behind.forget()
+        assert await works(server)
+        assert [message.get("method") for _, _, message in behind.requests].count("initialize") == ROUNDS + 1
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_server_that_was_started_again_is_asked_again(era: str) -> None:
+    async with http(era_=era) as (behind, server):
+        for _ in range(ROUNDS):
+            assert await works(server)
+            await behind.stop()
+            with pytest.raises(ToolError) as refused:
+                await server.call("echo", {"text": "a"})
+            assert refused.value.kind in ("transient", "interrupted")
+            behind.sessions.clear()
+            await behind.start()
+            assert await works(server)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("cut", ["head", "body", "stream", "html", "500", "redirect"])
+async def test_a_reply_that_is_broken_costs_one_error(era: str, cut: str) -> None:
+    async with http(era_=era) as (behind, server):
+        assert await works(server)
+        behind.cut = cut
+        with pytest.raises(ToolError):
+            await server.call("echo", {"text": "a"})
+        assert await works(server)
+
+
+HOSTILE = {
+    "huge": ({"size": 40 << 20}, ServerGone),
+    "endless": ({}, ServerGone),
+    "chatter": ({}, ServerGone),
+    "wrong_id": ({}, Timeout),
+    "half": ({}, ToolError),
+}
+
+
+@pytest.mark.parametrize("tool", HOSTILE)
+async def test_hostile_processes_are_bounded(tool: str) -> None:
+    before = children()
+    arguments, kind = HOSTILE[tool]
+    async with stdio(timeout=3 if tool != "wrong_id" else 0.3) as server:
+        await server.tools()
+        with pytest.raises(kind):
+            await server.call(tool, arguments)
+        assert await works(server)
+    assert not await left(before)
+
+
+@pytest.mark.parametrize("tool", ["huge", "endless", *(["chatter"] if LONG else [])])
+async def test_hostile_replies_are_bounded(tool: str) -> None:
+    arguments, _ = HOSTILE[tool]
+    async with http(timeout=20) as (_, server):
+        with pytest.raises(ToolError):
+            await server.call(tool, arguments)
+        assert await works(server)
+
+
+async def test_what_is_no_message_is_passed_over() -> None:
+    async with stdio() as server:
+        assert (await server.call("garbage")).text == "garbage"
+        assert (await server.call("flood", {"count": 500})).text == "flood"
+
+
+@pytest.mark.parametrize("probe", ["exit", "silent"])
+async def test_a_server_of_the_older_era_that_dislikes_the_newer_one_is_asked_in_its_own(
+    probe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ziggurat.mcp.greeting._PROBE", 0.5)
+    async with stdio("era=legacy", f"probe={probe}") as server:
+        assert await works(server)
+
+
+async def test_a_server_that_cannot_be_started_or_reached_says_so() -> None:
+    for server in (mcp("/no/such/program"), mcp("http://127.0.0.1:9/mcp"), mcp("python -c 1")):
+        with pytest.raises(ToolError, match=server.name):
+            await server.tools()
+        await server.close()
+
+
+async def test_cancelled_calls_leave_nothing_behind() -> None:
+    """Cancel calls of many servers at every moment: no tasks, descriptors or processes are left."""
+    before, tasks, open_before = children(), asyncio.all_tasks(), descriptors()
+    servers = [stdio() for _ in range(20 if LONG else 3)]
+    for turns in range(0, 60, 1 if LONG else 9):
+        calls = [asyncio.ensure_future(server.call("slow", {"seconds": 30})) for server in servers]
+        for _ in range(turns * turns):
+            await asyncio.sleep(0)
+        for call in calls:
+            call.cancel()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(each) for each in ended} == {asyncio.CancelledError}
+    assert all(await asyncio.gather(*map(works, servers)))
+    await asyncio.gather(*(server.close() for server in servers))
+    assert not await left(before)
+    assert asyncio.all_tasks() == tasks
+    assert descriptors() <= open_before + 1
+
+
+def test_the_end_of_an_event_loop_ends_the_processes() -> None:
+    server, before = stdio(), children()
+
+    async def call() -> bool:
+        return await works(server)
+
+    assert asyncio.run(call())
+    assert asyncio.run(call())  # in another loop
+    assert not children() - before
+
+
+async def test_an_unfinished_start_does_not_block_others() -> None:
+    """The first call is cancelled while the server starts; another one waits for the same start."""
+    async with stdio() as server:
+        first = asyncio.ensure_future(server.call("count"))
+        second = asyncio.ensure_future(server.call("count"))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert (await second).text == "1"
+        with pytest.raises(asyncio.CancelledError):
+            await first
