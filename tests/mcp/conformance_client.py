@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ziggurat import ToolError, ZigguratError
-from ziggurat.mcp import Elicitation, McpServer, OAuth, mcp
+from ziggurat.mcp import Elicitation, McpClient, OAuth, mcp
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
@@ -29,7 +29,7 @@ def arguments_for(schema: dict[str, Any]) -> dict[str, object]:
     return {name: BY_TYPE.get(properties.get(name, {}).get("type"), "x") for name in schema.get("required", ())}
 
 
-async def call_each(server: McpServer, calls: list[tuple[str, dict[str, Any]]]) -> None:
+async def call_each(server: McpClient, calls: list[tuple[str, dict[str, Any]]]) -> None:
     for name, arguments in calls:
         try:
             print(await server.call(name, arguments), file=sys.stderr)
@@ -37,7 +37,7 @@ async def call_each(server: McpServer, calls: list[tuple[str, dict[str, Any]]]) 
             print(f"{name}: {error}", file=sys.stderr)
 
 
-async def scenario(server: McpServer) -> None:
+async def scenario(server: McpClient) -> None:
     tools = {tool.name: tool for tool in await server.tools()}
     if SCENARIO in ("tools_call", "request-metadata", "http-standard-headers"):
         await server.call("add_numbers", {"a": 5, "b": 3})

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.mcp.server import Json, Server
-from ziggurat.mcp import McpServer, mcp
+from ziggurat.mcp import McpClient, mcp
 
 PROGRAM = str(Path(__file__).parent / "server.py")
 
 
-def stdio(*settings: str, **options: Any) -> McpServer:
+def stdio(*settings: str, **options: Any) -> McpClient:
     """Return the test server as a process."""
     return mcp([sys.executable, PROGRAM, *settings], **{"name": "test", "timeout": 10, **options})
 
@@ -144,7 +144,7 @@ async def _nowhere(message: Json) -> None:
 
 
 @asynccontextmanager
-async def http(*, streams: bool = True, **options: Any) -> AsyncIterator[tuple[HttpServer, McpServer]]:
+async def http(*, streams: bool = True, **options: Any) -> AsyncIterator[tuple[HttpServer, McpClient]]:
     """Start the test server behind a URL; settings of the server are those that end with an underscore."""
     settings = {key.rstrip("_"): str(options.pop(key)) for key in [*options] if key.endswith("_")}
     behind = HttpServer(**settings)

@@ -11,7 +11,7 @@ import pytest
 from tests.mcp.serving import http, stdio
 from ziggurat import Context, Timeout, ToolError
 from ziggurat.core.context import root
-from ziggurat.mcp import Elicitation, McpServer
+from ziggurat.mcp import Elicitation, McpClient
 from ziggurat.messages.parts import Image, Text
 
 ERAS = ("legacy", "modern")
@@ -19,7 +19,7 @@ KINDS = [(kind, era) for kind in ("stdio", "http", "json") for era in ERAS]
 
 
 @asynccontextmanager
-async def connected(kind: str, era: str, *settings: str, **options: Any) -> AsyncIterator[McpServer]:
+async def connected(kind: str, era: str, *settings: str, **options: Any) -> AsyncIterator[McpClient]:
     if kind == "stdio":
         server = stdio(f"era={era}", *settings, **options)
         try:

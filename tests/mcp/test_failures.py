@@ -9,7 +9,7 @@ import pytest
 from tests.mcp.serving import http, stdio
 from tests.samples import LONG
 from ziggurat import Timeout, ToolError
-from ziggurat.mcp import McpServer, mcp
+from ziggurat.mcp import McpClient, mcp
 from ziggurat.mcp.wire import ServerGone
 
 ROUNDS = 100 if LONG else 4
@@ -41,7 +41,7 @@ async def left(before: set[int]) -> set[int]:
     return found
 
 
-async def works(server: McpServer) -> bool:
+async def works(server: McpClient) -> bool:
     return (await server.call("echo", {"text": "a"})).text == "a"
 
 

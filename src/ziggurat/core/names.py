@@ -140,7 +140,7 @@ NAMES: dict[str, dict[str, str]] = {
         "mcp.answers": "Elicitation",
         "mcp.door": "mcp mcp_servers",
         "mcp.oauth": "OAuth",
-        "mcp.server": "McpServer",
+        "mcp.server": "McpClient",
     },
     "ziggurat.memory": {
         "agents.memory": "Note Remembering WorkingValues everything_said memory_tools",

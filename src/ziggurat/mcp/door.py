@@ -15,7 +15,7 @@ from ziggurat.core.facts import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.mcp.answers import Elicit
 from ziggurat.mcp.authorization import Authorization
-from ziggurat.mcp.server import McpServer
+from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import LEGACY, MODERN
 from ziggurat.messages.model import Model
@@ -50,7 +50,7 @@ def mcp(
     search: bool | None = None,
     required: bool = True,
     revision: Revision | None = None,
-) -> McpServer:
+) -> McpClient:
     """Use the tools of a server of the Model Context Protocol, in either of its eras::
 
         files = mcp("npx -y @modelcontextprotocol/server-filesystem /data", approval=["write_file"])
@@ -92,7 +92,7 @@ def mcp(
     entry = _entry(server)
     url = entry.url
     known(permissions or ())
-    return McpServer(
+    return McpClient(
         Settings(
             name=name or _name_of(entry),
             command=entry.words,
@@ -118,7 +118,7 @@ def mcp(
 
 
 @checked
-def mcp_servers(path: str | Path, **settings: Any) -> dict[str, McpServer]:
+def mcp_servers(path: str | Path, **settings: Any) -> dict[str, McpClient]:
     """Return the servers in a file of settings in the usual format, by name::
 
         agent = Agent(model, tools=[*mcp_servers("mcp.json").values()])

@@ -16,8 +16,8 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra, Timeout, Tool
 from ziggurat.core.facts import Effect
 from ziggurat.core.log import logger
 from ziggurat.core.visible import visible
+from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.results import origin_of
-from ziggurat.mcp.server import McpServer
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool
 from ziggurat.messages.parts import ToolResult
@@ -53,7 +53,7 @@ class _Listings(Struct, frozen=True):
     servers: tuple[_Listing, ...]
 
 
-async def offer(servers: Sequence[McpServer], taken: Collection[str], ctx: Context) -> Offer:
+async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Context) -> Offer:
     """Return the tools of servers; what they list is recorded, so that a run goes on with the tools it began with.
 
     Raises:
@@ -84,7 +84,7 @@ async def offer(servers: Sequence[McpServer], taken: Collection[str], ctx: Conte
     return Offer(tuple(box), frozenset(each.spec.name for each in hidden))
 
 
-async def _listing(server: McpServer, ctx: Context) -> _Listing:
+async def _listing(server: McpClient, ctx: Context) -> _Listing:
     try:
         return _Listing(server.name, tuple(await server.tools(ctx)))
     except (ToolError, Timeout) as error:
@@ -94,7 +94,7 @@ async def _listing(server: McpServer, ctx: Context) -> _Listing:
         return _Listing(server.name, ())
 
 
-async def tools_of(server: McpServer) -> list[FunctionTool]:
+async def tools_of(server: McpClient) -> list[FunctionTool]:
     """Return the tools of one server as they are now, for an agent that is made with them."""
     listed = [tool for tool in await server.tools() if _is_wanted(tool, server.settings)]
     called = _names([(server, tool) for tool in listed], ())
@@ -108,7 +108,7 @@ def _is_wanted(tool: ServerTool, settings: Settings) -> bool:
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
-def _names(listed: Sequence[tuple[McpServer, ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
+def _names(listed: Sequence[tuple[McpClient, ServerTool]], taken: Collection[str]) -> dict[tuple[str, str], str]:
     """Return the name of each tool for models: its own, with the server's before it if another one has that, too."""
     plain = {(server.name, tool.name): _fitting(tool.name) for server, tool in listed}
     counts: dict[str, int] = dict.fromkeys((*taken, SEARCH_TOOLS), 1)
@@ -143,7 +143,7 @@ def _fitting(name: str) -> str:
 # -- tools -----------------------------------------------------------------------------------------------------------
 
 
-def _made(server: McpServer, tool: ServerTool, name: str) -> FunctionTool | None:
+def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None:
     """Return a tool that can be called; None, with a warning, if its schema is broken."""
     settings = server.settings
 

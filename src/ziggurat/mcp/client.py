@@ -1,4 +1,4 @@
-"""McpServer: a server of the Model Context Protocol, and what it offers."""
+"""McpClient: the client of one server of the Model Context Protocol, and what that offers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +17,8 @@ from ziggurat.messages.parts import ToolResult
 from ziggurat.tools.sources import OFFER
 
 
-class McpServer:
-    """A server whose tools an agent gets with ``tools=[server]``; made by `mcp`.
+class McpClient:
+    """The client of one server, whose tools an agent gets with ``tools=[client]``; made by `mcp`.
 
     It is connected when it is first used, once per event loop, and again after it was lost. The connection of a loop is
     closed with the loop, or by `close`.
@@ -120,7 +120,7 @@ class McpServer:
         """Close the connection of the running loop; the process of a server is ended. It may be used again."""
         await self._lists.link.close()
 
-    async def __aenter__(self) -> "McpServer":
+    async def __aenter__(self) -> "McpClient":
         await self._lists.link.connection()
         return self
 
