@@ -138,9 +138,9 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.mcp": {
         "mcp.answers": "Elicitation",
+        "mcp.client": "McpClient",
         "mcp.door": "mcp mcp_servers",
         "mcp.oauth": "OAuth",
-        "mcp.server": "McpClient",
     },
     "ziggurat.memory": {
         "agents.memory": "Note Remembering WorkingValues everything_said memory_tools",
