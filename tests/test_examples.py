@@ -43,6 +43,7 @@ PRINTED = {
     "layers.py": "Take an umbrella.",
     "memory_agent.py": "my train leaves at 9:40 from Lyon",
     "middleware.py": "the clerk's model saw: Ada pays with [card]",
+    "mcp_tools.py": "['notes_keep']\nmcp:library/find: nothing\nmcp:notes/keep: kept as number 1\nNoted.\n",
     "plan_execute.py": "completed: Compare them: {step_1}: one is faster, the other is smaller\nachieved: True (90%)\n",
     "plan_htn.py": "not by taxi: pay cannot be done: cash is not True: it has no value\non the train to Ur\n",
     "plan_tree.py": "loop/round-2/sequence/score = 0.9\n",

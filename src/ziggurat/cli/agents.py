@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +29,9 @@ from ziggurat.models.resolving import resolve
 from ziggurat.models.selection import MODEL, select_model
 from ziggurat.tools.approval import Approvals
 
+if TYPE_CHECKING:
+    from ziggurat.mcp import McpClient
+
 
 class AgentOptions(Struct, frozen=True):
     """The options as given; None or empty for those that were not given."""
@@ -41,6 +45,7 @@ class AgentOptions(Struct, frozen=True):
     approve: tuple[str, ...] = ()
     folder: str | None = None
     memory: str | None = None
+    mcp: tuple[str, ...] = ()
 
     @property
     def approvals(self) -> Approvals | None:
@@ -60,6 +65,7 @@ class AgentOptions(Struct, frozen=True):
             "--instructions": (self.instructions,),
             "--memory": (self.memory,),
             "--tool": self.tools,
+            "--mcp": self.mcp,
             "--approve": self.approve,
         }
         words = [(option, each) for option, values in given.items() for each in values if each is not None]
@@ -82,6 +88,7 @@ def labels_of(options: AgentOptions) -> dict[str, object]:
         model=options.model_name if options.agent is None else options.model,
         agent=None if options.agent is None else _absolute(options.agent),
         tools=tuple(_absolute(tool) for tool in options.tools),
+        mcp=tuple(os.path.abspath(each) if each.endswith(".json") else each for each in options.mcp),
         folder=os.getcwd(),
     )
     return {_LABEL: {name: value for name, value in asdict(resolved).items() if value not in (None, ())}}
@@ -159,7 +166,7 @@ def _warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
     if not isinstance(inner, Agent):
         return
     names = list(inner.tools)
-    for pattern in patterns:
+    for pattern in patterns if not inner.tools.sources else ():
         if not any(fnmatchcase(name, pattern) for name in names):
             listing = f"its tools: {', '.join(names)}" if names else "it has none"
             note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
@@ -178,7 +185,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     memory_tools, middleware = memory_of(options.memory, options.model_name, store)
     return Agent(
         _model(options),
-        tools=[*tools, *memory_tools],
+        tools=[*tools, *memory_tools, *servers_of(options.mcp)],
         middleware=middleware,
         instructions=options.instructions,
         timeout=options.timeout,
@@ -187,10 +194,22 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     )
 
 
+def servers_of(specs: Sequence[str]) -> "list[McpClient]":
+    """Return the MCP servers of commands, addresses, and files of settings, whose names end with ``.json``."""
+    if not specs:
+        return []
+    from ziggurat.mcp import mcp, mcp_servers
+
+    files = [spec for spec in specs if spec.endswith(".json") and not spec.startswith(("http://", "https://"))]
+    found = {spec: list(mcp_servers(spec).values()) if spec in files else [mcp(spec)] for spec in specs}
+    return [server for servers in found.values() for server in servers]
+
+
 def _check_alone(options: AgentOptions) -> None:
     others = {
         "--model": options.model,
         "--tool": options.tools or None,
+        "--mcp": options.mcp or None,
         "--instructions": options.instructions,
         "--max-steps": options.max_steps,
         "--timeout": options.timeout,

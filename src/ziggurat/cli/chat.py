@@ -37,6 +37,7 @@ def chat(
     approve: options.Approve = None,
     session: options.Session = None,
     memory: options.Memory = None,
+    mcp: options.Mcp = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -53,7 +54,15 @@ def chat(
       ziggurat chat --session work
     """
     chosen = AgentOptions(
-        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+        model,
+        tuple(tool or ()),
+        agent,
+        instructions,
+        max_steps,
+        timeout,
+        tuple(approve or ()),
+        memory=memory,
+        mcp=tuple(mcp or ()),
     )
     return _Chat(prepare(chosen, session, store, quiet=quiet), session, quiet=quiet).run()
 

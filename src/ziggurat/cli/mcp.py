@@ -14,6 +14,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import options
 from ziggurat.cli.agents import in_store
 from ziggurat.cli.load import load_agent_or_schedule
+from ziggurat.cli.mcp_servers import call_tool, list_tools
 from ziggurat.cli.store import open_store
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.serve.guard import check_address
@@ -75,6 +76,10 @@ def serve(
     os.dup2(2, 1)  # what tools print must not come between the messages
     asyncio.run(_serve(methods, out))
     return 0
+
+
+mcp.command("list")(list_tools)
+mcp.command("call")(call_tool)
 
 
 async def _serve(methods: Methods, out: Any) -> None:

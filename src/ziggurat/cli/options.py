@@ -45,6 +45,15 @@ Memory = Annotated[
         help="Recall what NAME said in earlier runs, and let the agent remember more; stored with the runs.",
     ),
 ]
+Mcp = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp",
+        metavar="SERVER",
+        help="An MCP server whose tools the agent may use: a command in quotes, an address, or a file of settings that "
+        "ends with .json. May be repeated.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the answer only, without the live view.")]
 Store = Annotated[
     str | None,

@@ -55,6 +55,7 @@ def run(
     approve: options.Approve = None,
     session: options.Session = None,
     memory: options.Memory = None,
+    mcp: options.Mcp = None,
     store: options.Store = None,
     json: Annotated[
         bool, typer.Option("--json", help="Write events to standard output, one per line; the last is AgentEnded.")
@@ -77,9 +78,18 @@ def run(
       ziggurat run --model openai:gpt-5-mini "Who are you?"
       ziggurat run --agent desk.py:agent --approve 'delete_*' "Clean up"
       ziggurat run --memory me "Remember that I am allergic to nuts."
+      ziggurat run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' "Which files are here?"
     """
     chosen = AgentOptions(
-        model, tuple(tool or ()), agent, instructions, max_steps, timeout, tuple(approve or ()), memory=memory
+        model,
+        tuple(tool or ()),
+        agent,
+        instructions,
+        max_steps,
+        timeout,
+        tuple(approve or ()),
+        memory=memory,
+        mcp=tuple(mcp or ()),
     )
     prompt = _question(question)
     prepared = prepare(chosen, session, store, quiet=quiet)
