@@ -28,7 +28,7 @@ def test_a_tool_of_a_server_is_called(ziggurat: Command) -> None:
     assert (called.code, called.out) == (0, "hello\n")
     assert ziggurat("mcp", "call", SERVER, "refuse").code == 1
     assert ziggurat("mcp", "call", SERVER, "echo", "text").code == 2
-    assert "unknown" in ziggurat("mcp", "call", SERVER, "unknown").err
+    assert "no such tool" in ziggurat("mcp", "call", SERVER, "unknown").err
 
 
 def test_a_run_gets_the_tools_of_a_server(ziggurat: Command) -> None:

@@ -7,9 +7,12 @@ import asyncio
 import json
 import os
 import sys
+import time
+from base64 import urlsafe_b64encode
 from http.client import HTTPConnection
+from secrets import token_hex
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from ziggurat import ToolError, ZigguratError
 from ziggurat.mcp import Elicitation, McpClient, OAuth, mcp
@@ -72,12 +75,57 @@ async def visit(address: str) -> str:
     return await asyncio.to_thread(follow)
 
 
+async def sign(issuer: str) -> str:
+    """Sign a statement with the key of the scenario, by ES256."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    now, client = int(time.time()), CONTEXT["client_id"]
+    said = {"iss": client, "sub": client, "aud": issuer, "iat": now, "exp": now + 300, "jti": token_hex(8)}
+    head = {"alg": "ES256", "typ": "JWT"}
+    text = ".".join(urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in (head, said))
+    key = load_pem_private_key(CONTEXT["private_key_pem"].encode(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    numbers = decode_dss_signature(key.sign(text.encode(), ECDSA(hashes.SHA256())))
+    signature = b"".join(number.to_bytes(32, "big") for number in numbers)
+    return f"{text}.{urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+async def exchange(issuer: str, resource: str) -> dict[str, str]:
+    """Exchange the statement of an enterprise about a person for one that the server takes."""
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        "subject_token": CONTEXT["idp_id_token"],
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "audience": issuer,
+        "resource": resource,
+        "client_id": CONTEXT["idp_client_id"],
+    }
+
+    def post() -> str:
+        parts = urlsplit(CONTEXT["idp_token_endpoint"])
+        connection = HTTPConnection(parts.hostname or "", parts.port)
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        connection.request("POST", parts.path, urlencode(form), kind)
+        return str(json.loads(connection.getresponse().read())["access_token"])
+
+    bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    return {"grant_type": bearer, "assertion": await asyncio.to_thread(post)}
+
+
 def authorization() -> OAuth | None:
     if not SCENARIO.startswith("auth/"):
         return None
     known = {"client_id": CONTEXT.get("client_id"), "client_secret": CONTEXT.get("client_secret")}
     if SCENARIO == "auth/client-credentials-basic":
         return OAuth(**known)
+    if SCENARIO == "auth/client-credentials-jwt":
+        return OAuth(client_id=known["client_id"], assertion=sign)
+    if SCENARIO == "auth/enterprise-managed-authorization":
+        return OAuth(grant=exchange, **known)
     document = "https://conformance-test.local/client-metadata.json"
     return OAuth(visit, redirect="http://localhost:3000/callback", client_document=document, **known)
 

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +15,7 @@ from msgspec.structs import asdict, replace
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import store as stores
-from ziggurat.cli.load import load_agent, load_tool
+from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.codec import as_type
@@ -28,9 +27,6 @@ from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
 from ziggurat.models.selection import MODEL, select_model
 from ziggurat.tools.approval import Approvals
-
-if TYPE_CHECKING:
-    from ziggurat.mcp import McpClient
 
 
 class AgentOptions(Struct, frozen=True):
@@ -185,24 +181,13 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
     memory_tools, middleware = memory_of(options.memory, options.model_name, store)
     return Agent(
         _model(options),
-        tools=[*tools, *memory_tools, *servers_of(options.mcp)],
+        tools=[*tools, *memory_tools, *load_servers(options.mcp)],
         middleware=middleware,
         instructions=options.instructions,
         timeout=options.timeout,
         max_steps=options.max_steps,
         store=stores.open_store(store),
     )
-
-
-def servers_of(specs: Sequence[str]) -> "list[McpClient]":
-    """Return the MCP servers of commands, addresses, and files of settings, whose names end with ``.json``."""
-    if not specs:
-        return []
-    from ziggurat.mcp import mcp, mcp_servers
-
-    files = [spec for spec in specs if spec.endswith(".json") and not spec.startswith(("http://", "https://"))]
-    found = {spec: list(mcp_servers(spec).values()) if spec in files else [mcp(spec)] for spec in specs}
-    return [server for servers in found.values() for server in servers]
 
 
 def _check_alone(options: AgentOptions) -> None:

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, described
@@ -16,6 +16,9 @@ from ziggurat.core.similar import similar
 from ziggurat.tools.builtin import calculator, echo, timestamp
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from ziggurat.mcp.client import McpClient
 
 _OURS = Path(__file__).parents[1]
 
@@ -141,3 +144,14 @@ def _with_line(error: BaseException) -> str:
     last = next(reversed(theirs or frames), None)
     at = f" (line {last.lineno} of {Path(last.filename).name})" if last else ""
     return f"{described(error)}{at}"
+
+
+def load_servers(specs: Sequence[str]) -> "list[McpClient]":
+    """Return the MCP servers of commands, addresses, and files of settings, whose names end with ``.json``."""
+    if not specs:
+        return []
+    from ziggurat.mcp import mcp, mcp_servers
+
+    files = [spec for spec in specs if spec.endswith(".json") and not spec.startswith(("http://", "https://"))]
+    found = {spec: list(mcp_servers(spec).values()) if spec in files else [mcp(spec)] for spec in specs}
+    return [server for servers in found.values() for server in servers]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ziggurat.cli import options
-from ziggurat.cli.agents import servers_of
+from ziggurat.cli.load import load_servers
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
@@ -34,7 +34,7 @@ def list_tools(server: Server, json: options.JsonRows = False) -> int:
       ziggurat mcp list 'npx -y @modelcontextprotocol/server-memory'
       ziggurat mcp list https://example.com/mcp --json
     """
-    for client, tools in asyncio.run(_listed(servers_of([server]))):
+    for client, tools in asyncio.run(_listed(load_servers([server]))):
         for tool in tools:
             if json:
                 about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
@@ -71,7 +71,7 @@ def call_tool(
         raise ConfigurationError(f"the arguments must be JSON: {error}") from error
     if not isinstance(given, dict):
         raise ConfigurationError("the arguments must be a JSON object, such as '{\"name\": 1}'")
-    clients = servers_of([server])
+    clients = load_servers([server])
     if len(clients) != 1:
         raise ConfigurationError(f"a call is made to one server; the file {server!r} has {len(clients)}")
     result = asyncio.run(_called(clients[0], tool, given))

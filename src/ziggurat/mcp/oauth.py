@@ -53,19 +53,23 @@ class OAuth:
 
     When a server first asks for credentials, `visit` gets an address that a person opens; it returns the address to
     which the person's browser was sent then, which begins with `redirect`. Tokens are renewed when they end. Without
-    `visit`, the client's own credentials are used, for which `client_id` and `client_secret` are needed.
+    `visit` and `grant`, this program asks in its own name, with `client_id` and a secret or an assertion.
 
     Args:
         visit: Has a person open an address, and returns the one they were sent to.
         redirect: The address that they are sent to.
         client_id: The id of this program at the server that gives the tokens, if it is registered there.
         client_secret: The secret that belongs to it.
+        assertion: Signs a statement that says who this program is, for the issuer it gets, in place of a secret
+            (``private_key_jwt``).
+        grant: Returns the fields of a request for a token, for an issuer and a resource, such as a statement of another
+            server about a person; in place of `visit`.
         client_document: The address of a document about this program, where servers accept that as its id.
         client_name: The name under which it registers itself otherwise.
         tokens: Where tokens are kept, by the address of the server; in memory by default.
 
     Raises:
-        ConfigurationError: an argument has a wrong type, or neither `visit` nor a secret is given.
+        ConfigurationError: an argument has a wrong type, or there is no way to get a token.
     """
 
     @checked
@@ -76,13 +80,15 @@ class OAuth:
         redirect: str = "http://127.0.0.1:33418/callback",
         client_id: str | None = None,
         client_secret: SecretText | None = None,
+        assertion: Callable[[str], Awaitable[str]] | None = None,
+        grant: Callable[[str, str], Awaitable[dict[str, str]]] | None = None,
         client_document: str | None = None,
         client_name: str = "Ziggurat",
         tokens: MutableMapping[str, bytes] | None = None,
     ) -> None:
-        if visit is None and (client_id is None or client_secret is None):
+        if visit is None and grant is None and (client_id is None or (client_secret is None and assertion is None)):
             raise ConfigurationError("OAuth takes visit=..., or client_id=... and client_secret=...")
-        self._visit = visit
+        self._visit, self._grant, self._assertion = visit, grant, assertion
         self._redirect = redirect
         self._given = None if client_id is None else _Client(client_id, client_secret)
         self._document = client_document
@@ -160,12 +166,13 @@ class OAuth:
             scopes = tuple(dict.fromkeys((*scopes, "offline_access")))
         client = kept.clients[server.issuer] = await self._client(server, kept, scopes, web, ctx)
         resource = url.partition("#")[0] if stated is None else stated.resource
-        if self._visit is None:
-            grant: dict[str, str] = {"grant_type": "client_credentials"}
-        else:
+        if self._visit is not None:
             grant = await self._code(self._visit, server, client, scopes, resource)
-        if self._visit is None and scopes:
-            grant["scope"] = " ".join(scopes)
+        else:
+            own = {"grant_type": "client_credentials"}
+            grant = own if self._grant is None else await self._grant(server.issuer, resource)
+            if scopes:
+                grant["scope"] = " ".join(scopes)
         kept.scopes = scopes
         await self._get_token(url, kept, server, client, {**grant, "resource": resource}, ctx)
 
@@ -264,6 +271,9 @@ class OAuth:
         headers: Headers = ()
         form = {**grant}
         method = client.token_endpoint_auth_method or _method(server, client)
+        if self._assertion is not None:
+            form["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            form["client_assertion"] = await self._assertion(server.issuer)
         if client.client_secret is not None and method == "client_secret_basic":
             pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
             headers = (("authorization", f"Basic {b64encode(pair.encode()).decode()}"),)

@@ -1,0 +1,63 @@
+"""How servers are named and read from commands, addresses and files of settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.wrong import wrong
+from ziggurat import ConfigurationError
+from ziggurat.mcp import mcp, mcp_servers
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        ("npx -y @modelcontextprotocol/server-filesystem /data", "filesystem"),
+        ("npx -y @modelcontextprotocol/server-memory@1.2.3", "memory"),
+        ("uvx mcp-server-time --local-timezone UTC", "time"),
+        ("python tools/weather.py", "weather"),
+        ("python -m weather_server", "weather"),
+        (["/opt/my tools/search-mcp"], "search"),
+        ("https://mcp.example.com/mcp", "example"),
+        ("http://127.0.0.1:8000/mcp", "mcp"),
+        ({"url": "https://search.example.com/x"}, "search"),
+        ({"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}, "time"),
+    ],
+)
+def test_a_server_has_a_name(server: Any, name: str) -> None:
+    assert mcp(server).name == name
+    assert mcp(server, name="other").name == "other"
+
+
+def test_an_entry_is_filled_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    entry = {"command": "x", "args": ["${HOST:-here}"], "env": {"KEY": "${TOKEN}", "ALSO": "${env:TOKEN}"}}
+    settings = mcp(entry).settings
+    assert settings.command == ("x", "here")
+    assert settings.env == {"KEY": "secret", "ALSO": "secret"}
+    with pytest.raises(ConfigurationError, match="MISSING"):
+        mcp({"command": "${MISSING}"})
+
+
+@pytest.mark.parametrize("server", ["", " ", [], {}, {"command": "a", "url": "http://b"}, {"command": 5}, 5, "a 'b"])
+def test_what_is_no_server_is_refused(server: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        mcp(wrong(server))
+
+
+def test_a_file_of_settings_gives_its_servers(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    entries = {"a": {"command": "x", "args": ["y"]}, "b": {"url": "http://c", "type": "http"}, "c": {"disabled": True}}
+    file.write_text(json.dumps({"mcpServers": entries, "other": 1}))
+    servers = mcp_servers(file, timeout=5)
+    assert {name: server.name for name, server in servers.items()} == {"a": "a", "b": "b"}
+    assert servers["a"].settings.command == ("x", "y")
+    assert servers["b"].settings.timeout == 5
+    for content in ("{", "[]", "{}", '{"mcpServers": []}'):
+        file.write_text(content)
+        with pytest.raises(ConfigurationError, match=r"mcp\.json"):
+            mcp_servers(file)
+    with pytest.raises(ConfigurationError, match="none"):
+        mcp_servers(tmp_path / "none.json")
