@@ -147,7 +147,8 @@ class Server:
         number = f"s{len(self.asked)}-{self.calls}"
         waiting = self.asked[number] = asyncio.get_running_loop().create_future()
         await send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        return await waiting
+        answer: Json = await waiting
+        return answer
 
     async def call(self, params: Json, modern: bool, number: Any, send: Send) -> Json | None:
         self.calls += 1
@@ -195,8 +196,8 @@ class Server:
             while True:
                 await self.ask("elicitation/create", {"message": "Again?", "requestedSchema": NAMED}, send)
         if name == "task" and modern:
-            task = {"taskId": f"t{self.calls}", "status": "working", "pollIntervalMs": 1}
-            self.tasks[task["taskId"]] = task  # type: ignore[index]
+            task: Json = {"taskId": f"t{self.calls}", "status": "working", "pollIntervalMs": 1}
+            self.tasks[task["taskId"]] = task
             return {**task, "resultType": "task"}
         if name == "huge":
             return text("x" * arguments["size"])

@@ -53,6 +53,10 @@ class HttpServer:
     def forget(self) -> None:
         self.sessions.clear()
 
+    def other(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes, str] | None:
+        """Return the status, body and headers of a reply that is not one of MCP; None to go on."""
+        return None
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
@@ -68,7 +72,9 @@ class HttpServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {key.lower(): value.strip() for key, _, value in (line.partition(":") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        method = head[0].split()[0]
+        method, path = head[0].split()[:2]
+        if (other := self.other(method, path, headers, body)) is not None:
+            return self._plain(writer, other[0], other[1], other[2])
         message: Json = json.loads(body) if body else {}
         self.requests.append((method, headers, message))
         modern = headers.get("mcp-protocol-version") == "2026-07-28"
@@ -144,10 +150,12 @@ async def _nowhere(message: Json) -> None:
 
 
 @asynccontextmanager
-async def http(*, streams: bool = True, **options: Any) -> AsyncIterator[tuple[HttpServer, McpClient]]:
+async def http(
+    *, streams: bool = True, kind: type[HttpServer] = HttpServer, **options: Any
+) -> AsyncIterator[tuple[HttpServer, McpClient]]:
     """Start the test server behind a URL; settings of the server are those that end with an underscore."""
     settings = {key.rstrip("_"): str(options.pop(key)) for key in [*options] if key.endswith("_")}
-    behind = HttpServer(**settings)
+    behind = kind(**settings)
     behind.streams = streams
     await behind.start()
     client = mcp(behind.url, **{"name": "test", "timeout": 10, **options})

@@ -54,8 +54,8 @@ class Web:
     async def get(self, url: str, kind: type[T], ctx: Context) -> T | None:
         """Return what is at an address; None if it is nothing that can be used."""
         try:
-            await self._check(url)
-            page = await self._fetch(url, ctx)
+            self._check_scheme(url)
+            page = await self._fetch(url, ctx)  # which checks the address
             return json.decode(page.body, type=kind) if page.status == 200 else None
         except (ServiceError, Timeout, Denied, DecodeError):
             return None
@@ -88,15 +88,26 @@ class Web:
         finally:
             await client.close()
 
-    async def _check(self, url: str) -> None:
+    def _check_scheme(self, url: str) -> bool:
+        """Return whether an address is one of this machine, which may be used here; others begin with https."""
         parts = urlsplit(url)
-        host = parts.hostname or ""
-        if self._local and is_loopback(host):
-            return
+        if self._local and is_loopback(parts.hostname or ""):
+            return True
         if parts.scheme != "https":
             raise ToolError(f"the address {url:.100} does not begin with https://", kind="denied")
-        infos = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443, type=socket.SOCK_STREAM)
-        if not all(is_public(ip_address(info[4][0])) for info in infos):
+        return False
+
+    async def _check(self, url: str) -> None:
+        if self._check_scheme(url):
+            return
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        try:
+            addresses = [ip_address(host)]
+        except ValueError:
+            infos = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443, type=socket.SOCK_STREAM)
+            addresses = [ip_address(info[4][0]) for info in infos]
+        if not all(is_public(address) for address in addresses):
             raise ToolError(f"the address {url:.100} is not public", kind="denied")
 
 

@@ -6,7 +6,7 @@ import secrets
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from msgspec import Struct, ValidationError, convert, json
@@ -16,6 +16,8 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.settings import SecretText, checked
 from ziggurat.http.client import Headers, HttpReply
 from ziggurat.mcp.discovery import TokenServer, Web, protected_resource, token_server
+
+T = TypeVar("T")
 
 _PARAMETER = re.compile(r'([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _STEP_UPS = 3
@@ -293,13 +295,13 @@ class OAuth:
 def _method(server: TokenServer, client: _Client | None) -> str:
     """Return how a client proves who it is: the first way that the server has and that fits."""
     offered = server.token_endpoint_auth_methods_supported or ["client_secret_basic"]
-    known = ("client_secret_basic", "client_secret_post", "none")
+    known: tuple[str, ...] = ("client_secret_basic", "client_secret_post", "none")
     if client is not None:
         known = known[2:] if client.client_secret is None else known[:2]
     return next((each for each in offered if each in known), "none" if client is None else known[0])
 
 
-def _read(answer: Any, kind: type[Any]) -> Any:
+def _read(answer: Any, kind: type[T]) -> T:
     try:
         return convert(answer, kind)
     except ValidationError as error:
