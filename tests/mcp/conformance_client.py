@@ -119,7 +119,7 @@ async def exchange(issuer: str, resource: str) -> dict[str, str]:
 def authorization() -> OAuth | None:
     if not SCENARIO.startswith("auth/"):
         return None
-    known = {"client_id": CONTEXT.get("client_id"), "client_secret": CONTEXT.get("client_secret")}
+    known: dict[str, Any] = {"client_id": CONTEXT.get("client_id"), "client_secret": CONTEXT.get("client_secret")}
     if SCENARIO == "auth/client-credentials-basic":
         return OAuth(**known)
     if SCENARIO == "auth/client-credentials-jwt":

@@ -172,11 +172,12 @@ class Server:
                 await asyncio.sleep(arguments.get("pause", 0))
         if name in ("ask", "think", "roots"):
             said = {"role": "user", "content": {"type": "text", "text": "Think."}}
-            method, body = {
+            questions: dict[str, tuple[str, Json]] = {
                 "ask": ("elicitation/create", {"message": "Your name?", "requestedSchema": NAMED}),
                 "think": ("sampling/createMessage", {"messages": [said], "maxTokens": 5}),
                 "roots": ("roots/list", {}),
-            }[name]
+            }
+            method, body = questions[name]
             if not modern:
                 return text(json.dumps(await self.ask(method, body, send)))
             if "inputResponses" not in params:

@@ -10,7 +10,7 @@ from tests.mcp.serving import http, stdio
 from ziggurat import Agent, Approve, ConfigurationError, Context, Message, ModelRequest, ModelResponse, Text, ToolCall
 from ziggurat.events import ToolDelta
 from ziggurat.mcp import mcp
-from ziggurat.messages.agent import Answer, Deny
+from ziggurat.messages.agent import Answer, Decision, Deny
 from ziggurat.stops import Failed
 from ziggurat.tools import tool
 
@@ -118,7 +118,8 @@ async def test_a_question_of_a_server_is_one_of_the_run(era: str, tmp_path: Path
     store = f"sqlite:///{tmp_path}/runs.db"
     async with stdio(f"era={era}") as server:
         agent = Agent(model, tools=[server], store=store)
-        for number, decision in enumerate([Answer({"name": "Ada"}), Deny("no")]):
+        decisions: list[Decision] = [Answer({"name": "Ada"}), Deny("no")]
+        for number, decision in enumerate(decisions):
             run = await agent.run("Go", run_id=f"r{number}")
             (item,) = run.pending
             assert "test" in item.reason

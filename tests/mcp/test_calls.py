@@ -27,7 +27,7 @@ async def connected(kind: str, era: str, *settings: str, **options: Any) -> Asyn
         finally:
             await server.close()
     else:
-        more = {f"{key}_": value for key, value in (each.split("=") for each in settings)}
+        more: dict[str, Any] = {f"{key}_": value for key, value in (each.split("=") for each in settings)}
         async with http(streams=kind == "http", era_=era, **more, **options) as (_, server):
             yield server
 

@@ -1,6 +1,6 @@
 """McpClient: the client of one server of the Model Context Protocol, and what that offers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ziggurat.core.context import Context, root
@@ -14,7 +14,7 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, Said, ServerTool, Template
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolResult
-from ziggurat.tools.sources import OFFER
+from ziggurat.tools.sources import Offer
 
 
 class McpClient:
@@ -27,7 +27,7 @@ class McpClient:
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
         self.name: str = settings.name
-        self.facts: dict[Fact[Any], Any] = {NAME: self.name, EFFECT: settings.strongest_effect, OFFER: _offer}
+        self.facts: dict[Fact[Any], Any] = {NAME: self.name, EFFECT: settings.strongest_effect}
         self._lists = Lists(settings)
         self._rounds = Rounds(self._lists.link)
 
@@ -116,6 +116,12 @@ class McpClient:
         except JsonRpcError as error:
             raise ToolError(f"the result of {tool} of the MCP server {self.name} is broken: {error}") from error
 
+    async def offer_tools(self, sources: "Sequence[McpClient]", taken: Collection[str], ctx: Context, /) -> Offer:
+        """Return the tools of several servers for a run; called by agents."""
+        from ziggurat.mcp.offer import offer
+
+        return await offer(sources, taken, ctx)
+
     async def close(self) -> None:
         """Close the connection of the running loop; the process of a server is ended. It may be used again."""
         await self._lists.link.close()
@@ -129,9 +135,3 @@ class McpClient:
 
     def __repr__(self) -> str:
         return f"mcp({self.settings.url or ' '.join(self.settings.command)!r})"
-
-
-async def _offer(*arguments: Any) -> Any:
-    from ziggurat.mcp.offer import offer
-
-    return await offer(*arguments)

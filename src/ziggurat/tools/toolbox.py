@@ -1,20 +1,20 @@
 """Toolbox: the tools of an agent by name, and how their calls are run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import Effect, fact, strongest
+from ziggurat.core.facts import Effect, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.entry import Tool, ToolEntry, ToolStatistics, entry_of
 from ziggurat.tools.permissions import note_unknown
-from ziggurat.tools.sources import OFFER, ToolSource
+from ziggurat.tools.sources import ToolSource, is_source
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 
@@ -72,10 +72,10 @@ class Toolbox:
         self.entries: dict[str, ToolEntry] = {}
         self.sources: tuple[ToolSource, ...] = ()
         for each in tools:
-            if fact(each, OFFER) is None:
-                self._add(entry_of(each))
+            if is_source(each):
+                self.sources += (cast("ToolSource", each),)
             else:
-                self.sources += (each,)
+                self._add(entry_of(each))
         self.specs: tuple[ToolSpec, ...] = tuple(entry.spec for entry in self.entries.values())
 
     def _add(self, entry: ToolEntry) -> None:
