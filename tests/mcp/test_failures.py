@@ -193,11 +193,11 @@ def test_the_end_of_an_event_loop_ends_the_processes() -> None:
 
 async def test_an_unfinished_start_does_not_block_others() -> None:
     """The first call is cancelled while the server starts; another one waits for the same start."""
-    async with stdio() as server:
-        first = asyncio.ensure_future(server.call("count"))
-        second = asyncio.ensure_future(server.call("count"))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert (await second).text == "1"
-        with pytest.raises(asyncio.CancelledError):
-            await first
+    server = stdio()
+    first, second = (asyncio.ensure_future(server.call("count")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).text == "1"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await server.close()
