@@ -47,7 +47,7 @@ from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
-from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter, session_writer_of
+from ziggurat.runs.session_writer import SessionWriter, session_writer_of
 from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
