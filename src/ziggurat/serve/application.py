@@ -99,7 +99,9 @@ def _application(agents: ServedAgents, mcp: Methods) -> "Starlette":
     except ImportError as error:
         raise MissingExtra("serve.app()", "serve") from error
     from ziggurat.serve.mcp.http import mcp_routes
+    from ziggurat.serve.openai.provider_routes import provider_routes
     from ziggurat.serve.routes import FAILURES, routes
+    from ziggurat.serve.ui.routes import ui_routes
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -107,4 +109,5 @@ def _application(agents: ServedAgents, mcp: Methods) -> "Starlette":
         agents.closing.close()
         await agents.drain()
 
-    return Starlette(routes=[*routes(agents), *mcp_routes(mcp)], exception_handlers=FAILURES, lifespan=lifespan)
+    every = [*routes(agents), *provider_routes(agents), *ui_routes(agents), *mcp_routes(mcp)]
+    return Starlette(routes=every, exception_handlers=FAILURES, lifespan=lifespan)

@@ -20,7 +20,6 @@ from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.assets import asset
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.guard import stream_later
-from ziggurat.serve.openai.provider_routes import provider_routes
 from ziggurat.serve.requests import check_id, read_number, status_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
@@ -244,7 +243,6 @@ def routes(agents: ServedAgents) -> list[Route]:
         _route("GET", "/sessions", own.list_sessions),
         _route("GET", "/sessions/{id}", own.read_session),
         _route("GET", "/memory", own.read_memory),
-        *provider_routes(agents),
     ]
 
 

@@ -93,14 +93,14 @@ class ServedAgents:
         agent, listeners = self.agent(name), arguments.get("listeners", ())
         known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
         try:
-            await self._begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+            await self.begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
         except IN_PROGRESS:  # another request would be refused with RunExists
             info = await agent.store.find(f"run:{run_id}") if known else None
             if info is None or not runs_of(agent.store).is_driven(info):
                 raise
         return run_id
 
-    async def _begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any) -> None:
+    async def begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any = ()) -> None:
         """Drive a run, and return when it has begun, or raise why it could not be opened."""
         began = asyncio.Event()
 
@@ -118,7 +118,7 @@ class ServedAgents:
         """Go on with a run, and return when that has begun."""
         agent, info = await self.agent_of(run_id)
         newest = (await runs_of(agent.store).newest(run_id) or info).id
-        await self._begin(newest, partial(agent.resume, newest), ())
+        await self.begin(newest, partial(agent.resume, newest))
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Drive a run in a task of its own, which counts as one of those that this process may drive."""
@@ -141,7 +141,7 @@ class ServedAgents:
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending):
             try:
-                await self._begin(status.id, partial(agent.resume, status.id), ())
+                await self.begin(status.id, partial(agent.resume, status.id))
             except IN_PROGRESS:  # the decisions have made it due, and another process was quicker
                 return
 
@@ -200,7 +200,7 @@ class ServedAgents:
         agent, _ = await self.agent_of(run_id)
         place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
         fork_id = new_id or new_id_of()
-        await self._begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id), ())
+        await self.begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id))
         return fork_id
 
     async def sessions(self) -> list[dict[str, Any]]:

@@ -135,12 +135,15 @@ def encode_event(chunk: ResponseChunk) -> bytes:
 class ResponseStream:
     """A stream, as an ASGI application, that sends events until there are no more, or the server ends."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None], closing: Closing) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], closing: Closing, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
         self._events = events
         self._closing = closing
+        self._headers = headers
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        await begin(send)
+        await begin(send, self._headers)
         pump = asyncio.ensure_future(self._pump(send))
         try:
             await attend(pump, receive, self._closing, partial(write, send, KEEP_ALIVE))

@@ -1,0 +1,1 @@
+"""Runs as the streams of user interfaces."""

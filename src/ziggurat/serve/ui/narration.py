@@ -1,0 +1,146 @@
+"""Narration: what an agent says and does in a run, as the streams of user interfaces have it.
+
+It is made of the record of the run, and of pieces of replies as they come. Each thing that is told has a place, the
+same whether it was heard live or read later, and in whatever process; so a stream goes on where it was cut.
+"""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from ziggurat.agents.handle import RunHandle
+from ziggurat.core.event import Dropped, Event, Retrying, Skipped
+from ziggurat.core.path import escaped, is_beneath, is_tool_call, parent_of, step_of
+from ziggurat.journal.entries import Ended, Failure, JournalEntry, Opened, Unanswered
+from ziggurat.messages import delta, events
+from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
+from ziggurat.messages.parts import ToolCall
+from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.serve.ui import tales
+from ziggurat.serve.ui.told_reply import ToldReply, texts_of
+
+
+class Narrator:
+    """Tells what happens to one agent, item by item."""
+
+    def __init__(self, run_id: str, agent: str) -> None:
+        self._run_id = run_id
+        self._agent = escaped(agent)
+        self._number = self._units = 0
+        self._reply = ToldReply()
+        self._answered = 0  # the last step whose reply is on record: a run that goes on repeats those
+        self._said = ""  # in the last reply
+        self._waiting: dict[int, PendingItem] = {}
+        self._denied: set[str] = set()
+        self._calls: dict[str, ToolCall] = {}
+        self._run: AgentRun | None = None
+
+    def tell(self, item: SubscribedItem) -> Iterator[tales.Told]:
+        """Yield what an item tells of the agent."""
+        self._reply.place = f"{self._run_id}-{self._number}"
+        if item.index:
+            yield from map(self._placed, self._hear(item.what))
+            return
+        told = list(map(self._placed, self._read(item.number, item.what)))
+        yield from told
+        if told or isinstance(item.what, _BREAKS):
+            self._number, self._units, self._reply.tries = item.number, 0, 0
+
+    def _placed(self, what: tales.Tale) -> tales.Told:
+        if self._reply.tries:  # the record has nothing of the pieces before
+            return tales.Told(self._number, 0, what)
+        self._units += len(what.text) if isinstance(what, tales.Piece) else 1
+        return tales.Told(self._number, self._units, what)
+
+    def _hear(self, event: JournalEntry | Event) -> Iterator[tales.Tale]:
+        """Yield what is not on record: pieces of a reply of the agent itself."""
+        match event:
+            case Skipped():
+                self._reply.gap = True
+            case Dropped(path) | Retrying(path) if self._reply.begun and is_beneath(self._reply.path, path):
+                yield from self._reply.abandon()
+            case events.Delta(path, delta.TextDelta() | delta.ThinkingDelta() as piece) if piece.text:
+                _, step, place = step_of(path, self._agent)
+                if _is_model(place) and step > self._answered and not self._reply.gap:
+                    yield from self._reply.hear(piece, path, step)
+
+    def _read(self, number: int, entry: JournalEntry | Event) -> Iterator[tales.Tale]:
+        """Yield what an entry of the record tells."""
+        _, step, place = step_of(entry.path, self._agent)
+        match entry:
+            case events.ModelEnded(path, response) if step and _is_model(place):
+                message = delta.fit(response.message)
+                yield from self._reply.finish(texts_of(message), step)
+                self._said, self._answered = message.text, step
+                for index, call in enumerate(message.tool_calls, 1):
+                    tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"
+                    self._calls[tool] = call
+                    yield tales.Called(tales.call_id(self._run_id, tool), step, call)
+            case events.ToolEnded(path, _, result) if path in self._calls:
+                yield tales.Gave(tales.call_id(self._run_id, path), result, path in self._denied)
+            case events.ApprovalRequested(_, item):
+                self._waiting[number] = item
+            case events.ApprovalDecided(path, _, _, Deny()):
+                self._denied.add(path)
+            case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
+                changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
+                yield tales.Called(tales.call_id(self._run_id, path), step, changed, changed=True)
+            case events.AgentEnded(path, run) if path == self._agent:
+                self._run = run
+            case Ended():
+                yield from self._end(entry)
+            case Opened():
+                yield from self._reply.abandon()
+            case Failure() | Unanswered() if _is_model(place):
+                yield from self._reply.abandon()
+
+    def _end(self, entry: Ended) -> Iterator[tales.Tale]:
+        if entry.interrupted:
+            yield from self._reply.abandon()
+            return
+        if entry.stop == "Suspended":
+            items = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
+            yield from [tales.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
+            return
+        run = entry.run if isinstance(entry.run, AgentRun) else self._run
+        text = tales.output_text(run)
+        if text and (self._reply.begun or self._said.strip() != text.strip()):
+            yield from self._reply.finish([(False, text)], self._reply.step + 1)
+        yield from self._reply.abandon()
+        yield tales.Over(run)
+
+    def _call_of(self, item: PendingItem) -> str:
+        """Return the id of the call that an item is about: for a question of a tool, that of the tool."""
+        path = item.path if is_tool_call(item.path) else parent_of(item.path)
+        return tales.call_id(self._run_id, path if path in self._calls else item.path)
+
+
+_BREAKS = (Opened, Failure, Unanswered, Ended)
+"""What may abandon a reply, of which there is nothing on record."""
+
+
+def _is_model(place: str) -> bool:
+    return place.partition("#")[0] == "model"
+
+
+async def narrate(
+    run: RunHandle[Any], agent: str, after: int = 0, through: int = 0
+) -> AsyncGenerator[tales.Told, None]:
+    """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
+
+    Up to the entry `through` it has gone on, so it is not told that it waited.
+    """
+    narrator, number = Narrator(run.id, agent), 0
+    while True:
+        async with aclosing(run.events(after=number)) as items:
+            async for item in items:
+                number = item.number
+                is_later = number > after or (item.index > 0 and number == after)
+                for told in narrator.tell(item):
+                    stops = isinstance(told.what, (tales.Waits, tales.Over))
+                    if is_later and not (stops and number <= through):
+                        yield told
+                        if stops:
+                            return
+        if not await run.continued(after=number):
+            return
