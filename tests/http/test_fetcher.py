@@ -235,3 +235,26 @@ async def test_text_is_read_in_the_encoding_that_the_server_states() -> None:
         fetch = Fetcher(allow=HERE, ports=None)
         texts = [(await fetch(f"{server.url}/{charset}", root())).text for charset in ("latin-1", "utf-8", "none-such")]
     assert texts == ["é", "\ufffd", "\ufffd"]
+
+
+async def test_what_is_sent_to_an_address_of_others_obeys_the_same_rules() -> None:
+    async with serving(hello) as server:
+        post = Fetcher(allow=HERE, ports=None).post
+        reply = await post(f"{server.url}/hook", b"{}", {"content-type": "application/json", "x-key": "k"}, root())
+        assert (reply.status, reply.body) == (200, b"hello")
+        assert (server.asked[0].body, "x-key: k\r\n" in server.asked[0].head) == (b"{}", True)
+        with pytest.raises(Denied):
+            await Fetcher(ports=None).post(f"{server.url}/hook", b"{}", {}, root())
+        for headers in ({"x-key": "a\r\nx: b"}, {"x\n": "b"}, {"": "b"}, {"x": "é"}):
+            with pytest.raises(Denied):
+                await post(f"{server.url}/hook", b"{}", headers, root())
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("host", [*LOOPBACK, *ELSEWHERE])
+def test_an_address_that_shows_where_it_leads_is_refused_before_it_is_used(host: str) -> None:
+    if "localhost" in host.lower():
+        return
+    with pytest.raises(Denied):
+        Fetcher().check(f"http://{host}/")
+    Fetcher().check("https://example.com/")

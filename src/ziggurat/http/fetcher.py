@@ -1,85 +1,29 @@
 """Fetcher: read what is at an address that somebody else names, such as a model or a document."""
 
 import asyncio
-import socket
 import ssl
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from email.message import Message
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from typing import Any
 from urllib import parse
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, Denied, ModelError, ServiceError, Timeout
+from ziggurat.core.errors import Denied, ModelError, ServiceError, Timeout
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
+from ziggurat.http.addresses import is_public, network_of
 from ziggurat.http.connection import Connection, require_parser
 from ziggurat.http.incoming import Incoming
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import tls_context
-
-_AnyAddress = IPv4Address | IPv6Address
-_AnyNetwork = IPv4Network | IPv6Network
-
-_SPECIAL = tuple(
-    IPv4Network(text)
-    for text in (
-        "0.0.0.0/8",  # this host, which many systems take for loopback
-        "10.0.0.0/8",
-        "100.64.0.0/10",  # shared between a provider and its customers; metadata of some clouds
-        "127.0.0.0/8",
-        "168.63.129.16/32",  # metadata of Azure, at an address that looks public
-        "169.254.0.0/16",  # link-local, metadata of most clouds
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-    )
-)
-_GLOBAL_6 = IPv6Network("2000::/3")
-_SPECIAL_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
-_EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
-    (IPv6Network("::ffff:0:0/96"), 0),
-    (IPv6Network("64:ff9b::/96"), 0),
-    (IPv6Network("2002::/16"), 80),
-)
-
-
-def is_public(address: _AnyAddress) -> bool:
-    """Return whether an address is that of a public server."""
-    if isinstance(address, IPv4Address):
-        return not any(address in network for network in _SPECIAL)
-    for network, behind in _EMBEDDING:
-        if address in network:
-            return is_public(IPv4Address(int(address) >> behind & 0xFFFFFFFF))
-    return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
-
-
-def network_of(text: str) -> _AnyNetwork:
-    """Return a network, such as ``10.1.0.0/16``; an address alone is a network of one."""
-    try:
-        return ip_network(text)
-    except ValueError as error:
-        raise ConfigurationError(f"allow lists networks such as '10.1.0.0/16', got {text!r:.100}: {error}") from None
-
+from ziggurat.http.target import Sent, Target
 
 _LIMITS = Limits(connect=10.0, idle=10.0, total=30.0, reply=8 << 20)
-_LONGEST = 8192
-_PORTS = {"http": 80, "https": 443}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ADDRESSES = 4  # of one host, each of which is tried
-_HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._")
-_HEAD = (
-    "GET {target} HTTP/1.1\r\nhost: {authority}\r\nuser-agent: ziggurat\r\naccept: */*\r\naccept-encoding: gzip\r\n"
-    "connection: close\r\n\r\n"
-)
 
 
 class FetchedPage(Struct, frozen=True, kw_only=True):
@@ -161,17 +105,45 @@ class Fetcher:
             Timeout: it took too long.
             ServiceError: the server cannot be reached, or its reply is too large or not to be read.
         """
+        return await self._limited(lambda limited: self._follow(request, limited), ctx)
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], ctx: Context) -> FetchedPage:
+        """Send something to an address, under the same rules, and return the reply; no redirect is followed.
+
+        Raises:
+            Denied: the address may not be reached, or a header has characters that no header can have.
+            Timeout: it took too long.
+            ServiceError: the server cannot be reached, or its reply is too large or not to be read.
+        """
+        for name, value in headers.items():
+            if not (name and f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
+                raise Denied(f"the header {name!r:.100} has characters that no header can have")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        request, target = Sent("POST", f"{lines}content-length: {len(body)}\r\n", body), Target.read(url, self._ports)
+        return await self._limited(lambda limited: self._fetch(target, request, limited), ctx)
+
+    def check(self, url: str) -> None:
+        """Refuse an address that may not be reached, as far as it shows without asking for its name.
+
+        Raises:
+            Denied: the message says why.
+        """
+        target = Target.read(url, self._ports)
+        with suppress(ValueError):  # a name, which is asked for when it is used
+            self._check(target.host, target)
+
+    async def _limited(self, fetch: Callable[[Context], Awaitable[FetchedPage]], ctx: Context) -> FetchedPage:
         total = self._limits.total
         if total is None:
-            return await self._follow(request, ctx)
+            return await fetch(ctx)
         async with ctx.limit(total) as limited:
-            return await self._follow(request, limited)
+            return await fetch(limited)
 
     async def _follow(self, url: str, ctx: Context) -> FetchedPage:
         followed = 0
         while True:
-            target = _Target.read(url, self._ports)
-            fetched = await self._fetch(target, ctx)
+            target = Target.read(url, self._ports)
+            fetched = await self._fetch(target, Sent(), ctx)
             location = fetched.headers.get("location")
             if fetched.status not in _REDIRECTS or location is None or not self._redirects:
                 return fetched
@@ -182,11 +154,11 @@ class Fetcher:
             if target.tls and not url.startswith("https:"):
                 raise Denied(f"{target.host} redirects from https to {url!r:.100}")
 
-    async def _fetch(self, target: "_Target", ctx: Context) -> FetchedPage:
+    async def _fetch(self, target: Target, sent: Sent, ctx: Context) -> FetchedPage:
         connection = await self._connect(target, ctx)
         reply = Incoming(connection, ctx, self._limits, target.host, stream=False)
         try:
-            connection.ask(target.head(), reply)
+            connection.ask(target.request(sent), reply)
             await reply.head()
             body = await reply.read()
         except ModelError as error:
@@ -196,7 +168,7 @@ class Fetcher:
             connection.abandon()
         return FetchedPage(url=target.url, status=reply.status, headers=reply.headers, body=body)
 
-    async def _connect(self, target: "_Target", ctx: Context) -> Connection:
+    async def _connect(self, target: Target, ctx: Context) -> Connection:
         limit = self._limits.connect
         try:
             if limit is None:
@@ -209,13 +181,11 @@ class Fetcher:
             transient = not isinstance(error, ssl.SSLCertVerificationError)
             raise ServiceError(f"{target.host} cannot be reached: {error}", transient=transient) from error
 
-    async def _open(self, target: "_Target") -> Connection:
+    async def _open(self, target: Target) -> Connection:
         """Connect to one of the addresses that a name has now, all of which are allowed."""
-        addresses = await _addresses(target)
+        addresses = await target.addresses()
         for address in addresses:
-            if not self._allows(ip_address(address)):
-                owner = "" if address == target.host else f"of {target.host} "
-                raise Denied(f"the address {address} {owner}is not public; Fetcher(allow=...) lists exceptions")
+            self._check(address, target)
         errors: list[OSError] = []
         for address in addresses[:_ADDRESSES]:
             try:
@@ -224,16 +194,18 @@ class Fetcher:
                 errors.append(error)
         raise errors[0]
 
-    async def _open_at(self, address: str, target: "_Target") -> Connection:
+    async def _open_at(self, address: str, target: Target) -> Connection:
         connection = Connection(_NoPool(), target.host)
         tls: dict[str, Any] = {"ssl": self._tls, "server_hostname": target.host} if target.tls else {}
         await asyncio.get_running_loop().create_connection(lambda: connection, address, target.port, **tls)
         return connection
 
-    def _allows(self, address: _AnyAddress) -> bool:
-        return is_public(address) or any(
-            address in network for network in self._allow if network.version == address.version
-        )
+    def _check(self, text: str, target: Target) -> None:
+        address = ip_address(text)
+        allowed = any(address in network for network in self._allow if network.version == address.version)
+        if not (allowed or is_public(address)):
+            owner = "" if text == target.host else f"of {target.host} "
+            raise Denied(f"the address {text} {owner}is not public; Fetcher(allow=...) lists exceptions")
 
 
 class _NoPool:
@@ -244,66 +216,3 @@ class _NoPool:
 
     def forget(self, connection: Connection) -> None:
         """Have nothing to forget."""
-
-
-class _Target(Struct, frozen=True):
-    """An address that may be asked, taken apart."""
-
-    tls: bool
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def read(cls, url: str, ports: Collection[int] | None) -> "_Target":
-        """Return the parts of an address."""
-        if len(url) > _LONGEST or "\\" in url or any(char <= " " or char == "\x7f" for char in url):
-            raise Denied(f"no address of a page: {url!r:.100}")
-        try:
-            parts = parse.urlsplit(url)
-            port = _PORTS[parts.scheme] if parts.port is None else parts.port
-            host = _ascii_host(parts.hostname or "")
-        except (KeyError, ValueError):
-            raise Denied(f"an address begins with http:// or https:// and a host, got {url!r:.100}") from None
-        if "@" in parts.netloc:
-            raise Denied(f"an address with a user is not fetched: {parts.hostname!r:.100}")
-        if ports is not None and port not in ports:
-            raise Denied(f"port {port} is not fetched, only {', '.join(map(str, sorted(ports)))}; Fetcher(ports=...)")
-        path = parse.quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-        query = "?" + parse.quote(parts.query, safe="/%:@!$&'()*+,;=~-._?") if parts.query else ""
-        return cls(parts.scheme == "https", host, port, path + query)
-
-    @property
-    def url(self) -> str:
-        """The address again, without its fragment."""
-        return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
-
-    def head(self) -> bytes:
-        """Return the request."""
-        return _HEAD.format(target=self.path, authority=self._authority).encode("ascii")
-
-    @property
-    def _authority(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS["https" if self.tls else "http"] else f"{host}:{self.port}"
-
-
-async def _addresses(target: _Target) -> list[str]:
-    try:
-        return [str(ip_address(target.host))]
-    except ValueError:
-        infos = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(info[4][0]) for info in infos))
-
-
-def _ascii_host(host: str) -> str:
-    """Return a host as it is asked for; an address in its usual form, however it was written."""
-    if ":" in host and "%" not in host:
-        return str(IPv6Address(host))
-    name = host.encode("idna").decode("ascii").lower().removesuffix(".")
-    if not name or not set(name) <= _HOST:
-        raise ValueError(host)
-    try:
-        return str(IPv4Address(socket.inet_aton(name)))  # also 2130706433, 0x7f.1 and 127.1, as browsers and libc read
-    except OSError:
-        return name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, checked
+from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
 from ziggurat.layers.load_shed import Gate
 from ziggurat.serve.guard import Guard, check_address
@@ -42,11 +43,12 @@ class ServedApp(Guard):
         hosts: Collection[str],
         streams: Gate,
         proxies: Collection[str] = (),
+        push: Fetcher | None = None,
     ) -> None:
         self.agents = agents
         self.token = token
         self.closing: Closing = agents.closing
-        super().__init__(_application(agents, mcp), token, hosts, streams, proxies)
+        super().__init__(_application(agents, mcp, push), token, hosts, streams, proxies)
 
 
 @checked
@@ -61,6 +63,7 @@ def app(
     max_streams: PositiveInt = _MAX_STREAMS,
     grace: NonNegativeSeconds = GRACE,
     mcp: McpServer | None = None,
+    push: Fetcher | None = None,
 ) -> ServedApp:
     """Return an ASGI application that serves agents, for uvicorn or another server::
 
@@ -81,6 +84,8 @@ def app(
         max_streams: How many streams may be open at the same time; others are refused with status 503.
         grace: Seconds that runs have to end when the server does; the others are left to be recovered or resumed.
         mcp: What clients of MCP are offered at ``/mcp`` beside the agents.
+        push: Sends changes of tasks to addresses that clients of A2A name, such as ``Fetcher()``; by default that is
+            refused.
 
     Raises:
         ConfigurationError: there is no agent, two have one name, the token is too short, or a proxy is no address.
@@ -90,14 +95,15 @@ def app(
     token = token or secrets.token_urlsafe(32)
     served = ServedAgents([agents] if isinstance(agents, Runnable) else agents, store, max_runs, grace)
     methods = Methods(served, mcp or McpServer(), token)
-    return ServedApp(served, methods, token, list(hosts), Gate(max_streams), list(proxies))
+    return ServedApp(served, methods, token, list(hosts), Gate(max_streams), list(proxies), push)
 
 
-def _application(agents: ServedAgents, mcp: Methods) -> "Starlette":
+def _application(agents: ServedAgents, mcp: Methods, push: Fetcher | None) -> "Starlette":
     try:
         from starlette.applications import Starlette
     except ImportError as error:
         raise MissingExtra("serve.app()", "serve") from error
+    from ziggurat.serve.a2a.routes import a2a_routes
     from ziggurat.serve.mcp.http import mcp_routes
     from ziggurat.serve.openai.provider_routes import provider_routes
     from ziggurat.serve.routes import FAILURES, routes
@@ -109,5 +115,11 @@ def _application(agents: ServedAgents, mcp: Methods) -> "Starlette":
         agents.closing.close()
         await agents.drain()
 
-    every = [*routes(agents), *provider_routes(agents), *ui_routes(agents), *mcp_routes(mcp)]
+    every = [
+        *routes(agents),
+        *provider_routes(agents),
+        *ui_routes(agents),
+        *mcp_routes(mcp),
+        *a2a_routes(agents, push),
+    ]
     return Starlette(routes=every, exception_handlers=FAILURES, lifespan=lifespan)

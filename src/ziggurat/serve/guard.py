@@ -15,9 +15,10 @@ from urllib.parse import parse_qs
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.jsonrpc import INVALID_REQUEST
 from ziggurat.layers.load_shed import Gate
+from ziggurat.wires import a2a
 from ziggurat.wires.errors import error_body
-from ziggurat.wires.types import Json
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -293,9 +294,12 @@ class _Sender:
         return self._send(message)
 
 
-def _body(path: str, refused: _Refused) -> Json:
+def _body(path: str, refused: _Refused) -> object:
     if path.startswith("/v1/"):
         return error_body("messages" if path.startswith("/v1/messages") else "chat", refused.status, str(refused))
+    if path.startswith("/a2a/"):
+        code = a2a.CONTENT_TYPE_NOT_SUPPORTED if refused.status == 415 else INVALID_REQUEST
+        return a2a.refused(str(refused), code).answer()
     return {"error": {"type": "refused", "message": str(refused)}}
 
 

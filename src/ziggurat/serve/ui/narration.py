@@ -124,11 +124,16 @@ def _is_model(place: str) -> bool:
 
 
 async def narrate(
-    run: RunHandle[Any], agent: str, after: int = 0, through: int = 0
+    run: RunHandle[Any], agent: str, after: int = 0, through: int = 0, *, waits: bool = False
 ) -> AsyncGenerator[tales.Told, None]:
     """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
 
-    Up to the entry `through` it has gone on, so it is not told that it waited.
+    Args:
+        run: The run.
+        agent: The name of its agent.
+        after: The entry.
+        through: An entry up to which it is known to have gone on, so it is not told that it waited.
+        waits: Whether to go on when it waits.
     """
     narrator, number = Narrator(run.id, agent), 0
     while True:
@@ -137,10 +142,11 @@ async def narrate(
                 number = item.number
                 is_later = number > after or (item.index > 0 and number == after)
                 for told in narrator.tell(item):
-                    stops = isinstance(told.what, (tales.Waits, tales.Over))
-                    if is_later and not (stops and number <= through):
+                    waited = isinstance(told.what, tales.Waits)
+                    ended = isinstance(told.what, tales.Over) or (waited and not waits)
+                    if is_later and not (ended and number <= through):
                         yield told
-                        if stops:
+                        if ended:
                             return
         if not await run.continued(after=number):
             return

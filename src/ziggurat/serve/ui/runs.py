@@ -23,15 +23,18 @@ from ziggurat.serve.ui.answers import asked_items, decision_of_answer
 
 
 class UiRun(Struct, frozen=True):
-    """A run that answers a request, the entry after which the answer begins, and that up to which it went on."""
+    """A run that answers a request, and what of it is told; see `narrate`."""
 
     id: str
     agent: Runnable[Any]
     after: int = 0
     through: int = 0
+    waits: bool = False
 
     def told(self) -> AsyncGenerator[tales.Told, None]:
-        return narration.narrate(self.agent.attach(self.id), self.agent.name, self.after, self.through)
+        return narration.narrate(
+            self.agent.attach(self.id), self.agent.name, self.after, self.through, waits=self.waits
+        )
 
 
 async def start_run(

@@ -11,19 +11,18 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.serve.ui.runs import UiRun
 from ziggurat.serve.ui.tales import Piece, Tale
-from ziggurat.wires.types import Json
 
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 Place = tuple[int, int, int]
 """Where an event stands: the entry of the record before it, what was told since, and its index in that."""
 
-Encode = Callable[[Tale], Iterable[Json]]
+Encode = Callable[[Tale], Iterable[object]]
 """Returns what is told as the events of a protocol."""
 
 
 async def frames(
-    run: UiRun, encode_tale: Encode, after: Place | None, start: Iterable[Json] = (), end: bytes = b""
+    run: UiRun, encode_tale: Encode, after: Place | None, start: Iterable[object] = (), end: bytes = b""
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events of a run as bytes, those after a place."""
     if after is None:
@@ -43,7 +42,7 @@ async def frames(
         yield end
 
 
-def _frame(place: Place, event: Json) -> bytes:
+def _frame(place: Place, event: object) -> bytes:
     return b"id: %d.%d.%d\ndata: %b\n\n" % (*place, encode(event))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError
-from ziggurat.http.fetcher import is_public, network_of
+from ziggurat.http.addresses import is_public, network_of
 
 PUBLIC = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2001:4860:4860::8888"]
 SPECIAL = [

@@ -1,0 +1,1 @@
+"""Agents as servers of the Agent2Agent protocol."""

@@ -1,0 +1,154 @@
+"""Runs as tasks of A2A: the id of a task is that of its run, and all that is shown of it is on record."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import parts_of
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import Event
+from ziggurat.core.path import escaped, step_of
+from ziggurat.journal.entries import Ended, JournalEntry, Opened
+from ziggurat.journal.journal import LocalJournal
+from ziggurat.journal.store import LogInfo
+from ziggurat.messages import events
+from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
+from ziggurat.messages.message import Message
+from ziggurat.runs.recorded_events import RecordedEvents
+from ziggurat.serve.run_rows import PendingRow, time_of
+from ziggurat.serve.ui.tales import error_of
+from ziggurat.wires import a2a
+
+CONTEXT = "a2a_context"
+"""The label of a run that names its conversation."""
+
+_STATES: dict[str, a2a.TaskState] = {
+    "running": a2a.WORKING,
+    "Completed": "TASK_STATE_COMPLETED",
+    "ToolCalled": "TASK_STATE_COMPLETED",
+    "StopCondition": "TASK_STATE_COMPLETED",
+    "Continued": "TASK_STATE_COMPLETED",
+    "Cancelled": "TASK_STATE_CANCELED",
+    "Denied": "TASK_STATE_REJECTED",
+}
+
+
+def context_of(info: LogInfo) -> str:
+    return str(info.labels.get(CONTEXT) or info.id)
+
+
+def state_of(status: str, *, asks: bool = False) -> a2a.TaskState:
+    """Return the state of a task from the status of its run, and whether somebody is asked."""
+    if status == "Suspended":
+        return a2a.INPUT_REQUIRED if asks else a2a.WORKING
+    return _STATES.get(status, "TASK_STATE_FAILED")
+
+
+class TaskView:
+    """Shows a run as a task, from the entries of its record."""
+
+    def __init__(self, agent: Runnable[Any], info: LogInfo) -> None:
+        self._info = info
+        self._agent = escaped(agent.name)
+        self._reader = RecordedEvents(info.id, self._agent, parts_of(agent).read)
+        self._history: list[a2a.Message] = []
+        self._items: dict[int, PendingItem] = {}
+        self._run: AgentRun | None = None
+        self._calls = 0
+        self.entries: int = 0
+        self._end: Ended | None = None
+
+    @classmethod
+    async def of(cls, agent: Runnable[Any], info: LogInfo) -> "TaskView":
+        view = cls(agent, info)
+        for entry in LocalJournal.load(await agent.record(info.id)).entries:
+            view._add(view._reader.read(entry))
+        return view
+
+    def _add(self, what: JournalEntry | Event) -> None:
+        self.entries += 1
+        self._calls += not isinstance(what, (Opened, events.AgentStarted, events.AgentEnded, Ended))
+        match what:
+            case Opened():
+                self._end = None
+                if isinstance(what.request, AgentRequest):
+                    self._say("ROLE_USER", *_shown(what.request.messages[-1]))
+            case events.ModelEnded(path, response) if step_of(path, self._agent)[2].partition("#")[0] == "model":
+                self._say("ROLE_AGENT", *_shown(response.message))
+            case events.ApprovalRequested(_, item):
+                self._items[self.entries] = item
+                self._say("ROLE_AGENT", a2a.Part(text=question_of_item(item)))
+            case events.ApprovalDecided(_, _, _, decision):
+                text = str(decision.value) if isinstance(decision, Answer) else type(decision).__name__.lower()
+                self._say("ROLE_USER", a2a.Part(text=text))
+            case events.AgentEnded(path, run) if path == self._agent:
+                self._run = run
+            case Ended():
+                self._end = what
+
+    def _say(self, role: Any, *parts: a2a.Part) -> None:
+        if parts:
+            self._history.append(self._message(role, parts, self.entries))
+
+    def _message(self, role: Any, parts: tuple[a2a.Part, ...], number: int) -> a2a.Message:
+        return a2a.Message(f"{self._info.id}-{number}", role, parts, context_of(self._info), self._info.id)
+
+    def message(self) -> a2a.Message | None:
+        """Return the answer of an agent that has called nothing, so that there was no task; None for any other."""
+        if self._calls or self.status().state != "TASK_STATE_COMPLETED":
+            return None
+        parts = tuple(part for artifact in artifacts_of(self._run) for part in artifact.parts)
+        return self._message("ROLE_AGENT", parts, self.entries) if parts else None
+
+    def task(self, history: int | None = None, *, artifacts: bool = True) -> a2a.Task:
+        """Return the task, with the last messages of its history: all of them by default."""
+        if history is not None and history < 0:
+            raise ConfigurationError(f"historyLength is a number of messages, got {history}")
+        kept = self._history if history is None else self._history[-history:] if history else []
+        status = self.status()
+        done = status.state == "TASK_STATE_COMPLETED" and artifacts
+        return a2a.Task(
+            self._info.id, status, context_of(self._info), artifacts_of(self._run) if done else (), tuple(kept)
+        )
+
+    def status(self) -> a2a.Status:
+        """Return the status, with a message of what the task waits for, or why it has failed."""
+        parts: tuple[a2a.Part, ...] = ()
+        state = state_of(self._info.status, asks=self._info.asks)
+        if state == a2a.INPUT_REQUIRED and self._end is not None:
+            parts = parts_of_items([self._items[each] for each in self._end.waits or () if each in self._items])
+        elif state in a2a.TERMINAL and state != "TASK_STATE_COMPLETED":
+            run = self._end.run if self._end is not None and isinstance(self._end.run, AgentRun) else self._run
+            parts = (a2a.Part(text=error_of(run) or self._info.status),)
+        message = self._message("ROLE_AGENT", parts, self.entries) if parts else None
+        return a2a.Status(state, message, timestamp(self._info.updated))
+
+
+def timestamp(seconds: float) -> str:
+    return time_of(seconds).replace("+00:00", "Z")
+
+
+def _shown(message: Message) -> Iterator[a2a.Part]:
+    return (part for each in message.parts if (part := a2a.Part.of(each)) is not None)
+
+
+def question_of_item(item: PendingItem) -> str:
+    """Return what somebody is asked about what waits."""
+    return item.reason if item.stage == "question" else f"{item.call.name}({item.shown}) waits for a decision"
+
+
+def parts_of_items(items: Sequence[PendingItem]) -> tuple[a2a.Part, ...]:
+    """Return what a task waits for, for people and for programs."""
+    text = "\n".join(question_of_item(item) for item in items)
+    return (a2a.Part(text=text), a2a.Part(data={"pending": [PendingRow.of(item) for item in items]}))
+
+
+def artifacts_of(run: AgentRun | None) -> tuple[a2a.Artifact, ...]:
+    """Return what a run has made: its output, and the files in its last message."""
+    if run is None:
+        return ()
+    output, said = run._output, run.history[run.start :]
+    files = [part for part in _shown(said[-1]) if part.text is None] if said else []
+    value = [] if output is None else [a2a.Part(text=output) if isinstance(output, str) else a2a.Part(data=output)]
+    parts = (*(each for each in value if each.text != ""), *files)
+    return (a2a.Artifact("answer", parts),) if parts else ()
