@@ -31,6 +31,7 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.checkpoints": "Checkpoints",
         "agents.handle": "RunHandle",
         "agents.output": "Output",
+        "agents.remote.a2a": "a2a",
         "agents.runnable": "Runnable",
         "agents.steering": "Steerable Steering",
         "agents.stop": (

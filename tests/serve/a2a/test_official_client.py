@@ -13,17 +13,15 @@ from tests.serve.ui.talking import served
 from ziggurat.http import Fetcher
 from ziggurat.serve import app
 
-pytest.importorskip("a2a", reason="a2a-sdk is not installed")
-
-from a2a.client import ClientConfig, ClientFactory
-from a2a.types import a2a_pb2 as types
-from a2a.utils.errors import TaskNotFoundError
+a2a_client: Any = pytest.importorskip("a2a.client", reason="a2a-sdk is not installed")
+a2a_errors: Any = pytest.importorskip("a2a.utils.errors")
+types: Any = pytest.importorskip("a2a.types.a2a_pb2")
 
 
 @asynccontextmanager
 async def client_of(server: Serving, agent: str, *, streaming: bool) -> AsyncIterator[Any]:
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20) as http:
-        factory = ClientFactory(ClientConfig(httpx_client=http, streaming=streaming))
+        factory = a2a_client.ClientFactory(a2a_client.ClientConfig(httpx_client=http, streaming=streaming))
         yield await factory.create_from_url(f"{server.address}/a2a/{agent}")
 
 
@@ -46,7 +44,7 @@ async def test_messages_are_answered(streaming: bool) -> None:
         assert (task.status.state, text_of(task)) == (types.TASK_STATE_COMPLETED, "Good day.")
         listed = await client.list_tasks(types.ListTasksRequest(page_size=10))
         assert [each.id for each in listed.tasks] == [task.id]
-        with pytest.raises(TaskNotFoundError):
+        with pytest.raises(a2a_errors.TaskNotFoundError):
             await client.get_task(types.GetTaskRequest(id="nobody"))
 
 

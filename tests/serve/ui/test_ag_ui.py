@@ -1,18 +1,18 @@
 """The route of AG-UI: its events are those of the official package, interrupts are answered, nothing is forged."""
 
 import json
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from tests.serve.serving import Serving, serving
 from tests.serve.ui.talking import served
 
-try:
-    from ag_ui.core import Event as AgUiEvent, RunAgentInput
-    from pydantic import TypeAdapter
-except ImportError:
-    AgUiEvent = None
+PACKAGE: Any = find_spec("ag_ui") and import_module("ag_ui.core")
+"""The official package, if it is installed."""
 
 
 def said(text: str, run_id: str = "r-1", **more: Any) -> dict[str, Any]:
@@ -26,9 +26,9 @@ async def asked(server: Serving, agent: str, body: object, after: str = "") -> l
     assert reply.status_code == 200, reply.text
     frames = [frame.partition("\ndata: ") for frame in reply.text.strip().split("\n\n") if frame]
     events = [json.loads(data) for _, _, data in frames]
-    if AgUiEvent is not None:
+    if PACKAGE:
         for event in events:
-            known = TypeAdapter(AgUiEvent).validate_python(event)
+            known = TypeAdapter(PACKAGE.Event).validate_python(event)
             assert known.model_dump(by_alias=True, mode="json") == event, "the package keeps all that is there"
             assert not known.model_extra
     return events
@@ -155,6 +155,8 @@ async def test_a_decision_is_made_on_what_waits_there_only() -> None:
         await server.post("/ag-ui/payer", said("Pay", "r-3", resume=resume(waiting, False)), 409)
 
 
-@pytest.mark.skipif(AgUiEvent is None, reason="ag-ui-protocol is not installed")
+@pytest.mark.skipif(not PACKAGE, reason="ag-ui-protocol is not installed")
 def test_the_official_request_is_read() -> None:
-    RunAgentInput.model_validate(said("Hi", resume=[{"interruptId": "r~1", "status": "resolved", "payload": True}]))
+    PACKAGE.RunAgentInput.model_validate(
+        said("Hi", resume=[{"interruptId": "r~1", "status": "resolved", "payload": True}])
+    )

@@ -121,8 +121,8 @@ class A2aServer:
         if message.task_id:
             run, context = await self._continued(message)
         else:
-            context = check_id(message.context_id or new_id())
             run = runs.UiRun(check_id(request.headers.get("idempotency-key") or new_id()), self._agent)
+            context = check_id(message.context_id or run.id)
             prompt = user(*(part.as_own() for part in message.parts))
             labels = {CONTEXT: context}
             begun = partial(self._agent.run, prompt, run_id=run.id, session=context, labels=labels)

@@ -1,0 +1,144 @@
+"""A remote agent that speaks A2A, as a service: messages, states and questions of its task are on record."""
+
+import asyncio
+from contextlib import aclosing, suppress
+from functools import partial
+from itertools import chain, repeat
+from typing import Any
+
+from ziggurat.agents.inherited import agent_parts
+from ziggurat.agents.program import run_program
+from ziggurat.agents.remote.client import A2aClient
+from ziggurat.calls.enter import AGENT
+from ziggurat.calls.question import ask
+from ziggurat.calls.step import step
+from ziggurat.core.codec import digest, encode
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ServiceError
+from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
+from ziggurat.journal.journal import journal_of
+from ziggurat.layers.retry import retry
+from ziggurat.messages import stops
+from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text
+from ziggurat.wires import a2a as wire
+
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Seconds between looks at a task whose server has no streams; the last again and again."""
+
+_SETTLED = (wire.INPUT_REQUIRED, "TASK_STATE_AUTH_REQUIRED", *wire.TERMINAL)
+"""The states of a task that does nothing until it is told more."""
+
+_LONGEST = 10_000
+"""Characters of a question of a remote agent."""
+
+_CANCELLING = 5.0
+"""Seconds in which a remote task is told that it is cancelled."""
+
+
+class RemoteAgent:
+    def __init__(self, client: A2aClient, name: str, description: str, effect: Effect) -> None:
+        self._client = client
+        self._name = name
+        nothing = frozenset[str]()
+        parts = agent_parts(
+            name, {}, setup=lambda: {"flow": name}, description=description, permissions=nothing, read=None, keep=None
+        )
+        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: name, EFFECT: effect}
+        self._send = step(name="send", effect=effect, layers=[retry()], context=True)(self._send_message)
+        self._wait = step(name="wait", effect="none", layers=[retry()], context=True)(self._wait_for_task)
+
+    async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun[str]:
+        """Have the request answered; every message that is sent, and every state that is waited for, is recorded."""
+        parts = await run_program(partial(self._converse, request, ctx), ctx)
+        own = tuple(part.as_own() for part in parts)
+        text = "\n".join(part.text for part in own if isinstance(part, Text))
+        answer = Message("assistant", own or (Text(text),))
+        messages = Transcript.of(*request.messages, answer)
+        start = len(request.messages)
+        return AgentRun(messages, stops.Completed(), text, id=ctx.run_id, agent=self._name, start=start)
+
+    async def _converse(self, request: AgentRequest, ctx: Context) -> tuple[wire.Part, ...]:
+        first = _parts_of(request)
+        answered = await self._send(encode(wire.Message("", "ROLE_USER", first)).decode())
+        while answered.message is None:
+            task = answered.task or wire.Task("", wire.Status(wire.WORKING))
+            if task.status.state not in _SETTLED:
+                task = await self._wait(task.id)
+            said = () if task.status.message is None else task.status.message.parts
+            match task.status.state:
+                case "TASK_STATE_COMPLETED":
+                    return task.parts or said
+                case "TASK_STATE_INPUT_REQUIRED":
+                    question = "\n".join(part.text for part in said if part.text) or f"{self._name} needs an answer."
+                    parts: tuple[wire.Part, ...] = (wire.Part(text=await ask(question[:_LONGEST])),)
+                    message = wire.Message("", "ROLE_USER", parts, task.context_id or None, task.id)
+                case "TASK_STATE_CANCELED" if journal_of(ctx).reopened:  # by the end of the process that waited
+                    message = wire.Message("", "ROLE_USER", first)
+                case state:
+                    why = "; ".join(part.text for part in said if part.text)
+                    raise ServiceError(f"{self._name} has ended its task: {state} {why}"[:_LONGEST], transient=False)
+            answered = await self._send(encode(message).decode())
+        return answered.message.parts
+
+    async def _send_message(self, ctx: Context, message: str) -> wire.StreamResponse:
+        """Send a message, and return at once what came of it."""
+        sent = wire.read_params(message.encode(), wire.Message)
+        key = digest(ctx.idempotency_key)
+        params = {
+            "message": wire.Message(key, sent.role, sent.parts, sent.context_id, sent.task_id),
+            "configuration": {"returnImmediately": True},
+        }
+        try:
+            return await self._client.call("SendMessage", params, wire.StreamResponse, ctx, key)
+        except ServiceError:
+            if not sent.task_id:
+                raise
+            task = await self._client.call("GetTask", {"id": sent.task_id}, wire.Task, ctx)
+            if task.status.state == wire.INPUT_REQUIRED:
+                raise
+            return wire.StreamResponse(task=task)  # it had arrived before
+        except asyncio.CancelledError:
+            await self._cancel(sent.task_id or key, ctx)  # servers of Ziggurat have the task by this id
+            raise
+
+    async def _wait_for_task(self, ctx: Context, task_id: str) -> wire.Task:
+        """Return a task when it has ended or needs an answer; cancel it if that is given up."""
+        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
+        try:
+            while True:
+                task = await self._client.call("GetTask", {"id": task_id}, wire.Task, ctx)
+                if task.status.state in _SETTLED:
+                    return task
+                if not (self._client.streams and await self._changes(task_id, ctx)):
+                    await ctx.clock.sleep(next(pauses))
+        except asyncio.CancelledError:
+            await self._cancel(task_id, ctx)
+            raise
+
+    async def _changes(self, task_id: str, ctx: Context) -> bool:
+        """Follow a task; return whether its state has changed, and not only the stream ended or failed."""
+        with suppress(ServiceError):  # to look at the task tells more
+            async with aclosing(self._client.follow(task_id, ctx)) as updates:
+                async for update in updates:
+                    changed = update.status_update
+                    if changed is not None and changed.status.state != wire.WORKING:
+                        return True
+        return False
+
+    async def _cancel(self, task_id: str, ctx: Context) -> None:
+        with suppress(ServiceError, TimeoutError):
+            async with asyncio.timeout(_CANCELLING):
+                await asyncio.shield(self._client.call("CancelTask", {"id": task_id}, wire.Task, ctx))
+
+    def __repr__(self) -> str:
+        return f"a2a({self._name})"
+
+
+def _parts_of(request: AgentRequest) -> tuple[wire.Part, ...]:
+    """Return what is sent of a conversation: the message, or each of several with the name of who has said it."""
+    *earlier, last = request.messages
+    said = tuple(wire.Part(text=f"[{each.role}] {each.text}") for each in earlier if each.text)
+    return said + tuple(shown for part in last.parts if (shown := wire.Part.of(part)) is not None)
