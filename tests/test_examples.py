@@ -51,6 +51,7 @@ PRINTED = {
     "overload.py": "40 s  forecaster is closed\n  50 s  8 of 10 answered, 12 calls\n",
     "permissions.py": "desk: guess denied, [tool declares nothing]\nPermissionLog(checks=4, denials=2)",
     "react.py": "Tea costs 3.20.\nfailed tool calls: 1, most common action: price",
+    "remote_agent.py": "asked: How many nights?\ntool: It is booked.\nanswer: Your hotel is booked.\n",
     "replay_test.py": "gone through again\nfirst divergence at agent: instructions\n- recorded: You are brief.",
     "session.py": "tea is 3.2; so far: tea, milk, tea\n15 items, 4 messages to begin with\nmilk is 1.1; so far: milk\n",
     "steering.py": "I did as told: It is made of bricks; Not there: look in Ur\nagent may not be steered by redirect",

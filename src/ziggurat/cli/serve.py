@@ -10,6 +10,7 @@ from ziggurat.cli import options
 from ziggurat.cli.supervised import loaded_all, supervised, workers_of
 from ziggurat.cli.terminal import note
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.http.fetcher import Fetcher
 from ziggurat.runtime.supervisor import ChildNotStarted
 from ziggurat.serve.application import GRACE, app
 from ziggurat.serve.guard import check_address
@@ -53,6 +54,9 @@ def serve(
     grace: Annotated[
         float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long runs may go on after a signal to end.")
     ] = GRACE,
+    push: Annotated[
+        bool, typer.Option("--push", help="Send changes of tasks to public addresses that clients of A2A name.")
+    ] = False,
     work: Annotated[
         int, typer.Option("--work", min=0, metavar="N", help="Also be a worker that drives N runs of each at a time.")
     ] = 0,
@@ -80,6 +84,7 @@ def serve(
         max_runs=max_runs,
         max_streams=max_streams,
         grace=grace,
+        push=Fetcher() if push else None,
     )
 
     def make_server(ready: Callable[[], None]) -> "Server":

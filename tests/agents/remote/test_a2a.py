@@ -145,7 +145,7 @@ async def test_a_run_whose_process_was_shut_down_begins_another_task() -> None:
 
 async def test_an_error_that_may_pass_is_tried_again() -> None:
     async with serving(served()) as server:
-        failures = [503, 429]
+        failures = ["503 Busy", "429 Slow Down"]
 
         async def flaky(asked: Asked) -> None:
             if asked.head.startswith("POST") and failures:

@@ -12,7 +12,6 @@ from ziggurat.core import errors, jsonrpc
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.message import user
-from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.a2a.answers import read_answers
 from ziggurat.serve.a2a.listing import list_tasks
 from ziggurat.serve.a2a.push import PushNotifications
@@ -144,7 +143,7 @@ class A2aServer:
             return runs.UiRun(info.id, agent, info.count), context
         items = [item for item in (await handle.status()).pending if item.needs_decision]
         answers = read_answers(message, items)
-        return await runs.continue_run(self._agents, agent.name, ModelRequest(()), info.id, answers), context
+        return await runs.continue_run(self._agents, agent.name, info.id, answers), context
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ async def run_agui(agents: ServedAgents, request: Request) -> ResponseStream:
     if len(run_ids) > 1:
         raise ConfigurationError("all that is answered must be of one run")
     if answers:
-        run = await continue_run(agents, name, content, run_ids.pop(), answers)
+        run = await continue_run(agents, name, run_ids.pop(), answers, content)
     else:
         run = await start_run(agents, name, content, asked.run_id, {"thread": asked.thread_id})
     ids = {"threadId": asked.thread_id, "runId": asked.run_id}

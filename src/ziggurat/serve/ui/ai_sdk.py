@@ -53,7 +53,7 @@ async def run_chat(agents: ServedAgents, request: Request) -> ResponseStream:
     name, last = request.path_params["name"], asked.messages[-1] if asked.messages else None
     answers = {} if last is None or last.role != "assistant" else dict(_answers(last))
     if last is not None and answers:
-        run = await continue_run(agents, name, content, last.id, answers)
+        run = await continue_run(agents, name, last.id, answers, content)
     else:
         run_id = request.headers.get("idempotency-key") or new_id()
         run = await start_run(agents, name, content, run_id, {_LABEL: asked.id})
@@ -162,8 +162,8 @@ class Encoder:
             case tales.Gave(id, result, denied):
                 yield _output(id, result, denied)
             case tales.Waits(items):
-                for call, item in items:
-                    yield from self._ask(call, item)
+                for about, item in items:
+                    yield from self._ask(about, item)
                 yield from self._leave()
                 yield {"type": "finish", "finishReason": "tool-calls"}
             case tales.Over(run):

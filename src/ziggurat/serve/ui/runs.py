@@ -14,12 +14,15 @@ from ziggurat.core.path import parent_of
 from ziggurat.journal.entries import Decided, Ended, JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision
+from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import narration, tales
 from ziggurat.serve.ui.answers import asked_items, decision_of_answer
+
+_NOTHING = ModelRequest(Transcript.of())
 
 
 class UiRun(Struct, frozen=True):
@@ -52,7 +55,7 @@ async def start_run(
 
 
 async def continue_run(
-    agents: ServedAgents, name: str, content: ModelRequest, run_id: str, answers: Mapping[str, Any]
+    agents: ServedAgents, name: str, run_id: str, answers: Mapping[str, Any], content: ModelRequest = _NOTHING
 ) -> UiRun:
     """Go on with a run that waits for decisions, given by the ids of what waits, or of the calls that it is about.
 
