@@ -1,6 +1,7 @@
 """Agents as servers of A2A: a task is a run, what waits is input that is required, and nothing is forged."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ async def test_the_output_of_a_flow_is_data() -> None:
         assert events[-2]["artifactUpdate"]["artifact"]["parts"] == [{"data": {"sum": 3}}]
 
 
-async def test_who_subscribes_follows_a_task_through_its_waits_and_goes_on_by_number() -> None:
+async def test_who_subscribes_follows_a_task_through_its_waits() -> None:
     async with serving(served()) as server:
         task = await send(server, "payer", message("Pay"))
         seen: list[tuple[str, Any]] = []
@@ -136,6 +137,23 @@ async def test_who_subscribes_follows_a_task_through_its_waits_and_goes_on_by_nu
         assert state_of(seen[0][1]["task"]) == "INPUT_REQUIRED"
         assert state_of(seen[-1][1]["statusUpdate"]) == "COMPLETED"
         assert await refusal(server, "payer", "SubscribeToTask", {"id": task["id"]}) == UNSUPPORTED
+
+
+async def test_who_subscribes_goes_on_by_number() -> None:
+    async with serving(served()) as server:
+        sent = {"message": message("Hi")}
+        (_, first), *events = [each async for each in stream(server, "talker", "SendStreamingMessage", sent)]
+        for number in range(len(events) - 1):
+            rest: list[tuple[str, Any]] = []
+            query = {"id": first["task"]["id"]}
+            async with aclosing(stream(server, "talker", "SubscribeToTask", query, events[number][0])) as followed:
+                async for each in followed:
+                    rest.append(each)
+                    if len(rest) == len(events) - number:
+                        break
+            assert state_of(rest[0][1]["task"]) == "INPUT_REQUIRED"
+            places = [place for place, _ in rest[1:]]
+            assert places == [place for place, _ in events[number + 1 :]]
 
 
 async def test_a_task_is_cancelled_while_it_works_and_while_it_waits() -> None:

@@ -3,13 +3,16 @@
 import json
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from tests.serve.serving import Serving, serving
-from tests.serve.ui.talking import served
+from tests.serve.ui.talking import agent, served
+from ziggurat.serve import app
+from ziggurat.tools import tool_call
 
 PACKAGE: Any = find_spec("ag_ui") and import_module("ag_ui.core")
 """The official package, if it is installed."""
@@ -80,6 +83,15 @@ async def test_an_approval_is_an_interrupt(payload: object, status: str, text: s
         assert again == events, "the same decision again is the same answer"
 
 
+async def test_an_interrupt_is_answered_after_a_restart(tmp_path: Path) -> None:
+    agents, store = served().agents.agents.values(), f"sqlite:///{tmp_path}/runs.db"
+    async with serving(app(agents, store=store)) as server:
+        [waiting] = interrupts(await asked(server, "payer", said("Pay")))
+    async with serving(app(agents, store=store)) as server:
+        events = await asked(server, "payer", said("Pay", "r-2", resume=resume(waiting, True)))
+        assert events[-1]["result"] == "Done."
+
+
 async def test_a_question_is_an_interrupt_with_the_schema_of_its_answer() -> None:
     async with serving(served()) as server:
         [waiting] = interrupts(await asked(server, "asker", said("Hi")))
@@ -90,10 +102,6 @@ async def test_a_question_is_an_interrupt_with_the_schema_of_its_answer() -> Non
 
 async def test_a_tool_of_the_client_is_left_to_it() -> None:
     tool = {"name": "confirm", "description": "Ask the user.", "parameters": {"type": "object", "properties": {}}}
-    from tests.serve.ui.talking import agent
-    from ziggurat.serve import app
-    from ziggurat.tools import tool_call
-
     async with serving(app([agent("clerk", [tool_call("confirm")], "Good.")])) as server:
         events = await asked(server, "clerk", said("Hi", tools=[tool]))
         [called] = events[-1]["outcome"]["pendingToolCallIds"]
