@@ -53,7 +53,7 @@ async def _run(
     question = AgentRequest((*run.messages, user(_EXTRACT)))
     last = await enter(extractor, question, ctx.under("extract"))
     stop = stops.StopCondition(f"the answer was asked for after {run.stop.limit} steps")
-    return replace(run, output=last.output, messages=last.messages, stop=stop)
+    return replace(run, output=last._output, messages=last.messages, stop=stop)
 
 
 class _Submitted(BasePolicy):

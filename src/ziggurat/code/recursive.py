@@ -23,8 +23,9 @@ from ziggurat.messages import stops
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.model import Model, ModelSettings
 from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import tool
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 
 class ReaderArguments(InheritedArguments, total=False):

@@ -13,9 +13,10 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import innermost
 from ziggurat.messages.parts import ToolCall
 from ziggurat.sandbox.errors import ProgramError
+from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.parameter import Parameter
-from ziggurat.tools.toolbox import Toolbox, ToolEntry
+from ziggurat.tools.toolbox import Toolbox
 
 _TYPES = {
     "string": "str",

@@ -16,8 +16,9 @@ from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import APPROVED_CALL
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 _DESCRIPTION = """\
 Run a Python program. Its printed output and the value of its last line are returned; its variables are gone after it.

@@ -10,8 +10,9 @@ from msgspec import DecodeError, Struct, json
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import Denied, ServiceError, Timeout, ToolError
+from ziggurat.http.addresses import is_public
 from ziggurat.http.client import Client, Headers
-from ziggurat.http.fetcher import Fetcher, is_public
+from ziggurat.http.fetcher import Fetcher
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import is_loopback
 

@@ -82,8 +82,10 @@ async def test_a_stream_goes_on_wherever_it_was_cut(form: str, decision: Decisio
 
 
 async def test_pieces_are_told_before_the_reply_is_on_record() -> None:
-    handle = agent("talker", *TALK[:1]).start("Hi", listeners=[lambda _: None])
-    told: list[Tale] = [each.what async for each in narrate(handle, "talker")]
+    talker = agent("talker", *TALK[:1])
+    handle = talker.start("Hi", listeners=[lambda _: None])
+    assert await handle.recorded()
+    told: list[Tale] = [each.what async for each in narrate(talker, handle.id)]
     texts = [each.text for each in told if hasattr(each, "text")]
     assert texts == ["Let me ", "see.", "I lo", "ok."]
     assert isinstance(told[-1], Over)
@@ -98,6 +100,6 @@ async def test_the_output_of_what_says_nothing_is_told() -> None:
 
     adder = add.with_store("memory:")
     await adder.run([1, 2], run_id="r-1")
-    told = [each.what async for each in narrate(adder.attach("r-1"), "add")]
+    told = [each.what async for each in narrate(adder, "r-1")]
     assert [each.text for each in told if hasattr(each, "text")] == ["3"]
     assert not any(isinstance(each, Waits) for each in told)

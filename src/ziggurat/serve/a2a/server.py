@@ -160,7 +160,7 @@ class A2aServer:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
         handle = agent.attach(info.id)
         await handle.cancel()
-        if not await handle.is_driven():
+        if not (await handle.status()).driven:
             await self._agents.resume(info.id)  # to end, as it is cancelled
         async for told in runs.UiRun(info.id, agent, info.count).told():
             del told

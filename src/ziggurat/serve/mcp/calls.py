@@ -14,6 +14,7 @@ from ziggurat.core.event import Listener
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
 from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
@@ -126,7 +127,7 @@ class Calls:
         """Stop a run, whatever drives it; one that waits ends at once."""
         agent, _ = await self.agents.agent_of(run_id)
         handle = agent.attach(run_id)
-        if await handle.cancel() and not await handle.is_driven():
+        if await handle.cancel() and not (await handle.status()).driven:
             await self.go_on(run_id)
 
     def _drive(
@@ -149,7 +150,7 @@ class Calls:
             due = min((item.until for item in run.pending if item.until is not None), default=None)
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(0.0, due - SYSTEM_CLOCK.now())):
-                    await agent.attach(run_id).continued(after=0 if info is None else info.count)
+                    await runs_of(agent.store).continued(run_id, 0 if info is None else info.count)
             work = agent.resume(run_id)
 
     def _ended(self, run_id: str, task: "asyncio.Task[AgentRun]") -> None:

@@ -10,6 +10,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.jsonrpc import INVALID_PARAMS, Failure, Id, JsonRpcError, Notification, Request, Success, parse
 from ziggurat.messages.agent import Decision, Deny, PendingItem
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller, Params, level_of
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json
@@ -128,7 +129,7 @@ class LegacyEra:
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
         answers: dict[str, asyncio.Future[Decision]] = {name: loop.create_future() for name in names}
         everything = asyncio.gather(*answers.values())
-        elsewhere = asyncio.ensure_future(agent.attach(run_id).continued(after=count))
+        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(run_id, count))
         ending = asyncio.ensure_future(self._calls.agents.closing.wait())
         waiting: list[asyncio.Future[Any]] = [everything, elsewhere, ending]
         try:

@@ -21,8 +21,9 @@ from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.serve.mcp.contents import Json, messages_of, result_of
+from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result
-from ziggurat.tools.toolbox import Tool, Toolbox
+from ziggurat.tools.toolbox import Toolbox
 
 Kind = Literal["tools/call", "prompts/get"]
 

@@ -8,7 +8,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
 from ziggurat.serve.mcp.offered import Offered, offered_agent, offered_function
 from ziggurat.serve.mcp.resources import Resource
-from ziggurat.tools.toolbox import Tool
+from ziggurat.tools.entry import Tool
 
 
 class McpServer:

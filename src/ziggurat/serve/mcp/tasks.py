@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from ziggurat.core.codec import digest
 from ziggurat.core.errors import RunNotFound
 from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json
@@ -98,7 +99,7 @@ class Tasks:
             if task["status"] == "working":
                 await self._calls.settled(run_id)
             else:
-                await agent.attach(run_id).continued(after=info.count)
+                await runs_of(agent.store).continued(run_id, info.count)
 
 
 def _failed(error: JsonRpcError) -> Json:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
-from ziggurat.agents.handle import RunHandle
+from ziggurat.agents.runnable import Runnable
 from ziggurat.core.event import Dropped, Event, Retrying, Skipped
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, parent_of, step_of
 from ziggurat.journal.entries import Ended, Failure, JournalEntry, Opened, Unanswered
@@ -16,6 +16,7 @@ from ziggurat.messages import delta, events
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.messages.parts import ToolCall
 from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve.ui import tales
 from ziggurat.serve.ui.told_reply import ToldReply, texts_of
 
@@ -124,20 +125,20 @@ def _is_model(place: str) -> bool:
 
 
 async def narrate(
-    run: RunHandle[Any], agent: str, after: int = 0, through: int = 0, *, waits: bool = False
+    agent: Runnable[Any], run_id: str, after: int = 0, through: int = 0, *, waits: bool = False
 ) -> AsyncGenerator[tales.Told, None]:
     """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
 
     Args:
-        run: The run.
-        agent: The name of its agent.
+        agent: The agent of the run.
+        run_id: The id of the run.
         after: The entry.
         through: An entry up to which it is known to have gone on, so it is not told that it waited.
         waits: Whether to go on when it waits.
     """
-    narrator, number = Narrator(run.id, agent), 0
+    narrator, number = Narrator(run_id, agent.name), 0
     while True:
-        async with aclosing(run.events(after=number)) as items:
+        async with aclosing(agent.attach(run_id).events(after=number)) as items:
             async for item in items:
                 number = item.number
                 is_later = number > after or (item.index > 0 and number == after)
@@ -148,5 +149,5 @@ async def narrate(
                         yield told
                         if ended:
                             return
-        if not await run.continued(after=number):
+        if not await runs_of(agent.store).continued(run_id, number):
             return

@@ -35,9 +35,7 @@ class UiRun(Struct, frozen=True):
     waits: bool = False
 
     def told(self) -> AsyncGenerator[tales.Told, None]:
-        return narration.narrate(
-            self.agent.attach(self.id), self.agent.name, self.after, self.through, waits=self.waits
-        )
+        return narration.narrate(self.agent, self.id, self.after, self.through, waits=self.waits)
 
 
 async def start_run(
