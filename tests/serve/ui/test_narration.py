@@ -1,5 +1,6 @@
 """What is told of a run is the same live and from the record, and goes on wherever a stream was cut."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -82,10 +83,19 @@ async def test_a_stream_goes_on_wherever_it_was_cut(form: str, decision: Decisio
 
 
 async def test_pieces_are_told_before_the_reply_is_on_record() -> None:
-    talker = agent("talker", *TALK[:1])
+    heard = asyncio.Event()
+    talker = agent("talker", [heard, *TALK[0]]).with_store("memory:")
     handle = talker.start("Hi", listeners=[lambda _: None])
     assert await handle.recorded()
-    told: list[Tale] = [each.what async for each in narrate(talker, handle.id)]
+
+    async def listen() -> list[Tale]:
+        return [each.what async for each in narrate(talker, handle.id)]
+
+    listening = asyncio.ensure_future(listen())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    heard.set()
+    told = await listening
     texts = [each.text for each in told if hasattr(each, "text")]
     assert texts == ["Let me ", "see.", "I lo", "ok."]
     assert isinstance(told[-1], Over)
