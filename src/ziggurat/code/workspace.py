@@ -14,6 +14,7 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.similar import similar
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.model import Effect
+from ziggurat.sandbox.command import Shell
 from ziggurat.sandbox.files import (
     CHANGE,
     MAX_FILES,
@@ -65,14 +66,23 @@ class Workspace:
         folder: The folder; None for files on the record.
         files: The files with which each run begins, by path; only without a folder.
         read_only: Whether agents may only read; there are four tools then.
+        shell: Runs commands in the folder, with the tool `execute`; by default there is none.
 
     Raises:
         ConfigurationError: there is no such folder, or a path or text in `files` is not allowed.
     """
 
     def __init__(
-        self, folder: str | Path | None = None, *, files: Mapping[str, str] | None = None, read_only: bool = False
+        self,
+        folder: str | Path | None = None,
+        *,
+        files: Mapping[str, str] | None = None,
+        read_only: bool = False,
+        shell: Shell | None = None,
     ) -> None:
+        if shell is not None and (folder is None or read_only):
+            raise ConfigurationError("commands need a folder in which they may write: Workspace(folder, shell=...)")
+        self.shell = shell
         self.folder = None if folder is None else FolderFiles(folder)
         try:
             self.first = {clean_path(path): checked_text(text) for path, text in (files or {}).items()}
@@ -86,10 +96,11 @@ class Workspace:
         """The tools, for ``Agent(tools=[*workspace.tools])``."""
         reading = (self._ls, self._read_file, self._glob, self._grep)
         writing = () if self.read_only else (self._write_file, self._edit_file)
+        running = () if self.shell is None else (self._execute,)
         effect: Effect = "repeatable" if self.folder is not None else "none"
         return (
             *(tool(name=each.__name__[1:], effect="none")(each) for each in reading),
-            *(tool(name=each.__name__[1:], effect=effect)(each) for each in writing),
+            *(tool(name=each.__name__[1:], effect=effect)(each) for each in (*writing, *running)),
         )
 
     async def write(self, path: str, text: str, ctx: Context) -> bool:
@@ -209,6 +220,18 @@ class Workspace:
             raise ToolError(f"{path} contains this text {count} times; give more of it", kind="invalid_arguments")
         await self.write(path, text.replace(old, new), ctx)
         return f"Replaced {count} {'place' if count == 1 else 'places'} in {clean_path(path)}."
+
+    async def _execute(self, command: str) -> str:
+        """Run a command of a shell in the folder of the files. It has no network, and changes no other files.
+
+        Args:
+            command: The command, for /bin/sh.
+        """
+        assert self.shell is not None
+        assert self.folder is not None
+        done = await self.shell.run(command, self.folder.folder)
+        end = done.error or (f"exit code {done.code}" if done.code else "")
+        return "\n".join(filter(None, (done.output.rstrip(), end and f"[{end}]"))) or "It printed nothing."
 
     async def _glob(self, pattern: str, ctx: Context) -> str:
         """List the files whose paths match a pattern, such as src/**/*.py.

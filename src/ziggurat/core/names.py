@@ -255,6 +255,7 @@ NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "ziggurat.sandbox": {
+        "sandbox.command": "CommandResult Shell",
         "sandbox.errors": "ProgramError",
         "sandbox.sandbox": "HostCall ProgramResult Sandbox Session",
     },

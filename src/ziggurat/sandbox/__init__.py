@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
+    from ziggurat.sandbox.command import CommandResult as CommandResult, Shell as Shell
     from ziggurat.sandbox.errors import ProgramError as ProgramError
     from ziggurat.sandbox.sandbox import (
         HostCall as HostCall,

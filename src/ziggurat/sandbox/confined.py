@@ -49,12 +49,13 @@ def missing() -> str | None:
     """Return why this level is not available, or None if it is."""
     if sys.platform != "linux":
         return "it needs Linux"
-    reasons = {"sandlock": _without_sandlock(), "bwrap": _without_bwrap()}
+    reasons = {"sandlock": sandlock_missing(), "bwrap": _without_bwrap()}
     return None if None in reasons.values() else "; ".join(f"{name}: {why}" for name, why in reasons.items())
 
 
 @cache
-def _without_sandlock() -> str | None:
+def sandlock_missing() -> str | None:
+    """Return why `sandlock` is not available, or None if it is."""
     try:
         import sandlock
     except (ImportError, OSError):
@@ -69,14 +70,19 @@ def _without_sandlock() -> str | None:
     return None if probe.exit_code == 1 else f"it does not work here: its probe ended with {probe.exit_code}"
 
 
+def denied_calls() -> list[str]:
+    """Return the system calls that no confined process needs, and that Landlock does not guard."""
+    return _DENIED + (_DENIED_ON_X86 if platform.machine() == "x86_64" else [])
+
+
 def _policy(memory: int) -> Any:
     """Return what `sandlock` allows a process."""
     import sandlock
 
     return sandlock.Sandbox(
-        fs_readable=[*_readable(), "/dev/null", "/dev/urandom"],
+        fs_readable=[*python_paths(), "/dev/null", "/dev/urandom"],
         fs_writable=["/dev/null"],
-        extra_deny_syscalls=_DENIED + (_DENIED_ON_X86 if platform.machine() == "x86_64" else []),
+        extra_deny_syscalls=denied_calls(),
         max_processes=1,
         max_memory=memory,
         clean_env=True,
@@ -96,7 +102,7 @@ def _without_bwrap() -> str | None:
     return None if probe.returncode == 0 else f"it does not work here: {probe.stderr.strip()[:200]}"
 
 
-def _readable() -> list[str]:
+def python_paths() -> list[str]:
     """Return the paths that Python itself is read from."""
     paths = [
         sys.prefix,
@@ -112,7 +118,7 @@ def _readable() -> list[str]:
 
 
 def _bwrap() -> list[str]:
-    bound = [part for path in [*_readable(), "/usr/bin"] for part in ("--ro-bind", path, path)]
+    bound = [part for path in [*python_paths(), "/usr/bin"] for part in ("--ro-bind", path, path)]
     return [
         str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
         "--new-session", "--clearenv", "--setenv", "PYTHONHASHSEED", "0", "--cap-drop", "ALL", *bound,
@@ -154,7 +160,7 @@ class _Process:
 
 async def _started(sandbox: Sandbox) -> _Process:
     limit = sandbox.size + 2**16
-    if _without_sandlock() is not None:
+    if sandlock_missing() is not None:
         process = await asyncio.create_subprocess_exec(
             *_bwrap(), *_command(), stdin=-1, stdout=-1, stderr=-3, limit=limit
         )
@@ -195,7 +201,7 @@ class ConfinedSession:
 
     async def begin(self, now: datetime, seed: int) -> None:
         """Send what holds for all programs."""
-        box, confined = self._sandbox, _without_sandlock() is None
+        box, confined = self._sandbox, sandlock_missing() is None
         limits = {"memory": box.memory + _PYTHON, "recursion": box.recursion, "output": box.output}
         self._send({**limits, "confined": confined, "now": now.timestamp(), "seed": seed})
         try:
