@@ -93,7 +93,7 @@ class Server:
             return self.page(params)
         if method == "resources/list":
             return {"resources": [{"uri": "test://a", "name": "a"}, {"uri": 7}], "ttlMs": 60_000}
-        if method == "resources/templates/list":
+        if method == "resources/templates/list" and self.settings.get("templates") != "no":
             return {"resourceTemplates": [{"uriTemplate": "test://{name}", "name": "any"}]}
         if method == "resources/read":
             if params["uri"] != "test://a":

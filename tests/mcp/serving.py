@@ -115,7 +115,7 @@ class HttpServer:
                 sent.append(message)
 
             await self.server.take(message, keep)
-            status = 404 if sent[-1].get("error", {}).get("code") == -32601 else 200
+            status = 404 if not self.sessions and sent[-1].get("error", {}).get("code") == -32601 else 200
             return self._plain(writer, status, json.dumps(sent[-1]).encode(), more)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
 

