@@ -122,6 +122,8 @@ class Server:
         listed.append({"name": "../etc/pass wd", "inputSchema": OBJECT})
         listed.append({"name": "broken", "inputSchema": {"type": "object", "properties": 5}})
         listed.append({"name": "no schema"})
+        if self.settings.get("schemas") == "hostile":
+            listed += [{"name": f"hostile_{n}", "inputSchema": each} for n, each in enumerate(hostile_schemas())]
         start = int(params.get("cursor", "0"))
         found: Json = {"tools": listed[start : start + size]}
         if self.settings.get("cursor") == "stuck":
@@ -237,6 +239,24 @@ class Server:
         if name == "unknown":
             raise IndexError("there is no such tool")
         return text(arguments.get("text", name))
+
+
+def hostile_schemas() -> list[Json]:
+    """Return schemas that explode, refer elsewhere, or never end."""
+    deep: Json = {"type": "string"}
+    for _ in range(300):
+        deep = {"type": "object", "properties": {"a": deep}}
+    doubled = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    return [
+        deep,
+        {**OBJECT, "$defs": {**doubled, "d40": {}}, "properties": {"a": {"$ref": "#/$defs/d0"}}},
+        {**OBJECT, "$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"a": {"$ref": "#/$defs/a"}}},
+        {**OBJECT, "properties": {"a": {"$ref": "http://127.0.0.1:1/schema.json"}}},
+        {**OBJECT, "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        {**OBJECT, "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}},
+        {**OBJECT, "properties": {f"p{n}": {"description": "x" * 100} for n in range(20_000)}},
+        {**OBJECT, "properties": {"a": {"enum": list(range(200_000))}}},
+    ]
 
 
 def text(content: str) -> Json:

@@ -1,6 +1,8 @@
 """Tools of servers in runs of agents: named, checked, approved, asked about, recorded and continued."""
 
+import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,18 @@ async def test_a_broken_tool_is_left_out_with_a_warning_and_names_are_made_to_fi
     assert not {"broken", "no schema"} & {*model.offered}
     assert all(name.isascii() and "/" not in name for name in model.offered)
     assert results(run)[0].text == "../etc/pass wd"  # as the server knows it
+
+
+async def test_schemas_that_explode_cost_their_tools_and_nothing_else() -> None:
+    began = time.monotonic()
+    arguments = json.dumps({"a": "a" * 5_000 + "b"})
+    model = Model(("echo", '{"text": "hello"}'), *((f"hostile_{number}", arguments) for number in range(8)))
+    async with stdio("schemas=hostile") as server:
+        run = await Agent(model, tools=[server]).run("Go")
+    assert results(run)[0].text == "hello"
+    assert run.has_final_answer
+    assert time.monotonic() - began < 20
+    assert not {f"hostile_{number}" for number in (2, 3, 4)} & {*model.offered}
 
 
 async def test_names_that_two_have_get_the_name_of_the_server_before_them() -> None:
