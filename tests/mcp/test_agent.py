@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from tests.mcp.serving import http, stdio
-from ziggurat import Agent, Approve, ConfigurationError, Context, Message, ModelRequest, ModelResponse, Text, ToolCall
+from ziggurat import (
+    Agent,
+    Approvals,
+    Approve,
+    ConfigurationError,
+    Context,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    Text,
+    ToolCall,
+)
 from ziggurat.events import ToolDelta
 from ziggurat.mcp import mcp
 from ziggurat.messages.agent import Answer, Decision, Deny
@@ -204,3 +215,28 @@ async def test_descriptions_hide_nothing() -> None:
     async with stdio() as server:
         tools = await server.tools()
         assert tools[0].description == "Says it again."
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"approval": ["cuont"]}, {"effect": {"cuont": "once"}}, {"only": ["echo", "coutn"]}],
+    ids=lambda each: next(iter(each)),
+)
+async def test_a_setting_that_names_no_tool_is_refused_before_anything_is_called(settings: dict[str, Any]) -> None:
+    model = Model(("count", "{}"))
+    async with stdio(**settings) as server:
+        with pytest.raises(ConfigurationError, match="did you mean 'count'"):
+            await Agent(model, tools=[server]).run("Go")
+
+
+async def test_a_rule_that_names_no_tool_of_a_server_is_refused() -> None:
+    async with stdio() as server:
+        with pytest.raises(ConfigurationError, match="did you mean 'count'"):
+            await Agent(Model(("count", "{}")), tools=[server], approvals=Approvals("counnt")).run("Go")
+
+
+@pytest.mark.parametrize("names", [["coun*"], ["count"], ["test_count"], True], ids=str)
+async def test_an_approval_holds_for_patterns_and_for_both_names(names: Any) -> None:
+    async with stdio(approval=names, prefix=True) as server:
+        run = await Agent(Model(("test_count", "{}")), tools=[server]).run("Go")
+    assert [item.call.name for item in run.pending] == ["test_count"]

@@ -156,7 +156,9 @@ class Agent(Runnable[Out]):
         specs = _specs(box, answer)
         (settings or NO_SETTINGS).check_choice([spec.name for spec in specs])
         check_new_name(name, "an agent's name")
-        check_tool_names(name, {spec.name for spec in specs}, box, approvals, budget, stop)
+        checks_names = partial(check_tool_names, name, approvals=approvals, budget=budget, stop=stop)
+        if not box.sources:  # else in each run, when their tools are known
+            checks_names({spec.name for spec in specs}, box)
         self.settings: LoopSettings = LoopSettings(
             name,
             service,
@@ -170,6 +172,7 @@ class Agent(Runnable[Out]):
             steps_allowed(stop) if max_steps is None else max_steps,
             timeout,
             output_validator,
+            checks_names=checks_names,
         )
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         parts = agent_parts(

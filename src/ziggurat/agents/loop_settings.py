@@ -1,6 +1,6 @@
 """The settings of a loop, with the tools that are added to those of the agent in one run."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,12 +35,16 @@ class LoopSettings(Struct, frozen=True, eq=False):
     timeout: float | None
     validator: OutputValidator | None = None
     hidden: frozenset[str] = frozenset()
+    checks_names: Callable[[Set[str], Toolbox], None] | None = None
 
     async def with_offered(self, ctx: Context) -> "LoopSettings":
         """Return the settings with the tools of the sources among the tools."""
         offer = await offered(self.tools.sources, [spec.name for spec in self.specs], ctx)
         more = Toolbox(offer.tools)
-        return replace(self, tools=self.tools.joined(more), specs=(*self.specs, *more.specs), hidden=offer.hidden)
+        box, specs = self.tools.joined(more), (*self.specs, *more.specs)
+        if self.checks_names is not None:
+            self.checks_names({spec.name for spec in specs}, box)
+        return replace(self, tools=box, specs=specs, hidden=offer.hidden)
 
 
 class ExtraTools(Struct, frozen=True, eq=False):

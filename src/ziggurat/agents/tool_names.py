@@ -1,16 +1,13 @@
 """Names of tools in approvals, budgets and stop policies: one that names no tool is most likely misspelt."""
 
 from collections.abc import Iterator, Set
-from fnmatch import fnmatchcase
 
 from ziggurat.agents.stop import Policy, tools_in
 from ziggurat.calls.decisions import TOOLS
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import warn_once
 from ziggurat.core.facts import fact
-from ziggurat.core.similar import similar
 from ziggurat.messages.budget import Budget
 from ziggurat.tools.approval import Approvals
+from ziggurat.tools.sources import check_patterns
 from ziggurat.tools.toolbox import Toolbox
 
 _MISSPELT = 0.7
@@ -28,19 +25,9 @@ def check_tool_names(
     asked = () if approvals is None else [rule.pattern for rule in approvals.rules if rule.stage == "tool"]
     given = {"Approvals": asked, "Budget(tools=...)": () if budget is None else budget.tools, "stop": tools_in(stop)}
     names = {*own, *_nested(box)}
-    if box.sources:  # their tools are known when a run begins
-        return
     nested = any(entry.composite for entry in box.entries.values())
     for where, patterns in given.items():
-        for pattern in patterns:
-            if pattern == "*" or any(fnmatchcase(name, pattern) for name in names):
-                continue
-            near = similar(pattern, names)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(names)) or 'none'}"
-            text = f"{where}: {agent!r} has no tool {pattern!r}; {hint}"
-            if not nested and similar(pattern, names, least=_MISSPELT) and not set(pattern) & set("*?["):
-                raise ConfigurationError(text)
-            warn_once(text)
+        check_patterns(f"{where}: {agent!r}", patterns, names, None if nested else _MISSPELT)
 
 
 def _nested(box: Toolbox) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from math import log
@@ -22,10 +22,13 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool
 from ziggurat.messages.parts import ToolResult
 from ziggurat.tools.function import FunctionTool, raw_tool
-from ziggurat.tools.sources import SEARCH_TOOLS, Offer
+from ziggurat.tools.sources import SEARCH_TOOLS, Offer, check_patterns
 
 MANY = 40
 """How many tools of one server a model is shown at once; of a server with more it searches those it needs."""
+
+_MISSPELT = 0.4
+"""The likeness from which a name in the settings is refused: all tools of the server are known."""
 
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 8_000
@@ -74,6 +77,7 @@ async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Conte
     box: list[FunctionTool] = []
     hidden: list[FunctionTool] = []
     for server in servers:
+        _check_settings(server, by_name.get(server.name, ()), called)
         own = [tool for tool in by_name.get(server.name, ()) if _is_wanted(tool, server.settings)]
         tools = [made for tool in own if (made := _made(server, tool, called[server.name, tool.name])) is not None]
         box += tools
@@ -99,6 +103,20 @@ async def tools_of(server: McpClient) -> list[FunctionTool]:
     listed = [tool for tool in await server.tools() if _is_wanted(tool, server.settings)]
     called = _names([(server, tool) for tool in listed], ())
     return [made for tool in listed if (made := _made(server, tool, called[server.name, tool.name])) is not None]
+
+
+def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Mapping[tuple[str, str], str]) -> None:
+    """Check that settings of single tools name tools that there are: an approval that nothing asks for is dangerous."""
+    settings = server.settings
+    given = {
+        "only": settings.only,
+        "approval": () if isinstance(settings.approval, bool) else settings.approval,
+        "effect": settings.effect if isinstance(settings.effect, Mapping) else (),
+    }
+    names = {name for tool in listed for name in (tool.name, called[server.name, tool.name])}
+    for setting, patterns in given.items():
+        if listed:
+            check_patterns(f"mcp({setting}=): the server {server.name!r}", patterns, names, _MISSPELT)
 
 
 def _is_wanted(tool: ServerTool, settings: Settings) -> bool:
@@ -151,14 +169,14 @@ def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None
         result = await server.call(tool.name, arguments, ctx)
         return replace(result, name=name, origin=origin_of(server.name, tool.name))
 
-    approval = settings.approval if isinstance(settings.approval, bool) else tool.name in settings.approval
+    approval = settings.approval if isinstance(settings.approval, bool) else _is_named(tool, name, settings.approval)
     try:
         return raw_tool(
             call,
             name=name,
             description=visible(tool.description or tool.title or "")[:_LONGEST_DESCRIPTION],
             parameters=tool.input_schema,
-            effect=_effect(tool, settings),
+            effect=_effect(tool, name, settings),
             permissions=settings.permissions,
             approval=approval,
         )
@@ -169,13 +187,18 @@ def _made(server: McpClient, tool: ServerTool, name: str) -> FunctionTool | None
         return None
 
 
-def _effect(tool: ServerTool, settings: Settings) -> Effect:
+def _is_named(tool: ServerTool, name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a tool is meant, by the name that the server or that models have for it."""
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in (tool.name, name))
+
+
+def _effect(tool: ServerTool, name: str, settings: Settings) -> Effect:
     """Return the effect of a tool: as set; else as far as the server says, which may be wrong, of the cautious kind."""
     given = settings.effect
     if isinstance(given, str):
         return given
-    if given is not None and tool.name in given:
-        return given[tool.name]
+    if given is not None and (found := [given[each] for each in given if _is_named(tool, name, [each])]):
+        return found[0]
     hints = tool.annotations or _NO_HINTS
     if hints.read_only_hint:
         return "none"

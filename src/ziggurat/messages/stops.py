@@ -163,6 +163,11 @@ def error_of(stop: Stop) -> errors.ServiceError:
         return errors.ModelError(_INCOMPLETE[stop.finish], kind="content_filter" if refused else "other")
     if isinstance(stop, ModelCallDenied):
         return errors.Denied(stop.reason)
+    if isinstance(stop, Continued):
+        next_id = stop.run_id
+        return errors.ServiceError(
+            f"the flow continues as the run {next_id!r}: resume({next_id!r}), or start() a handle"
+        )
     if isinstance(stop, Failed):
         return errors.ServiceError(f"the run failed: {stop.kind}: {stop.error}")
     return errors.ServiceError(f"the run stopped: {stop}")
