@@ -212,6 +212,33 @@ async def test_a_hostile_server_costs_one_error(first: Any, second: Any, noun: s
         assert len(run.stop.error) < 11_000
 
 
+@pytest.mark.parametrize(
+    ("state", "stop"), [("TASK_STATE_INPUT_REQUIRED", Suspended), ("TASK_STATE_COMPLETED", Completed)]
+)
+async def test_a_task_that_settles_before_it_is_followed_is_read(state: str, stop: type) -> None:
+    states = ["TASK_STATE_WORKING"]
+
+    async def answer(asked: Asked) -> None:
+        if asked.head.startswith("GET"):
+            await asked.reply(json.dumps(card(here.url, capabilities={"streaming": True})).encode())
+            return
+        method = json.loads(asked.body)["method"]
+        if method == "SubscribeToTask":
+            states.append(state)
+        told = task(states[-1], {"text": "Which?"})
+        body = json.dumps(success(told["task"] if method == "GetTask" else told)(here.url)).encode()
+        if method != "SubscribeToTask":
+            await asked.reply(body, content_type="application/json")
+            return
+        await asked.stream(b"data: %b\n\n" % body, end=False)
+        await asked.hang()
+
+    async with hooked(answer) as here, asyncio.timeout(10):
+        run = await a2a(here.url, name="x").run("Hi")
+        assert isinstance(run.stop, stop)
+        assert len(states) == 2, "it is followed once"
+
+
 async def test_a_question_without_a_text_is_one_and_a_long_one_is_cut() -> None:
     parts: list[Any] = []
 

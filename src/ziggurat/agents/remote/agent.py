@@ -119,12 +119,12 @@ class RemoteAgent:
             raise
 
     async def _changes(self, task_id: str, ctx: Context) -> bool:
-        """Follow a task; return whether its state has changed, and not only the stream ended or failed."""
+        """Follow a task; return whether it has settled, before the stream or in it, and not only the stream ended."""
         with suppress(ServiceError):  # to look at the task tells more
             async with aclosing(self._client.follow(task_id, ctx)) as updates:
                 async for update in updates:
-                    changed = update.status_update
-                    if changed is not None and changed.status.state != wire.WORKING:
+                    told = update.status_update or update.task  # the first is the task as it was found
+                    if told is not None and told.status.state in _SETTLED:
                         return True
         return False
 
