@@ -81,7 +81,7 @@ async def test_what_waits_is_input_that_is_required(agent: str, answered: object
         [_, shown] = task["status"]["message"]["parts"]
         [pending] = shown["data"]["pending"]
         sent = message(answered) if isinstance(answered, str) else data(answered)
-        sent = data({pending["id"]: True}) if answered == "by id" else sent
+        sent = data({pending["id"]: {"approved": True}}) if answered == "by id" else sent
         done = await send(server, agent, sent | {"taskId": task["id"]})
         assert (done["id"], state_of(done)) == (task["id"], "COMPLETED")
         entries = (await server.client.get(f"/runs/{task['id']}/record")).text
@@ -90,7 +90,8 @@ async def test_what_waits_is_input_that_is_required(agent: str, answered: object
 
 async def test_an_answer_that_does_not_fit_leaves_the_task_waiting() -> None:
     async with serving(served()) as server:
-        for agent, sent in (("payer", message("perhaps")), ("asker", message("many")), ("payer", data({"x": 1}))):
+        unfit = [("payer", data(each)) for each in ({"x": 1}, True, "approve", None)]
+        for agent, sent in (("payer", message("perhaps")), ("asker", message("many")), *unfit):
             task = await send(server, agent, message("Hi"))
             params = {"message": sent | {"taskId": task["id"]}}
             assert await refusal(server, agent, "SendMessage", params) == INVALID_PARAMS

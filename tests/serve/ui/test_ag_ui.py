@@ -17,6 +17,8 @@ from ziggurat.tools import tool_call
 PACKAGE: Any = find_spec("ag_ui") and import_module("ag_ui.core")
 """The official package, if it is installed."""
 
+YES, NO = {"approved": True}, {"approved": False}
+
 
 def said(text: str, run_id: str = "r-1", **more: Any) -> dict[str, Any]:
     messages = [{"id": "m-1", "role": "user", "content": text}]
@@ -62,9 +64,8 @@ async def test_an_answer_is_a_stream_of_events() -> None:
 @pytest.mark.parametrize(
     ("payload", "status", "text"),
     [
-        ({"approved": True}, "resolved", "paid 3"),
+        (YES, "resolved", "paid 3"),
         ({"approved": True, "arguments": {"amount": 4}}, "resolved", "paid 4"),
-        (True, "resolved", "paid 3"),
         ({"approved": False, "reason": "too much"}, "resolved", "too much"),
         (None, "cancelled", "cancelled"),
     ],
@@ -88,7 +89,7 @@ async def test_an_interrupt_is_answered_after_a_restart(tmp_path: Path) -> None:
     async with serving(app(agents, store=store)) as server:
         [waiting] = interrupts(await asked(server, "payer", said("Pay")))
     async with serving(app(agents, store=store)) as server:
-        events = await asked(server, "payer", said("Pay", "r-2", resume=resume(waiting, True)))
+        events = await asked(server, "payer", said("Pay", "r-2", resume=resume(waiting, YES)))
         assert events[-1]["result"] == "Done."
 
 
@@ -156,15 +157,16 @@ async def test_a_decision_is_made_on_what_waits_there_only() -> None:
     async with serving(served()) as server:
         [waiting] = interrupts(await asked(server, "payer", said("Pay")))
         forged = {"id": "r-1~" + "0" * 32}
-        await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(forged, True)), 422)
-        await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(waiting, "yes")), 422)
-        await server.post("/ag-ui/clerk", said("Pay", "r-2", resume=resume(waiting, True)), 404)
-        await asked(server, "payer", said("Pay", "r-2", resume=resume(waiting, True)))
-        await server.post("/ag-ui/payer", said("Pay", "r-3", resume=resume(waiting, False)), 409)
+        await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(forged, YES)), 422)
+        for unfit in (True, False, 1, "yes", None, {}, {"approved": "yes"}, {"happened": True}):
+            await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(waiting, unfit)), 422)
+        await server.post("/ag-ui/clerk", said("Pay", "r-2", resume=resume(waiting, YES)), 404)
+        await asked(server, "payer", said("Pay", "r-2", resume=resume(waiting, YES)))
+        await server.post("/ag-ui/payer", said("Pay", "r-3", resume=resume(waiting, NO)), 409)
 
 
 @pytest.mark.skipif(not PACKAGE, reason="ag-ui-protocol is not installed")
 def test_the_official_request_is_read() -> None:
     PACKAGE.RunAgentInput.model_validate(
-        said("Hi", resume=[{"interruptId": "r~1", "status": "resolved", "payload": True}])
+        said("Hi", resume=[{"interruptId": "r~1", "status": "resolved", "payload": YES}])
     )

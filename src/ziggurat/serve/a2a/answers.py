@@ -37,7 +37,7 @@ def _answer(message: a2a.Message, item: PendingItem) -> object:
     word = text.strip().lower()
     if item.interrupted or word not in (*_YES, *_NO):
         raise ConfigurationError(f"{item.call.name}: answer 'approve' or 'deny', or with data of its schema")
-    return word in _YES
+    return {"approved": word in _YES}
 
 
 def _value(text: str) -> object:

@@ -27,15 +27,15 @@ def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:
 def decision_of_answer(item: PendingItem, answer: Any) -> Decision:
     """Return what somebody has answered as a decision; a denial is one already.
 
-    A question takes any value. A call takes true or false, or an object with ``approved``, and perhaps ``reason`` and
-    changed ``arguments``; one of unknown outcome an object with ``happened``, and perhaps its ``result``.
+    A question takes any value. A call takes an object with ``approved``, and perhaps ``reason`` and changed
+    ``arguments``; one of unknown outcome an object with ``happened``, and perhaps its ``result``.
     """
     if isinstance(answer, Deny):
         return answer
     if item.stage == "question":
         return Answer(answer)
     need = "happened" if item.interrupted else "approved"
-    fields = answer if isinstance(answer, dict) else {need: answer}
+    fields = answer if isinstance(answer, dict) else {}
     says, reason, result = fields.get(need), fields.get("reason", "denied"), fields.get("result", "")
     if not (isinstance(says, bool) and isinstance(reason, str) and isinstance(result, str)):
         raise ConfigurationError(f"the answer to {item.call.name} is an object with {need!r}, true or false")
