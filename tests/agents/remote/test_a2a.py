@@ -164,6 +164,24 @@ async def test_an_error_that_may_pass_is_tried_again() -> None:
             assert (run.output, failures) == ("Good day.", [])
 
 
+@pytest.mark.parametrize(
+    ("name", "token", "nouns"),
+    [
+        ("clerk", None, ("401", "Authorization", "token=")),
+        ("clerk", "another-token-for-tests", ("401", "Authorization", "token=")),
+        ("nobody", TOKEN, ("404", "nobody", "agent-card.json")),
+    ],
+)
+async def test_a_refusal_has_the_words_of_the_server_and_the_way_on(
+    name: str, token: str | None, nouns: tuple[str, ...]
+) -> None:
+    async with serving(served()) as server:
+        run = await a2a(f"{server.address}/a2a/{name}", name="x", token=token).run("Hi")
+        assert isinstance(run.stop, Failed)
+        assert [noun for noun in nouns if noun not in run.stop.error] == []
+        assert token is None or token not in run.stop.error
+
+
 def card(url: str, **more: Any) -> dict[str, Any]:
     interface = {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
     return {"name": "x", "supportedInterfaces": [interface], **more}
@@ -190,6 +208,8 @@ def task(state: str, *parts: Any) -> dict[str, Any]:
         (card, lambda url: b"{", "JSON-RPC"),
         (card, lambda url: b"[" * 100_000, "JSON-RPC"),
         (card, lambda url: b" " * (9 << 20), "8 MiB"),
+        (card, lambda url: ("403 Forbidden", b"<html>"), "403"),
+        (card, lambda url: ("403 Forbidden", b'{"error":{"message":"%b"}}' % (b"y" * 20_000)), "yyy"),
         (card, lambda url: {"jsonrpc": "2.0", "id": 1, "error": {"code": -32004, "message": "no"}}, "no"),
         (card, lambda url: {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}, "answer"),
         (card, success({"task": 7}), "StreamResponse"),
@@ -202,8 +222,9 @@ def task(state: str, *parts: Any) -> dict[str, Any]:
 async def test_a_hostile_server_costs_one_error(first: Any, second: Any, noun: str) -> None:
     async def answer(asked: Asked) -> None:
         content = (first if asked.head.startswith("GET") else second)(here.url)
+        status, content = content if isinstance(content, tuple) else ("200 OK", content)
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        await asked.reply(body, content_type="application/json")
+        await asked.reply(body, status, content_type="application/json")
 
     async with hooked(answer) as here:
         run = await a2a(here.url, name="x").run("Hi", environment=Environment(clock=Impatient()))

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError
@@ -16,9 +18,21 @@ from ziggurat.wires import a2a
 
 T = TypeVar("T")
 
+
+class _Said(Struct):
+    message: str
+
+
+class _Refusal(Struct):
+    """The body of a reply that has failed, of servers that say why."""
+
+    error: _Said
+
+
 _LIMITS = Limits(reply=8 << 20, stream=64 << 20)
 _BUSY = (408, 425, 429)
-_GONE = (a2a.TASK_NOT_FOUND, a2a.TASK_NOT_CANCELABLE)
+_LONGEST = 500
+"""Characters of what a server says of a request that it refuses."""
 
 
 class A2aClient:
@@ -100,8 +114,23 @@ class A2aClient:
             raise _failed(error) from error
         if reply.status >= 400:
             transient = reply.status in _BUSY or reply.status >= 500
-            raise ServiceError(f"{self._client.name} answers with status {reply.status}", transient=transient)
+            text = f"{self._client.name} answers with status {reply.status}{_said(body)}{self._hint(reply.status)}"
+            raise ServiceError(text, transient=transient)
         return body
+
+    def _hint(self, status: int) -> str:
+        if status == 401:
+            return f"; {'check' if self._headers else 'pass'} the token of this server, as a2a(token=...)"
+        if status == 404 and self._endpoint is None:
+            return f"; the address of an agent is the one below which its card is, at {a2a.CARD_PATH}"
+        return ""
+
+
+def _said(body: bytes) -> str:
+    try:
+        return f": {jsonrpc.parse(body, _Refusal).error.message[:_LONGEST]}"
+    except jsonrpc.JsonRpcError:
+        return ""
 
 
 def _failed(error: ModelError) -> ServiceError:
