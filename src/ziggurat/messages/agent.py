@@ -152,7 +152,7 @@ Decision = Approve | Deny | Modify | Happened | DidNotHappen | Answer
 Decisions = Annotated[
     collections.abc.Mapping[str, Decision],
     Meta(
-        title="mapping from the ids of pending items to Approve(), Deny(reason) or Modify(arguments)",
+        title="mapping from the ids of pending items to Approve(), Deny(reason), Modify(arguments) or Answer(value)",
         description="as in {item.id: Approve() for item in run.pending}",
     ),
 ]
