@@ -1,7 +1,7 @@
 """Parsing requests of the three formats into a ModelRequest."""
 
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Literal
 
@@ -103,8 +103,8 @@ def _parts(value: object) -> tuple[Part, ...]:
             parts.append(Audio(b64decode(str(sound.get("data"))), media_type=f"audio/{sound.get('format')}"))
         elif item.get("type") in ("file", "input_file"):
             parts.append(_file(item["file"] if isinstance(item.get("file"), dict) else item))
-        elif isinstance(item.get("text"), str):
-            parts.append(Text(item["text"]))
+        elif isinstance(text := item.get("text", item.get("refusal")), str):
+            parts.append(Text(text))
     return tuple(parts)
 
 
@@ -137,6 +137,20 @@ class _ChatMessage(Struct):
     name: str | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str = ""
+    function_call: Json | None = None
+    audio: Json | None = None
+
+    def refuse_losses(self) -> None:
+        """Raise ValueError if something that was said would be lost."""
+        if self.function_call is not None:
+            raise ValueError("its function_call is not read; write it as tool_calls, and its result with tool_call_id")
+        if self.audio is not None and not self.content:
+            raise ValueError("its audio is not read; write its transcript as content")
+        if self.content is None and self.role != "assistant":
+            raise ValueError("its content is missing")
+        for item in self.content if isinstance(self.content, list) else ():
+            if not (_parts([item]) if self.role in ("user", "assistant") else _text([item])) and "text" not in item:
+                raise ValueError(f"content of the type {item.get('type')!r:.40} is not read")
 
 
 def from_openai(messages: Iterable[object]) -> list[Message]:
@@ -150,6 +164,8 @@ def from_openai(messages: Iterable[object]) -> list[Message]:
     Raises:
         InvalidArguments: one of them is no such message; the text says which, and why.
     """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidArguments(f"from_openai takes a list of messages; got {messages!r:.200}")
     found: list[Message] = []
     names: dict[str, str] = {}  # of the tools, by the ids of the calls
     for number, each in enumerate(messages):
@@ -158,12 +174,15 @@ def from_openai(messages: Iterable[object]) -> list[Message]:
             form = msgspec.convert(item, _ChatMessage)
             if form.role == "tool" and not form.tool_call_id:
                 raise ValueError("its tool_call_id is missing")
+            if form.role == "tool" and form.tool_call_id not in names:
+                raise ValueError(f"no call before it has its tool_call_id {form.tool_call_id!r:.100}")
+            form.refuse_losses()
             (message,) = _chat({"messages": [item]})
         except (TypeError, ValueError) as error:
             raise InvalidArguments(f"message {number} is no message of OpenAI: {error}: {each!r:.200}") from None
         names.update({call.id: call.name for call in message.tool_calls})
         if form.role == "tool":
-            result = replace(message.tool_results[0], name=names.get(form.tool_call_id, form.name or ""))
+            result = replace(message.tool_results[0], name=names[form.tool_call_id])
             found.append(tool_message(result))
         elif message.parts:
             found.append(replace(message, name=form.name or None))

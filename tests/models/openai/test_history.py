@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletionMessage
 
 from tests.messages.strategies import json_objects
+from tests.wrong import wrong
 from ziggurat import Agent, Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.core.codec import encode
 from ziggurat.errors import InvalidArguments
@@ -86,7 +87,7 @@ def test_what_has_no_place_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "given",
     [
         3,
         "hi",
@@ -94,11 +95,45 @@ def test_what_has_no_place_is_left_out() -> None:
         {"role": "function", "content": "hi"},
         {"role": "user", "content": 3},
         {"role": "user", "content": ["hi"]},
+        {"role": "user"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "video_url", "video_url": "x"}]},
+        {"role": "system"},
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "assistant", "content": "hi", "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "assistant", "content": None, "audio": {"id": "a"}},
+        {"role": "tool", "tool_call_id": "unknown", "content": "hi"},
         {"role": "tool", "content": "hi"},
         {"role": "assistant", "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "f", "input": "x"}}]},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "a", "format": "wav"}}]},
     ],
 )
-def test_what_is_no_message_is_refused_by_its_number(wrong: Any) -> None:
+def test_what_is_no_message_is_refused_by_its_number(given: Any) -> None:
     with pytest.raises(InvalidArguments, match="message 1 is no message of OpenAI"):
-        from_openai([{"role": "user", "content": "hi"}, wrong])
+        from_openai([{"role": "user", "content": "hi"}, given])
+
+
+@pytest.mark.parametrize("given", [{}, {"content": None}, {"content": ""}, {"content": [], "function_call": None}])
+def test_an_assistant_that_said_nothing_is_left_out(given: dict[str, Any]) -> None:
+    assert from_openai([{"role": "assistant", **given}]) == []
+
+
+def test_a_refusal_as_a_part_is_read() -> None:
+    assert from_openai([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]) == [assistant("No.")]
+
+
+def test_the_id_of_a_call_that_is_missing_is_named() -> None:
+    with pytest.raises(InvalidArguments, match="c7"):
+        from_openai([{"role": "tool", "tool_call_id": "c7", "content": "x"}])
+
+
+@pytest.mark.parametrize("given", ["hi", b"hi", {"role": "user", "content": "hi"}, 5, None])
+def test_what_is_no_list_of_messages_is_refused_as_a_whole(given: Any) -> None:
+    with pytest.raises(InvalidArguments, match="from_openai takes a list"):
+        from_openai(given)
+    with pytest.raises(InvalidArguments, match="to_openai takes a list"):
+        to_openai(given)
+
+
+def test_a_run_is_no_list_of_messages() -> None:
+    with pytest.raises(InvalidArguments, match=r"run\.messages"):
+        to_openai(wrong(Agent(ScriptedModel("hi")).run_sync("hi")))
