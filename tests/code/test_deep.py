@@ -1,9 +1,12 @@
 """Long work stays under its prompt: large results are files, tasks outlive a compaction, and a record has both."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.samples import amount
-from ziggurat import Agent, ToolCall, tool
+from ziggurat import Agent, ConfigurationError, ToolCall, tool
 from ziggurat.code import LargeResults, Workspace, deep_agent
 from ziggurat.compaction import Compaction, Drop, over_tokens
 from ziggurat.messages import Text, ToolResult
@@ -104,3 +107,9 @@ async def test_an_agent_for_long_work_is_made_of_parts_that_any_agent_may_have()
         *("ls", "read_file", "write_file", "edit_file", "glob", "grep", "write_todos", "reader", "search"),
     }
     assert model.calls[0].instructions == "Be brief."
+
+
+@pytest.mark.parametrize("given", [{"workspace": "proj/"}, {"folder": "proj/"}])
+def test_wrong_arguments_are_refused_in_its_name(given: dict[str, Any]) -> None:
+    with pytest.raises((ConfigurationError, TypeError), match="deep_agent"):
+        deep_agent(ScriptedModel("done"), **given)

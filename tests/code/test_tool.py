@@ -11,6 +11,7 @@ import pytest
 
 from tests.code.killed import CALLS, agent, decisions
 from tests.samples import sample
+from tests.wrong import wrong
 from ziggurat import (
     Agent,
     AgentRun,
@@ -316,3 +317,8 @@ async def test_a_run_with_programs_is_replayed_and_forked(tmp_path: Path) -> Non
     assert forked.text == run.text
     tree = (await agent.tree("r")).text()
     assert "pay(amount=3) → paid 3" in tree
+
+
+def test_a_limit_of_the_sandbox_is_shown_its_place() -> None:
+    with pytest.raises(TypeError, match=r"sandbox=Sandbox\(level=...\)"):
+        CodeTool([], **wrong({"level": "python"}))

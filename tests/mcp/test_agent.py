@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ziggurat import (
     Text,
     ToolCall,
 )
+from ziggurat.errors import MissingExtra
 from ziggurat.events import ToolDelta
 from ziggurat.mcp import mcp
 from ziggurat.messages.agent import Answer, Decision, Deny
@@ -60,6 +62,15 @@ async def test_a_run_uses_a_tool_and_records_where_its_result_is_from() -> None:
     assert (said.text, said.name, said.origin, said.error) == ("hello", "echo", "mcp:test/echo", None)
     assert (refused.text, refused.error) == ("it went wrong", "permanent")
     assert wrong.error == "invalid_arguments"  # found here: the server was not asked
+
+
+async def test_the_extra_that_is_missing_is_named_when_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    model = Model()
+    with pytest.raises(MissingExtra) as missing:
+        await Agent(model, tools=[mcp("/no/such/program")]).run("Go")
+    assert missing.value.extra == "mcp"
+    assert not model.requests
 
 
 async def test_a_broken_tool_is_left_out_with_a_warning_and_names_are_made_to_fit(

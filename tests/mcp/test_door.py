@@ -47,6 +47,33 @@ def test_what_is_no_server_is_refused(server: Any) -> None:
         mcp(wrong(server))
 
 
+@pytest.mark.parametrize(
+    ("server", "advice"),
+    [
+        ("localhost:8000/mcp", "http://"),
+        ("localhost/mcp", "http://"),
+        ("example.com:80", "http://"),
+        ("mcp.example.com/mcp", "http://"),
+        ("ws://localhost/mcp", "http://"),
+        ("mcp.json", "mcp_servers"),
+        ("config/mcp.json", "mcp_servers"),
+        ("srv.py", "python srv.py"),
+        (["tools/srv.py"], "python tools/srv.py"),
+    ],
+)
+def test_what_is_no_command_is_refused_with_advice(server: Any, advice: str) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        mcp(server)
+
+
+def test_a_program_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("srv.py", "a.b/run", "mcp.json"):
+        (program := tmp_path / name).parent.mkdir(exist_ok=True)
+        program.touch(0o755)
+        assert mcp(str(program)).settings.command == (str(program),)
+        assert mcp(f"./{name}", folder=str(tmp_path)).settings.command == (f"./{name}",)
+
+
 def test_a_file_of_settings_gives_its_servers(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     entries = {"a": {"command": "x", "args": ["y"]}, "b": {"url": "http://c", "type": "http"}, "c": {"disabled": True}}

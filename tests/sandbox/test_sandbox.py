@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import socket
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from tests.samples import sample
 from tests.sandbox.corpus import BOMBS, ESCAPES
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.sandbox import ProgramError, ProgramResult, Sandbox
+from ziggurat.sandbox.monty import missing
 from ziggurat.sandbox.values import MAX_DEPTH, plain
 
 Level = Literal["monty", "python"]
@@ -204,6 +206,13 @@ def test_a_sandbox_that_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Sandbox, "unavailable", staticmethod(lambda level: "it is not installed"))
     with pytest.raises(ConfigurationError, match="not installed"):
         Sandbox()
+
+
+def test_an_interpreter_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    why = missing.__wrapped__()  # without the cache
+    assert why is not None
+    assert "ziggurat[sandbox]" in why
 
 
 @pytest.fixture

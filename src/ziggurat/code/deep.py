@@ -10,11 +10,13 @@ from ziggurat.code.results import LargeResults
 from ziggurat.code.todos import Todos
 from ziggurat.code.workspace import Workspace
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import checked
 from ziggurat.messages.model import Model
 from ziggurat.skills.registry import Skills
 from ziggurat.tools.toolbox import Toolbox
 
 
+@checked
 def deep_agent(
     model: str | Model,
     *,

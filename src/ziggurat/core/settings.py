@@ -122,7 +122,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         settings.check(where, zip(positional, args, strict=False))
         if kwargs:
             if declared or not others:
-                _refuse_unknown(where, kwargs, known)
+                _refuse_unknown(where, kwargs, known, function.__annotations__)
             settings.check(where, kwargs.items())
             settings.check(where, ((others, kwargs[name]) for name in kwargs.keys() - known))
         if rest:
@@ -141,14 +141,25 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
 
 
-def _refuse_unknown(where: str, keywords: Iterable[str], known: Collection[str]) -> None:
+def _refuse_unknown(
+    where: str, keywords: Iterable[str], known: Collection[str], annotations: Mapping[str, object]
+) -> None:
     """Raise TypeError for the first keyword that is not known; the message names the one that was probably meant."""
     for name in keywords:
         if name not in known:
             from ziggurat.core.habits import meant_by
 
-            meant = meant_by(name, {*known} - {"self", "cls"})
+            meant = meant_by(name, {*known} - {"self", "cls"}) or _place_of(name, annotations)
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
+
+
+def _place_of(name: str, annotations: Mapping[str, object]) -> str:
+    """Return the argument whose settings have such a field, as the end of an error's text; empty if there is none."""
+    for argument, annotation in annotations.items():
+        for each in (annotation, *get_args(annotation)):
+            if isinstance(each, _CheckedMeta) and name in each.__struct_fields__:
+                return f"; write {argument}={each.__name__}({name}=...)"
+    return ""
 
 
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
@@ -163,7 +174,7 @@ class _CheckedMeta(StructMeta):
             try:
                 return super().__call__(*values, **fields)
             except TypeError:
-                _refuse_unknown(self.__name__, fields, self.__struct_fields__)
+                _refuse_unknown(self.__name__, fields, self.__struct_fields__, {})
                 raise
 
 

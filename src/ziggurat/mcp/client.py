@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import MissingExtra, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
 from ziggurat.mcp.lists import Lists
@@ -117,7 +117,15 @@ class McpClient:
             raise ToolError(f"the result of {tool} of the MCP server {self.name} is broken: {error}") from error
 
     async def offer_tools(self, sources: "Sequence[McpClient]", taken: Collection[str], ctx: Context, /) -> Offer:
-        """Return the tools of several servers for a run; called by agents."""
+        """Return the tools of several servers for a run; called by agents.
+
+        Raises:
+            MissingExtra: the extra ``mcp`` is not installed.
+        """
+        try:
+            import jsonschema_rs  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("An agent with tools of an MCP server", "mcp") from error
         from ziggurat.mcp.offer import offer
 
         return await offer(sources, taken, ctx)

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from ziggurat.tools.permissions import Permissions, known
 
 _RUNNERS = frozenset({"npx", "bunx", "pnpm", "dlx", "exec", "uvx", "uv", "run", "pipx", "node", "deno", "docker", "sh"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_ADDRESS = re.compile(r"\w+://.*|[\w.-]+:\d+(/.*)?|(localhost|\w[\w-]*(\.[\w-]+)+)/.*")
 
 Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 assert (MODERN, *LEGACY) == Revision.__args__  # type: ignore[attr-defined]
@@ -87,9 +89,9 @@ def mcp(
         revision: The revision of the protocol; by default what the server has, the newest first.
 
     Raises:
-        ConfigurationError: an argument has a wrong type, or the entry or command cannot be read.
+        ConfigurationError: an argument has a wrong type, or the entry or command cannot be read, or is no command.
     """
-    entry = _entry(server)
+    entry = _entry(server, folder)
     url = entry.url
     known(permissions or ())
     return McpClient(
@@ -156,7 +158,7 @@ class _Entry(msgspec.Struct, frozen=True):
         return (self.command, *self.args) if self.command else ()
 
 
-def _entry(server: str | Sequence[str] | Mapping[str, Any]) -> _Entry:
+def _entry(server: str | Sequence[str] | Mapping[str, Any], folder: str | None) -> _Entry:
     if isinstance(server, str) and server.startswith(("http://", "https://")):
         return _Entry(url=server)
     if isinstance(server, Mapping):
@@ -175,7 +177,21 @@ def _entry(server: str | Sequence[str] | Mapping[str, Any]) -> _Entry:
         raise ConfigurationError(f"the command {server!r:.200} cannot be read: {error}") from error
     if not words:
         raise ConfigurationError("mcp() takes a command, an address or an entry of a file of settings; got nothing")
+    if len(words) == 1:
+        _refuse_mistaken(words[0], folder)
     return _Entry(words[0], tuple(words[1:]))
+
+
+def _refuse_mistaken(word: str, folder: str | None) -> None:
+    """Raise ConfigurationError if a command is no program, but an address, a file of settings or one of Python."""
+    if shutil.which(os.path.join(folder or "", word) if "/" in word else word) is not None:
+        return
+    if word.endswith(".json"):
+        raise ConfigurationError(f"{word!r:.200} is not a command; mcp_servers({word!r:.200}) reads a file of settings")
+    if word.endswith(".py"):
+        raise ConfigurationError(f"{word!r:.200} is not a program; the command is 'python {word:.200}'")
+    if _ADDRESS.fullmatch(word):
+        raise ConfigurationError(f"{word!r:.200} is not a command; an address begins with http:// or https://")
 
 
 def _filled(value: Any) -> Any:

@@ -32,8 +32,10 @@ _GRACE = 0.5
 def missing() -> str | None:
     """Return why this level is not available, or None if it is."""
     try:
+        import pydantic_monty  # noqa: F401
+
         found = metadata.version("pydantic-monty")
-    except metadata.PackageNotFoundError:
+    except ImportError:  # PackageNotFoundError is one, too
         return "pydantic-monty is not installed: pip install 'ziggurat[sandbox]'"
     if found != VERSION:
         return f"it is tested with pydantic-monty {VERSION}, and {found} is installed"

@@ -118,7 +118,8 @@ def test_an_assistant_that_said_nothing_is_left_out(given: dict[str, Any]) -> No
 
 
 def test_a_refusal_as_a_part_is_read() -> None:
-    assert from_openai([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]) == [assistant("No.")]
+    said = [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]
+    assert from_openai(said) == [assistant("No.")]
 
 
 def test_the_id_of_a_call_that_is_missing_is_named() -> None:
