@@ -2,7 +2,7 @@
 
 Settings: ``era`` is ``both``, ``legacy`` or ``modern``; ``tools`` is how many tools it lists besides its own, ``page``
 how many on a page; ``log`` a file to which it appends each call; ``cursor=stuck`` lists the same page for ever;
-``probe=exit`` ends it at the first request of the newer era, ``probe=silent`` has it say nothing.
+``probe=exit`` ends it at the first request of the newer era, ``probe=silent`` has it say nothing; ``notice`` is a line that it writes to its standard error when it starts.
 """
 
 import asyncio
@@ -30,6 +30,8 @@ class Server:
 
     def __init__(self, settings: dict[str, str]) -> None:
         self.settings = settings
+        if "notice" in settings:
+            print(settings["notice"], file=sys.stderr, flush=True)
         self.calls = 0
         self.asked: dict[str, asyncio.Future[Json]] = {}
         self.running: dict[Any, asyncio.Task[None]] = {}
@@ -160,6 +162,7 @@ class Server:
                 file.write(f"{name}\n")
         token = params.get("_meta", {}).get("progressToken")
         if name == "die":
+            print(arguments.get("words", ""), file=sys.stderr, flush=True)
             os._exit(3)
         if name == "hang":
             time.sleep(3600)  # noqa: ASYNC251 - it blocks all of its process

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,33 @@ async def test_a_process_that_dies_fails_all_calls_in_progress() -> None:
         results = await asyncio.gather(*calls, server.call("die"), return_exceptions=True)
         assert {type(each) for each in results} == {ServerGone}
         assert await works(server)
+
+
+async def test_the_end_of_a_process_is_told_with_its_code_and_its_last_words() -> None:
+    async with stdio("notice=ready") as server:
+        for words, told in (("one\nmy last words\n", "my last words"), ("", None), ("x" * 5_000, "x" * 300)):
+            with pytest.raises(ServerGone, match="exit code 3") as died:
+                await server.call("die", {"words": words})
+            text = str(died.value)
+            assert text.partition("it wrote last: ")[2] == (told or "")
+
+
+async def test_a_server_that_fails_to_start_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = mcp([sys.executable, "-c", "raise SystemExit('no key is set')"])
+    with pytest.raises(ServerGone, match=r"exit code 1\); it wrote last: no key is set"):
+        await server.tools()
+    await server.close()
+    assert "no key is set" not in caplog.text
+
+
+async def test_calls_of_a_server_that_is_closed_are_told_so() -> None:
+    server = stdio()
+    await server.tools()
+    call = asyncio.ensure_future(server.call("silent"))
+    await asyncio.sleep(0)
+    await server.close()
+    with pytest.raises(ServerGone, match="was closed"):
+        await call
 
 
 async def test_a_process_that_hangs_is_started_again() -> None:

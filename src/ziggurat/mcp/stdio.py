@@ -22,6 +22,7 @@ from ziggurat.core.jsonrpc import (
     write,
 )
 from ziggurat.core.log import logger
+from ziggurat.core.visible import visible_line
 from ziggurat.mcp.wire import (
     CANCELLED,
     MAX_MESSAGE,
@@ -41,16 +42,19 @@ _GRACES = ((None, 2.0), (signal.SIGTERM, 1.0), (signal.SIGKILL, 2.0))
 """How a process is ended: its input is closed, then it gets the signals, each after a number of seconds."""
 
 _TAIL = 2_000
+_LAST_WORDS = 1.0
+"""Seconds after the end of a server's output in which its exit code and its last words are waited for."""
 
 
 class _Inbox:
     """What is received for one request."""
 
-    __slots__ = ("_home", "_id", "_messages", "_waiter", "failure")
+    __slots__ = ("_home", "_id", "_messages", "_waiter", "failure", "heard")
 
-    def __init__(self, home: "StdioTransport", request_id: Id) -> None:
+    def __init__(self, home: "StdioTransport", request_id: Id, heard: int) -> None:
         self._home = home
         self._id = request_id
+        self.heard = heard
         self._messages: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.failure: ToolError | None = None
@@ -61,7 +65,7 @@ class _Inbox:
         self._wake()
 
     def fail(self, error: ToolError) -> None:
-        self.failure = error
+        self.failure = self.failure or error  # what comes later is a consequence
         self._wake()
 
     def _wake(self) -> None:
@@ -101,9 +105,13 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._held = self._noise = 0
         self._tail = b""
+        self._heard = 0  # bytes of its standard error
+        self._begun = False
+        self._last_words: asyncio.TimerHandle | None = None
         self._transport: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._drained: asyncio.Future[None] | None = None
 
     # -- for the session -----------------------------------------------------------------------------------------
@@ -124,15 +132,17 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self.gone = False
 
     async def begun(self) -> None:
-        """Do nothing."""
+        """Note that what it wrote so far belongs to its start, and to no call."""
+        self._begun = True
 
     async def begin(self, request: Request, headers: Headers, ctx: Context) -> _Inbox:
         """Send a request; wait while the server reads nothing."""
         while self._drained is not None and not self.gone:
             await asyncio.shield(self._drained)
+        heard = self._heard if self._begun else 0
         if self.gone:
-            raise self._error()
-        inbox = self._inboxes[request.id] = _Inbox(self, request.id)
+            raise self._error(heard)
+        inbox = self._inboxes[request.id] = _Inbox(self, request.id, heard)
         self.post(request)
         return inbox
 
@@ -158,7 +168,8 @@ class StdioTransport(asyncio.SubprocessProtocol):
 
     async def close(self) -> None:
         """End the process and all others of its group."""
-        self._end(None)
+        if not self.gone:
+            self._end(ServerGone(f"the MCP server {self._name} was closed", kind="interrupted"))
         process = self._transport
         if process is None:
             return
@@ -173,7 +184,10 @@ class StdioTransport(asyncio.SubprocessProtocol):
                     break
         finally:
             self._kill(signal.SIGKILL)
+            if self._last_words is not None:
+                await asyncio.wait([self._lost], timeout=_LAST_WORDS)
             process.close()
+            self._say_end()
         await asyncio.sleep(0)  # the pipes close in the loop's next turn
 
     def _kill(self, number: signal.Signals) -> None:
@@ -188,6 +202,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         """Read the lines that the server wrote."""
         if fd != 1:
             self._tail = (self._tail + data)[-_TAIL:]
+            self._heard += len(data)
             return
         lines = data.split(b"\n")
         rest = lines.pop()
@@ -236,9 +251,27 @@ class StdioTransport(asyncio.SubprocessProtocol):
         return inbox is not None
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """End, if no more can be read."""
+        """End, if no more can be read; what is in progress fails once it is known how."""
         if fd == 1 and not self.gone:
-            self._end(self._error())
+            self._last_words = asyncio.get_running_loop().call_later(_LAST_WORDS, self._say_end)
+            self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is in progress: the process has ended, and all that it wrote is read."""
+        if not self._lost.done():
+            self._lost.set_result(None)
+        self._say_end()
+
+    def _say_end(self) -> None:
+        """Fail what is in progress, if the server has ended by itself."""
+        if self._last_words is None:
+            return
+        self._last_words.cancel()
+        self._last_words = None
+        if not self._inboxes:
+            logger.warning("%s", self._error(0))
+        for inbox in self._inboxes.values():
+            inbox.fail(self._error(inbox.heard))
 
     def process_exited(self) -> None:
         """End the other processes of the group."""
@@ -263,20 +296,25 @@ class StdioTransport(asyncio.SubprocessProtocol):
         if self._transport is not None and (output := self._transport.get_pipe_transport(1)) is not None:
             output.close()
 
-    def _end(self, error: ToolError | None) -> None:
-        """Fail what is in progress, once."""
+    def _stop(self) -> None:
+        """Send and take nothing any more."""
         if not self.gone:
             self.gone = True
             self._rest.clear()
             self._ended()
-        for inbox in self._inboxes.values():
-            inbox.fail(error or ServerGone(f"the MCP server {self._name} was closed", kind="interrupted"))
         self.resume_writing()
 
-    def _error(self) -> ServerGone:
+    def _end(self, error: ToolError) -> None:
+        """Fail what is in progress."""
+        self._stop()
+        for inbox in self._inboxes.values():
+            inbox.fail(error)
+
+    def _error(self, heard: int) -> ServerGone:
+        """Return how the server has ended, with the last line it wrote since so much was heard of it."""
         code = None if self._transport is None else self._transport.get_returncode()
         how = "" if code is None else f" (exit code {code})"
-        last = self._tail.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        if last:
-            logger.warning("the MCP server %s has ended; it wrote last: %s", self._name, last)
-        return ServerGone(f"the MCP server {self._name} has ended{how}", kind="interrupted")
+        new = min(self._heard - heard, len(self._tail))
+        last = self._tail[len(self._tail) - new :].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        wrote = f"; it wrote last: {visible_line(last):.300}" if last else ""
+        return ServerGone(f"the MCP server {self._name} has ended{how}{wrote}", kind="interrupted")
