@@ -2,7 +2,8 @@
 
 Settings: ``era`` is ``both``, ``legacy`` or ``modern``; ``tools`` is how many tools it lists besides its own, ``page``
 how many on a page; ``log`` a file to which it appends each call; ``cursor=stuck`` lists the same page for ever;
-``probe=exit`` ends it at the first request of the newer era, ``probe=silent`` has it say nothing; ``notice`` is a line that it writes to its standard error when it starts.
+``probe=exit`` ends it at the first request of the newer era, ``probe=silent`` has it say nothing; ``notice`` is a line
+that it writes to its standard error when it starts.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import MissingExtra, ToolError
+from ziggurat.core.errors import ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
 from ziggurat.mcp.lists import Lists
@@ -122,10 +122,7 @@ class McpClient:
         Raises:
             MissingExtra: the extra ``mcp`` is not installed.
         """
-        try:
-            import jsonschema_rs  # noqa: F401
-        except ImportError as error:
-            raise MissingExtra("An agent with tools of an MCP server", "mcp") from error
+        self._lists.require_schemas()
         from ziggurat.mcp.offer import offer
 
         return await offer(sources, taken, ctx)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from msgspec import DecodeError, Raw, Struct, json
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import MissingExtra, ToolError
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
 from ziggurat.mcp.headers import HeaderOf, headers_in
@@ -32,6 +32,14 @@ class Lists:
         self._settings = settings
         self._kept: dict[str, _Kept] = {}
         self._headers: dict[str, tuple[HeaderOf, ...]] | None = None
+
+    @staticmethod
+    def require_schemas() -> None:
+        """Raise MissingExtra if the arguments of calls cannot be checked against the schemas of tools."""
+        try:
+            import jsonschema_rs  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("An agent with tools of an MCP server", "mcp") from error
 
     def _changed(self, method: str) -> None:
         """Forget a list that the server says has changed; all with a new connection."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -90,7 +90,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     def __init__(
         self,
         name: str,
-        command: Sequence[str],
+        command: tuple[str, ...],
         env: Mapping[str, str],
         cwd: str | None,
         receive: Receive,
@@ -98,7 +98,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     ) -> None:
         self.revision: str = ""
         self.gone: bool = True
-        self._name, self._command, self._cwd = name, tuple(command), cwd
+        self._name, self._command, self._cwd = name, command, cwd
         self._env = {key: os.environ[key] for key in _KEPT if key in os.environ} | dict(env)
         self._receive, self._ended = receive, ended
         self._inboxes: dict[Id, _Inbox] = {}
