@@ -39,7 +39,14 @@ def _table() -> Iterator[Any]:
             yield pytest.param(whole, given, id=f"{number}-{getattr(kind, '__name__', kind)!s:.30}-{around}")
 
 
-OF_THE_TYPE = ("cannot make a JSON schema", "none of them checks", "of the type Iterable", "by a path")
+OF_THE_TYPE = (
+    "cannot make a JSON schema",
+    "none of them checks",
+    "of the type Iterable",
+    "by a path",
+    "Enum of tuples",
+    "another value each time",  # found with the first value, before anything acts on it
+)
 """Why a type is refused at every place, when the agent, the tool or the step is made."""
 
 
