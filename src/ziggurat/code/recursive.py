@@ -13,7 +13,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.inherited import InheritedArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.code.reading import TOOL, reading
+from ziggurat.code.context_reader import TOOL, reading
 from ziggurat.code.session_tool import SessionTool
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ToolError

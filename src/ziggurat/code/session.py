@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.code.program import Program
+from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in
-from ziggurat.code.start import begun
 from ziggurat.code.stubs import Stub
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context

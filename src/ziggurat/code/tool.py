@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ziggurat.code.program import Program, observation
+from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in, facts_of, rules_of, spec_of
-from ziggurat.code.start import begun
 from ziggurat.code.stubs import Stub, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError

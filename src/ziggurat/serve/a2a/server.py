@@ -21,7 +21,7 @@ from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
-from ziggurat.serve.ui.tales import Tale
+from ziggurat.serve.ui.narrated import Tale
 from ziggurat.wires import a2a
 
 

@@ -16,7 +16,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
 from ziggurat.serve.run_rows import PendingRow, time_of
-from ziggurat.serve.ui.tales import error_of
+from ziggurat.serve.ui.narrated import error_of
 from ziggurat.wires import a2a
 
 CONTEXT = "a2a_context"

@@ -6,7 +6,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.serve.a2a.tasks import artifacts_of, parts_of_items, state_of, timestamp
-from ziggurat.serve.ui import tales
+from ziggurat.serve.ui import narrated
 from ziggurat.wires import a2a
 
 
@@ -27,17 +27,17 @@ class Updates:
         self._text = ""
         self._count = 0
 
-    def encode(self, tale: tales.Tale) -> Iterator[a2a.StreamResponse]:
+    def encode(self, tale: narrated.Tale) -> Iterator[a2a.StreamResponse]:
         match tale:
-            case tales.Begin(thinking=False):
+            case narrated.Begin(thinking=False):
                 self._text = ""
-            case tales.Piece(thinking=False, text=text) if self._pieces:
+            case narrated.Piece(thinking=False, text=text) if self._pieces:
                 artifact = a2a.Artifact("answer", (a2a.Part(text=text),))
                 yield self._changed(artifact, append=bool(self._text))
                 self._text += text
-            case tales.Waits(items):
+            case narrated.Waits(items):
                 yield self._in_state(a2a.INPUT_REQUIRED, *parts_of_items([item for _, item in items]))
-            case tales.Over(run):
+            case narrated.Over(run):
                 yield from self._over(run)
 
     def _over(self, run: AgentRun | None) -> Iterator[a2a.StreamResponse]:
@@ -48,7 +48,7 @@ class Updates:
             yield from [self._changed(artifact) for artifact in made] if made != told else []
             yield self._in_state(state)
         else:
-            yield self._in_state(state, a2a.Part(text=tales.error_of(run) or state))
+            yield self._in_state(state, a2a.Part(text=narrated.error_of(run) or state))
 
     def _changed(self, artifact: a2a.Artifact, *, append: bool = False) -> a2a.StreamResponse:
         return a2a.StreamResponse(artifact_update=a2a.ArtifactUpdate(*self._ids, artifact, append))

@@ -17,7 +17,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.openai.answers import client_calls, run_of_call
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import tales
+from ziggurat.serve.ui import narrated
 from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run
 from ziggurat.serve.ui.streams import frames, read_place
@@ -130,33 +130,33 @@ class Encoder:
         self._ids = ids
         self._message = ""
 
-    def encode(self, tale: tales.Tale) -> Iterator[Json]:
+    def encode(self, tale: narrated.Tale) -> Iterator[Json]:
         match tale:
-            case tales.Begin(id, _, thinking):
+            case narrated.Begin(id, _, thinking):
                 yield from [] if not thinking else [{"type": "REASONING_START", "messageId": id}]
                 kind, role = ("REASONING_MESSAGE", "reasoning") if thinking else ("TEXT_MESSAGE", "assistant")
                 self._message = self._message if thinking else id
                 yield {"type": f"{kind}_START", "messageId": id, "role": role}
-            case tales.Piece(id, thinking, text):
+            case narrated.Piece(id, thinking, text):
                 yield {"type": f"{_kind(thinking)}_CONTENT", "messageId": id, "delta": text}
-            case tales.End(id, thinking):
+            case narrated.End(id, thinking):
                 yield {"type": f"{_kind(thinking)}_END", "messageId": id}
                 yield from [] if not thinking else [{"type": "REASONING_END", "messageId": id}]
-            case tales.Called(id, _, call, changed=False):
+            case narrated.Called(id, _, call, changed=False):
                 parent = {"parentMessageId": self._message} if self._message else {}
                 yield {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.name, **parent}
                 yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": call.arguments}
                 yield {"type": "TOOL_CALL_END", "toolCallId": id}
-            case tales.Gave(id, result):
+            case narrated.Gave(id, result):
                 message = {"messageId": f"{id}-result", "toolCallId": id, "content": result.text}
                 yield {"type": "TOOL_CALL_RESULT", **message, "role": "tool"}
-            case tales.Waits(items):
+            case narrated.Waits(items):
                 clients = client_calls(tuple(item for _, item in items))
                 interrupts = [_interrupt(self._run.id, call, item) for call, item in items if item.id not in clients]
                 pending = [call for call, item in items if item.id in clients]
                 success = {"type": "success", "pendingToolCallIds": pending}
                 yield self._finished({"type": "interrupt", "interrupts": interrupts} if interrupts else success)
-            case tales.Over(run):
+            case narrated.Over(run):
                 yield self._over(run)
 
     def _finished(self, outcome: Json, **more: object) -> Json:

@@ -19,7 +19,7 @@ from ziggurat.serve.openai.answers import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import tales
+from ziggurat.serve.ui import narrated
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
 from ziggurat.serve.ui.streams import frames, read_place
 from ziggurat.wires.reading import read_request
@@ -147,26 +147,26 @@ class Encoder:
         self._step = 0
         self._called: dict[str, str] = {}
 
-    def encode(self, tale: tales.Tale) -> Iterator[Json]:
+    def encode(self, tale: narrated.Tale) -> Iterator[Json]:
         match tale:
-            case tales.Begin(id, step, thinking):
+            case narrated.Begin(id, step, thinking):
                 yield from self._enter(step)
                 yield {"type": f"{_kind(thinking)}-start", "id": id}
-            case tales.Piece(id, thinking, text):
+            case narrated.Piece(id, thinking, text):
                 yield {"type": f"{_kind(thinking)}-delta", "id": id, "delta": text}
-            case tales.End(id, thinking):
+            case narrated.End(id, thinking):
                 yield {"type": f"{_kind(thinking)}-end", "id": id}
-            case tales.Called(id, step, call, changed):
+            case narrated.Called(id, step, call, changed):
                 yield from [] if changed else self._enter(step)
                 yield self._call(id, call, server=True)
-            case tales.Gave(id, result, denied):
+            case narrated.Gave(id, result, denied):
                 yield _output(id, result, denied)
-            case tales.Waits(items):
+            case narrated.Waits(items):
                 for about, item in items:
                     yield from self._ask(about, item)
                 yield from self._leave()
                 yield {"type": "finish", "finishReason": "tool-calls"}
-            case tales.Over(run):
+            case narrated.Over(run):
                 yield from self._leave()
                 yield from _over(run)
 
@@ -220,7 +220,7 @@ def _over(run: AgentRun | None) -> Iterator[Json]:
     elif run is not None and isinstance(run.stop, stops.Incomplete) and run.stop.finish == "length":
         yield {"type": "finish", "finishReason": "length"}
     elif run is None or run.error is not None:
-        yield {"type": "error", "errorText": tales.error_of(run)}
+        yield {"type": "error", "errorText": narrated.error_of(run)}
         yield {"type": "finish", "finishReason": "error"}
     else:
         yield {"type": "finish", "finishReason": "stop"}

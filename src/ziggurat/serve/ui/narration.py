@@ -17,7 +17,7 @@ from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.messages.parts import ToolCall
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.ui import tales
+from ziggurat.serve.ui import narrated
 from ziggurat.serve.ui.told_reply import ToldReply, texts_of
 
 
@@ -36,7 +36,7 @@ class Narrator:
         self._calls: dict[str, ToolCall] = {}
         self._run: AgentRun | None = None
 
-    def tell(self, item: SubscribedItem) -> Iterator[tales.Told]:
+    def tell(self, item: SubscribedItem) -> Iterator[narrated.Told]:
         """Yield what an item tells of the agent."""
         self._reply.place = f"{self._run_id}-{self._number}"
         if item.index:
@@ -47,13 +47,13 @@ class Narrator:
         if told or isinstance(item.what, _BREAKS):
             self._number, self._units, self._reply.tries = item.number, 0, 0
 
-    def _placed(self, what: tales.Tale) -> tales.Told:
+    def _placed(self, what: narrated.Tale) -> narrated.Told:
         if self._reply.tries:  # the record has nothing of the pieces before
-            return tales.Told(self._number, 0, what)
-        self._units += len(what.text) if isinstance(what, tales.Piece) else 1
-        return tales.Told(self._number, self._units, what)
+            return narrated.Told(self._number, 0, what)
+        self._units += len(what.text) if isinstance(what, narrated.Piece) else 1
+        return narrated.Told(self._number, self._units, what)
 
-    def _hear(self, event: JournalEntry | Event) -> Iterator[tales.Tale]:
+    def _hear(self, event: JournalEntry | Event) -> Iterator[narrated.Tale]:
         """Yield what is not on record: pieces of a reply of the agent itself."""
         match event:
             case Skipped():
@@ -65,7 +65,7 @@ class Narrator:
                 if _is_model(place) and step > self._answered and not self._reply.gap:
                     yield from self._reply.hear(piece, path, step)
 
-    def _read(self, number: int, entry: JournalEntry | Event) -> Iterator[tales.Tale]:
+    def _read(self, number: int, entry: JournalEntry | Event) -> Iterator[narrated.Tale]:
         """Yield what an entry of the record tells."""
         _, step, place = step_of(entry.path, self._agent)
         match entry:
@@ -76,16 +76,16 @@ class Narrator:
                 for index, call in enumerate(message.tool_calls, 1):
                     tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"
                     self._calls[tool] = call
-                    yield tales.Called(tales.call_id(self._run_id, tool), step, call)
+                    yield narrated.Called(narrated.call_id(self._run_id, tool), step, call)
             case events.ToolEnded(path, _, result) if path in self._calls:
-                yield tales.Gave(tales.call_id(self._run_id, path), result, path in self._denied)
+                yield narrated.Gave(narrated.call_id(self._run_id, path), result, path in self._denied)
             case events.ApprovalRequested(_, item):
                 self._waiting[number] = item
             case events.ApprovalDecided(path, _, _, Deny()):
                 self._denied.add(path)
             case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
                 changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
-                yield tales.Called(tales.call_id(self._run_id, path), step, changed, changed=True)
+                yield narrated.Called(narrated.call_id(self._run_id, path), step, changed, changed=True)
             case events.AgentEnded(path, run) if path == self._agent:
                 self._run = run
             case Ended():
@@ -95,25 +95,25 @@ class Narrator:
             case Failure() | Unanswered() if _is_model(place):
                 yield from self._reply.abandon()
 
-    def _end(self, entry: Ended) -> Iterator[tales.Tale]:
+    def _end(self, entry: Ended) -> Iterator[narrated.Tale]:
         if entry.interrupted:
             yield from self._reply.abandon()
             return
         if entry.stop == "Suspended":
             items = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
-            yield from [tales.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
+            yield from [narrated.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
             return
         run = entry.run if isinstance(entry.run, AgentRun) else self._run
-        text = tales.output_text(run)
+        text = narrated.output_text(run)
         if text and (self._reply.begun or self._said.strip() != text.strip()):
             yield from self._reply.finish([(False, text)], self._reply.step + 1)
         yield from self._reply.abandon()
-        yield tales.Over(run)
+        yield narrated.Over(run)
 
     def _call_of(self, item: PendingItem) -> str:
         """Return the id of the call that an item is about: for a question of a tool, that of the tool."""
         path = item.path if is_tool_call(item.path) else parent_of(item.path)
-        return tales.call_id(self._run_id, path if path in self._calls else item.path)
+        return narrated.call_id(self._run_id, path if path in self._calls else item.path)
 
 
 _BREAKS = (Opened, Failure, Unanswered, Ended)
@@ -126,7 +126,7 @@ def _is_model(place: str) -> bool:
 
 async def narrate(
     agent: Runnable[Any], run_id: str, after: int = 0, through: int = 0, *, waits: bool = False
-) -> AsyncGenerator[tales.Told, None]:
+) -> AsyncGenerator[narrated.Told, None]:
     """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
 
     Args:
@@ -143,8 +143,8 @@ async def narrate(
                 number = item.number
                 is_later = number > after or (item.index > 0 and number == after)
                 for told in narrator.tell(item):
-                    waited = isinstance(told.what, tales.Waits)
-                    ended = isinstance(told.what, tales.Over) or (waited and not waits)
+                    waited = isinstance(told.what, narrated.Waits)
+                    ended = isinstance(told.what, narrated.Over) or (waited and not waits)
                     if is_later and not (ended and number <= through):
                         yield told
                         if ended:

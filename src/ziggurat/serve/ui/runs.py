@@ -19,7 +19,7 @@ from ziggurat.messages.model import ModelRequest
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import narration, tales
+from ziggurat.serve.ui import narrated, narration
 from ziggurat.serve.ui.answers import asked_items, decision_of_answer
 
 _NOTHING = ModelRequest(Transcript.of())
@@ -34,7 +34,7 @@ class UiRun(Struct, frozen=True):
     through: int = 0
     waits: bool = False
 
-    def told(self) -> AsyncGenerator[tales.Told, None]:
+    def told(self) -> AsyncGenerator[narrated.Told, None]:
         return narration.narrate(self.agent, self.id, self.after, self.through, waits=self.waits)
 
 
@@ -67,7 +67,7 @@ async def continue_run(
     items = asked_items(entries)
     decisions: dict[str, Decision] = {}
     for item in items.values():
-        about = (item.id, tales.call_id(run_id, item.path), tales.call_id(run_id, parent_of(item.path)))
+        about = (item.id, narrated.call_id(run_id, item.path), narrated.call_id(run_id, parent_of(item.path)))
         key = next((each for each in about if each in answers), None)
         if key is not None:
             decisions[item.id] = decision_of_answer(item, answers[key])

@@ -1,4 +1,4 @@
-"""What is told of a run to user interfaces, in the words of no protocol."""
+"""The parts of a run that user interfaces get, in the words of no protocol."""
 
 from typing import TypeAlias
 
