@@ -17,10 +17,9 @@ from ziggurat.tools.arguments import (
     read,
     shown,
 )
-from ziggurat.tools.class_fields import ClassFields
-from ziggurat.tools.members import Members
 from ziggurat.tools.schema import form_of, shown_form, unfolded
-from ziggurat.tools.type_parts import Part, divide
+from ziggurat.tools.type_parts import ClassFields, Part, divide
+from ziggurat.tools.unions import Members
 from ziggurat.tools.values import difference, key_text, numbers, plain
 
 Dump = Callable[[Any, bool], object]

@@ -1,28 +1,173 @@
-"""Read a plain reply of the Messages API."""
+"""Read a plain reply of the Messages API: its JSON, and the finish reasons and usage in it."""
+
+from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelResponse
+from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
-from ziggurat.models.anthropic.blocks import (
-    CALLER,
-    KNOWN,
-    OPAQUE,
-    Block,
-    MessageObject,
-    caller_of,
-    details,
-    finish_of,
-    is_present,
-    read_block,
-    usage_of,
-)
+from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
+
+OPAQUE = "anthropic:"
+"""The prefix of the ids of opaque thoughts: provider-specific JSON, kept in `redacted` to be sent back."""
+
+CALLER = OPAQUE + "caller"
+"""The id of an opaque thought that names the provider's code that made the next tool call."""
+
+NOTHING = Raw()
+"""The value of a missing field."""
+
+KNOWN = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""The types of blocks that become parts; all others are opaque."""
+
+
+class Block(Struct, gc=False):
+    """One block of a reply's content; which fields there are depends on its type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = NOTHING
+    citations: Raw = NOTHING
+    caller: Raw = NOTHING
+
+
+class _Kind(Struct, gc=False):
+    type: str = ""
+
+
+_block = msgspec.json.Decoder(Block, strict=False)
+_kind = msgspec.json.Decoder(_Kind)
+
+
+def is_present(value: Raw) -> bool:
+    """Return whether a field is present and not null."""
+    return bytes(value) not in (b"", b"null")
+
+
+def read_block(block: Raw) -> Block:
+    """Read a block; of an unknown block that does not fit, only its type."""
+    try:
+        return _block.decode(block)
+    except msgspec.ValidationError:
+        kind = _kind.decode(block).type
+        if kind in KNOWN:
+            raise
+        return Block(kind)
+
+
+def caller_of(block: Block) -> str | None:
+    """Return the caller of a tool call as JSON; None if it was the model itself."""
+    if block.type != "tool_use" or not is_present(block.caller):
+        return None
+    try:
+        direct = _kind.decode(block.caller).type == "direct"
+    except msgspec.ValidationError:
+        return None
+    return None if direct else bytes(block.caller).decode()
+
+
+class _OutputDetails(Struct, gc=False):
+    thinking_tokens: int | None = None
+
+
+class WireUsage(Struct, gc=False):
+    """The API's own figures; `input_tokens` excludes tokens read from and written to the cache."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class MessageObject(Struct, gc=False):
+    """A whole reply, or the head of a streamed one."""
+
+    type: str | None = None
+    id: str | None = None
+    model: str | None = None
+    content: list[Raw] | str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: WireUsage | None = None
+    stop_details: Raw = NOTHING
+    container: Raw = NOTHING
+    context_management: Raw = NOTHING
+
+
+_FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "pause_turn": "paused",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+_PLAIN = frozenset({"end_turn", "tool_use", "max_tokens"})
+CUT = "your last reply was cut at its length limit within a tool call, which was not run; make the call shorter"
+
+
+def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
+    """Return the finish reason of a reply."""
+    finish = _FINISH.get(stop_reason or "", "other")
+    return "malformed" if finish == "length" and within_call else finish
+
+
+def usage_of(usage: WireUsage | None) -> Usage:
+    """Return the usage with cached tokens included in the input."""
+    if usage is None:
+        return Usage(requests=1)
+    fresh, written, read = usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+    details = usage.output_tokens_details
+    parts = (fresh or 0, written or 0, read or 0)
+    return Usage(
+        None if fresh is None or min(parts) < 0 else sum(parts),
+        usage.output_tokens,
+        read,
+        written,
+        None if details is None else details.thinking_tokens,
+        1,
+    )
+
+
+def details(reply: MessageObject, finish: FinishReason, citations: list[Raw]) -> dict[str, Any] | None:
+    """Return further fields of a reply for the response's `raw`, None if there are none."""
+    raw: dict[str, Any] = {}
+    if reply.stop_reason is not None and reply.stop_reason not in _PLAIN:
+        raw["stop_reason"] = reply.stop_reason
+    if reply.stop_sequence is not None:
+        raw["stop_sequence"] = reply.stop_sequence
+    if finish == "malformed":
+        raw["stop_reason"] = reply.stop_reason
+        raw["malformed"] = CUT
+    for name in ("stop_details", "container", "context_management"):
+        value: Raw = getattr(reply, name)
+        if is_present(value):
+            raw[name] = _plain(value)
+    if citations:
+        raw["citations"] = [_plain(each) for each in citations]
+    return raw or None
+
+
+def _plain(value: Raw) -> Any:
+    """Return a field as plain values, or as text if it cannot be decoded (such as a number out of range)."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(value).decode("utf-8", "replace")
+
 
 _reply = msgspec.json.Decoder(MessageObject, strict=False)
 _cited = msgspec.json.Decoder(list[Raw])

@@ -12,7 +12,7 @@ from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.models.anthropic.blocks import (
+from ziggurat.models.anthropic.from_wire import (
     CALLER,
     KNOWN,
     NOTHING,

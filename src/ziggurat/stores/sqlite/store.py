@@ -23,8 +23,7 @@ from ziggurat.databases.writer import Job, Writer
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.stores.sqlite.live_folder import LiveFolder
-from ziggurat.stores.sqlite.queue import OF_ONE, SqliteQueue
-from ziggurat.stores.sqlite.rows import HEADERS, info_of, read_rows
+from ziggurat.stores.sqlite.queue import HEADERS, OF_ONE, SqliteQueue, info_of, read_rows
 
 T = TypeVar("T")
 
