@@ -73,7 +73,6 @@ class LockFile:
                 os.pwrite(self._at, _UNSIGNED, 0)
 
     def give_back(self) -> None:
-        """Release the lock."""
         self.unsign()
         fcntl.flock(self._at, fcntl.LOCK_UN)
 

@@ -62,8 +62,7 @@ def _checked(at: int, path: Path) -> int:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with mode 0600 for a database, unless there is one; SQLite gives its companions this
-    mode."""
+    """Create an empty file of mode 0600 for a database, unless there is one; its companions get this mode, too."""
     real = Path(os.path.realpath(path))
     with _creating, contextlib.suppress(FileExistsError):
         os.close(_create(real, os.O_WRONLY))
@@ -156,7 +155,6 @@ class Disk:
         os.pwrite(at, data, offset)
 
     def truncate(self, at: int, size: int) -> None:
-        """Truncate a file."""
         os.ftruncate(at, size)
 
     def sync(self, at: int) -> None:
@@ -164,11 +162,9 @@ class Disk:
         os.fsync(at)
 
     def close(self, at: int) -> None:
-        """Close a file."""
         os.close(at)
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder."""
         make_private_folder(path)
 
     def make_parents(self, path: Path) -> None:

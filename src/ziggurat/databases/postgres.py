@@ -42,7 +42,6 @@ class PostgresAddress(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> "PostgresAddress":
-        """Parse a URL."""
         try:
             parts = urlsplit(url)
             if "," not in parts.netloc:  # with several servers, only the driver can parse the ports
@@ -135,9 +134,7 @@ class Connection(Protocol):
         """Run a statement and return its status text."""
         ...
 
-    def transaction(self) -> AbstractAsyncContextManager[object]:
-        """Return a context manager for a transaction."""
-        ...
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
 
     async def add_listener(self, channel: str, callback: Callable[..., object]) -> None:
         """Register a function to be called with notifications on a channel."""
@@ -195,7 +192,6 @@ class PostgresConnection:
         self._used = 0.0
 
     def run(self, work: Callable[[Connection, bool], Awaitable[T]]) -> T:
-        """Run work with the connection and return its result."""
         until, pause, again = time.monotonic() + self._timeout, _FIRST_PAUSE, False
         while True:
             try:

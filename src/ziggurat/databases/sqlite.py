@@ -183,7 +183,6 @@ class SqliteConnection:
         self._version = 0  # SQLite's data_version, which changes with writes of other processes
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Run one statement."""
         return self._open().execute(statement, values)
 
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
@@ -214,7 +213,6 @@ class SqliteConnection:
             raise self._failure(error) from error
 
     def reading(self, work: Callable[[], T]) -> T:
-        """Run work that reads."""
         with self._errors():
             if self._connection is None:
                 with self._alone():
@@ -231,7 +229,6 @@ class SqliteConnection:
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             with contextlib.suppress(StoreError), self._errors(), self._alone():
                 self._give_up()

@@ -38,7 +38,6 @@ _EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
 
 
 def is_public(address: AnyAddress) -> bool:
-    """Return whether an address is that of a public server."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _SPECIAL)
     for network, behind in _EMBEDDING:

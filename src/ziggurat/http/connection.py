@@ -27,9 +27,7 @@ class Parser(Protocol):
         """Parse bytes, and call the connection's ``on_...`` methods."""
         ...
 
-    def get_status_code(self) -> int:
-        """Return the status of the reply."""
-        ...
+    def get_status_code(self) -> int: ...
 
     def should_keep_alive(self) -> bool:
         """Return whether the connection may be used again."""
@@ -51,8 +49,6 @@ def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
 
 
 class Connection(asyncio.Protocol):
-    """One HTTP/1.1 connection."""
-
     def __init__(self, home: _ConnectionOwner, name: str) -> None:
         self.home = home
         self.name = name
@@ -107,7 +103,6 @@ class Connection(asyncio.Protocol):
             self._poll.register(sock.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received data."""
         reply = self._reply
         if reply is None:
             self.abandon()
@@ -176,7 +171,6 @@ class Connection(asyncio.Protocol):
         reply.to_the_end = "content-length" not in reply.headers and "transfer-encoding" not in reply.headers
 
     def on_body(self, data: bytes) -> None:
-        """Pass on bytes of the body."""
         if self._reply is not None:
             self._unread = 0
             self._reply.add(data)

@@ -79,7 +79,6 @@ class Target(Struct, frozen=True):
         return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
 
     def request(self, sent: "Sent") -> bytes:
-        """Return the request."""
         head = _HEAD.format(method=sent.method, target=self.path, authority=self._authority, headers=sent.headers)
         return head.encode("ascii") + sent.body
 

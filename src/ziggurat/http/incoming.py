@@ -92,7 +92,6 @@ class Incoming:
     # -- from the connection -------------------------------------------------------------------------------------
 
     def add(self, data: bytes) -> None:
-        """Add bytes of the body."""
         if self._left:
             return
         self._pieces.append(data)

@@ -31,7 +31,6 @@ def _parsed(url: str, what: str) -> SplitResult:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -125,7 +124,6 @@ class Route:
 
     @property
     def proxy_headers(self) -> tuple[tuple[str, str], ...]:
-        """The proxy headers of each request."""
         token = self._token()
         return (("proxy-authorization", token),) if token and self.whole_target else ()
 

@@ -6,8 +6,6 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class ServerEvent(Struct, frozen=True, gc=False):
-    """One event of a stream."""
-
     event: str
     data: str
     id: str = ""

@@ -14,19 +14,7 @@ _LEFT = 2.0
 
 
 class UserClient:
-    """Sends requests with the user's own client, whose timeouts, proxies and certificates apply.
-
-    It is never closed here.
-
-    Args:
-        client: An ``httpx.AsyncClient``, or one from a library with the same interface.
-        url: The URL of the service, without a path.
-        name: The name of the service, for errors.
-        limits: Only the sizes of replies apply.
-
-    Raises:
-        ConfigurationError: it is not such a client, or a setting has a wrong type.
-    """
+    """Sends requests with the user's own client, whose timeouts, proxies and certificates apply."""
 
     @checked
     def __init__(self, client: Any, url: str, *, name: str, limits: Limits) -> None:
@@ -42,11 +30,7 @@ class UserClient:
     async def send(
         self, method: str, path: str, headers: Headers, body: bytes, ctx: Context, *, stream: bool
     ) -> "_UserReply":
-        """Send a request, and return the reply once its head has arrived.
-
-        Raises:
-            ModelError: of kind connection or timeout.
-        """
+        """Send a request, and return the reply once its head has arrived."""
         request = self.client.build_request(method, f"{self._url}{path}", headers=list(headers), content=body)
         try:
             response = await self.client.send(request, stream=True)
@@ -56,7 +40,6 @@ class UserClient:
         return _UserReply(self, response, ctx, most)
 
     def failed(self, error: Exception) -> ModelError:
-        """Return the ModelError for an error of the client."""
         late = isinstance(error, self._errors.TimeoutException)
         what = "was too late" if late else "failed"
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

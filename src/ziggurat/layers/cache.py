@@ -61,8 +61,7 @@ def key_of(layer: str, service: object, request: object, key: Callable[[Any], st
 
 
 async def note_reuse(ctx: Context, service: object) -> None:
-    """Record that an agent was answered with what another call was answered with, so that a replay looks for no
-    calls."""
+    """Record that an agent got the answer of another call, so that a replay looks for no calls."""
     if fact(service, COMPOSITE):
         await ctx.at(REUSED).once(REUSED, None, _noted, returns=bool)
 

@@ -45,7 +45,6 @@ class _WorkLease:
         await self._store.put([self._record])
 
     async def release(self) -> None:
-        """Give the lease back."""
         if await _highest(self._store, self._record) == self._number:
             await self._store.put([replace(self._record, used=0.0)])
 

@@ -117,7 +117,6 @@ def best(query: Query, source: Source) -> list[_SearchMatch]:
 def _gather(
     query: Query, source: Source, wording: "_Wording | None", *, few: bool = False
 ) -> tuple[Sequence[Candidate], bool]:
-    """Return candidates, and whether there are more."""
     pool = first = max(_POOL, query.limit * _FACTOR)
     while True:
         if not few or pool > first:

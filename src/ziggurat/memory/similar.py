@@ -116,19 +116,7 @@ class Duplicates(Struct, frozen=True):
 def find_same(
     records: Sequence[MemoryRecord], threshold: Fraction = 0.85, *, loosely: bool = False
 ) -> list[Duplicates]:
-    """Return the groups of memories that have the same wording and a cosine above a threshold.
-
-    In each group, the first memory is compared with the others: by their vectors if both have one of the same size and
-    model, otherwise by their words. The time is linear in the number of memories.
-
-    Args:
-        records: The memories, the earliest first.
-        threshold: The cosine to exceed, from 0 to 1.
-        loosely: Compare words in any order and by their stems, without those that seldom matter, for hints to a person.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value.
-    """
+    """Return the groups of memories that have the same wording and a cosine above a threshold."""
     alike: defaultdict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}
     for place, record in enumerate(records):
@@ -238,8 +226,6 @@ def _telling(text: str) -> list[str]:
 
 
 class Clusters(Struct, frozen=True):
-    """The result of `cluster`."""
-
     labels: list[int]
     similarities: list[float]
 

@@ -83,7 +83,6 @@ class VectorIndex:
         return self._codes is not None
 
     def add(self, numbers: Sequence[int], embeddings: Sequence[bytes]) -> None:
-        """Add vectors under new numbers."""
         if not numbers:
             return
         np = _numpy()

@@ -266,7 +266,6 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     @property
     def _output(self) -> Any:
-        """The output as it is kept; None if there is none."""
         return _kept(self)
 
     @property

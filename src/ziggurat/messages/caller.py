@@ -23,9 +23,7 @@ class Caller(Protocol):
     """The agent that makes a call."""
 
     @property
-    def agent(self) -> str:
-        """Its name."""
-        ...
+    def agent(self) -> str: ...
 
     @property
     def own(self) -> Sequence[Middleware]:

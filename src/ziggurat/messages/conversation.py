@@ -333,7 +333,6 @@ class ConversationPosition(Struct, frozen=True, gc=False):
         return self.conversation.digest(self.length).hex()
 
     def messages(self) -> list[Message]:
-        """Return the messages before this position."""
         return self.conversation.log[: self.length]
 
     def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:

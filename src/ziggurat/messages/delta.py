@@ -83,8 +83,6 @@ class _Open:
 
 
 class _Thought:
-    """A thought that is not complete."""
-
     __slots__ = ("id", "pieces")
 
     def __init__(self, delta: ThinkingDelta) -> None:

@@ -181,7 +181,6 @@ def handoff_in(message: Message, *, ids: Callable[[], str], at: datetime) -> Han
 
 
 def said(item: MessageItem, calls: Iterable[ToolCall] = ()) -> Message:
-    """Return a message item as a message, with these calls."""
     text = (Text(item.content),) if item.content else ()
     return Message(item.role, (*text, *calls))
 

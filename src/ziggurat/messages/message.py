@@ -62,7 +62,6 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def tool_calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """Return the tool calls of a message, in order."""
     parts = message.parts
     if len(parts) == 1 and isinstance(parts[0], ToolCall):
         return parts  # type: ignore[return-value]

@@ -33,8 +33,6 @@ class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
 
 
 class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
-    """Messages for the model."""
-
     verb: Verb
     messages: tuple[Message, ...]
 

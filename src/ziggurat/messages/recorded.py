@@ -50,7 +50,6 @@ class RecordedStep(Struct):
         return bool(self.replies) and len(self.results) >= len(self.calls)
 
     def messages(self) -> list[Message]:
-        """Return the messages of this step, in order."""
         results = [Message("tool", (self.results[number],)) for number in sorted(self.results)]
         return [*self.before, *self.replies, *results, *self.after]
 

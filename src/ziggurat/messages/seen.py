@@ -21,14 +21,7 @@ what a member of a team sees of it."""
 
 
 class SeenBy(Struct, frozen=True, array_like=True):
-    """How a conversation is made of another: as a member of a team sees it.
-
-    Attributes:
-        member: The member.
-        visibility: How it sees the messages of the others.
-        hidden: Those whose messages it does not see.
-        longest: To how many characters replies of the others are cut; 0 if they are not.
-    """
+    """How a conversation is made of another: as a member of a team sees it."""
 
     member: str
     visibility: Choice
@@ -46,12 +39,7 @@ def speaker_of(message: Message, before: str | None) -> str | None:
 
 
 class MemberView:
-    """What one member sees of a conversation of a team that only grows; each message is looked at once.
-
-    Attributes:
-        seen: What it sees.
-        read: The number of messages of the conversation that were looked at.
-    """
+    """What one member sees of a conversation of a team that only grows; each message is looked at once."""
 
     def __init__(self, by: SeenBy, of: tuple[SeenBy, ...] = ()) -> None:
         self.seen = Conversation(made_by=(*of, by))
@@ -95,10 +83,7 @@ class MemberView:
 
 
 def view_of(messages: Transcript, by: SeenBy) -> MemberView:
-    """Return what a member sees of a conversation with which a team is asked; only later messages may be added to it.
-
-    Of the whole conversation it is made once: what is said later is looked at when it is asked for again.
-    """
+    """Return what a member sees of the conversation that a team is asked with, which may only grow."""
     made_by = messages.made_by
     view = messages.note(by, lambda: MemberView(by, made_by))
     if view.read > len(messages):
@@ -108,11 +93,7 @@ def view_of(messages: Transcript, by: SeenBy) -> MemberView:
 
 
 def made_of(messages: Transcript, made_by: Iterable[object]) -> Transcript:
-    """Return a conversation that was made of another one, made again.
-
-    Raises:
-        JournalCorrupt: it was made in a way that is not known here.
-    """
+    """Return a conversation that was made of another one, made again."""
     for each in made_by:
         try:
             by = msgspec.convert(each, SeenBy)

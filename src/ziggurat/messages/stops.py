@@ -122,7 +122,6 @@ def status_of(stop: Stop) -> str:
 
 
 def stop_of(error: BaseException) -> Stop:
-    """Return the stop that corresponds to an error."""
     fact, error = errors.fact_of, errors.original_of(error)
     if isinstance(error, errors.Timeout):
         return TimedOut(fact(error, "seconds", float) or 0.0)
@@ -149,7 +148,6 @@ _INCOMPLETE = {
 
 
 def error_of(stop: Stop) -> errors.ServiceError:
-    """Return the error that corresponds to a stop."""
     if isinstance(stop, TimedOut):
         return errors.Timeout(
             f"the run timed out after {round(stop.seconds, 2) or stop.seconds:g} s", seconds=stop.seconds

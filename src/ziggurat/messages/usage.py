@@ -160,7 +160,6 @@ class Tally:
 
     @property
     def usage(self) -> Usage:
-        """The sum of all usage."""
         return sum_of(*self.by_model.values())
 
     @property

@@ -142,7 +142,6 @@ class Secrets:
         self._pattern = re.compile("|".join(f"(?:{part})" for part in parts))
 
     def masked(self, text: str) -> str:
-        """Return a text with its secrets masked."""
         return self._pattern.sub(lambda _: self.replacement, text)
 
     def split(self, text: str, start: int, *, last: bool) -> tuple[str, int]:

@@ -81,8 +81,7 @@ class Trim(Middleware):
         return self._units() if messages.beginning is None else self._units_of(messages.beginning).copy()
 
     def _seen(self, units: "_Units") -> tuple[int, int | None, int]:
-        """Return the number of units at the start that are sent, perhaps that of the question, and the first at the
-        end."""
+        """Return how many units at the start are sent, perhaps the question's, and the first at the end."""
         left = (self.last or 0) if self.tokens is None else self.tokens - units.systems_size
         head = max(0, bisect_right(units.sums, self.first) - 1)
         start = units.start_within(head, left)
@@ -116,7 +115,6 @@ class _Units:
         return copy
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Add messages at the end."""
         for message in messages:
             self.read += 1
             size = self._measure(message)
@@ -135,7 +133,6 @@ class _Units:
                 self.sums.append(self.sums[-1] + size)
 
     def size(self, number: int) -> int:
-        """Return the size of one unit."""
         return self.sums[number + 1] - self.sums[number]
 
     def start_within(self, after: int, bound: int) -> int:

@@ -60,7 +60,6 @@ class FunctionModel:
         self._plain: Model = cast("Model", function) if lean else self._general
 
     def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
-        """Call the function and return its reply."""
         return self._plain(request, ctx)
 
     async def _general(self, request: ModelRequest, ctx: Context) -> ModelResponse:

@@ -26,11 +26,7 @@ OutputModes = Annotated[Sequence[OutputMode], Meta(min_length=1, description="be
 def model_facts(
     name: NonEmptyText, window: PositiveInt | None, output_modes: OutputModes
 ) -> Mapping[Fact[Any], object]:
-    """Return the facts that a model states about itself.
-
-    Raises:
-        ConfigurationError: the name, window or an output mode is invalid.
-    """
+    """Return the facts that a model states about itself."""
     return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
 
 
@@ -120,6 +116,5 @@ class Collector:
             await self._ctx.emit(Delta(self._ctx.path, delta))
 
     def response(self) -> ModelResponse:
-        """Return the response made from the pieces."""
         message = self._fold.message()
         return ModelResponse(message, _finish(message), self._usage, self._model)

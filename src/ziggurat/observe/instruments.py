@@ -107,8 +107,6 @@ class HistogramMetric(Instrument):
 
 
 class SupervisorFigures(Protocol):
-    """The figures of a supervisor."""
-
     @property
     def running(self) -> int:
         """The number of children that run."""
@@ -131,9 +129,7 @@ class WatchedSupervisor(Protocol):
     name: str
 
     @property
-    def statistics(self) -> SupervisorFigures:
-        """The figures at this moment."""
-        ...
+    def statistics(self) -> SupervisorFigures: ...
 
 
 class Instruments:
@@ -229,7 +225,6 @@ def counter_lines(name: str, help_text: str, samples: Sequence[tuple[_Labels, fl
 
 
 def gauge_lines(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
-    """Yield the lines of a gauge; none if there are no samples."""
     if samples:
         yield from _head(_family(name), "gauge", help_text)
     for labels, value in samples:

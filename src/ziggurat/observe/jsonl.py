@@ -64,7 +64,6 @@ class JsonLines:
             self._file.close()
 
     def __call__(self, event: Event) -> None:
-        """Write an event."""
         if self._closed:
             return
         line = event_line(event)

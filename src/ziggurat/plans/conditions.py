@@ -104,7 +104,6 @@ def agent_condition(agent: Runnable[Any], question: NonEmptyText) -> Asked:
 
 
 async def holds(condition: Condition, variables: Variables, where: str, ctx: Context) -> bool:
-    """Return whether a condition holds."""
     if isinstance(condition, str):
         return contains(condition, variables)
     if isinstance(condition, Asked):

@@ -84,7 +84,7 @@ class Verification(Struct, frozen=True):
 
 
 def read_plan(reply: str) -> tuple[PlannedStep, ...]:
-    """Return the steps of a plan, such as ``1."""
+    """Return the steps of a plan: its numbered lines."""
     steps: list[PlannedStep] = []
     for line in reply.splitlines():
         match = _STEP.fullmatch(line.rstrip())
@@ -127,11 +127,7 @@ def _read_object(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def read_verdict(reply: str) -> Verification:
-    """Return the verdict in a reply, whose first line is such as ``ACHIEVED 0.92``; issues are in the following ones.
-
-    The word in a sentence, or in another line, is no verdict: without one, the goal is not achieved, and the whole
-    reply is the issue.
-    """
+    """Return the verdict in the first line of a reply, such as ``ACHIEVED 0.92``; without one it is "not achieved"."""
     lines = [line.strip() for line in reply.splitlines() if line.strip()]
     found = _VERDICT.match(lines[0]) if lines else None
     if found is None:

@@ -40,7 +40,6 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
 
 
 def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
-    """Return the call of a node that is a function."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"a node is an async function or a Runnable, got {function!r:.200}")
     hints = get_type_hints(function)

@@ -23,8 +23,6 @@ NodeCall = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
 
 class GraphNode(Struct, frozen=True, eq=False):
-    """A node of a graph."""
-
     index: int
     name: str
     call: NodeCall

@@ -67,7 +67,6 @@ class GraphRun:
         self.numbers: dict[str, int] = {}  # how often each node was started
 
     async def run(self, state: object, ctx: Context) -> Any:
-        """Return the state at the end."""
         start = Token(NodeCause((), 0, "start", state), self.state_type.values_of(state))
         this = _Round()
         ready: list[Member] = []
@@ -208,8 +207,7 @@ class GraphRun:
         (ready if live else passed).append(member)
 
     def _meet(self, this: _Round, member: Member, position: int, token: Token, live: bool) -> tuple[Token, bool] | None:
-        """Settle one of several edges to a member; return what it starts with, and whether it runs, if that is
-        decided."""
+        """Settle one of several edges to a member; return its start and whether it runs, if that is decided."""
         meeting = this.meetings.get(member.index)
         if meeting is None:
             meeting = this.meetings[member.index] = _Meeting(len(member.entries))

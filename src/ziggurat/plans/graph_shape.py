@@ -47,8 +47,6 @@ class Region(Struct, eq=False):
 
 
 class Shape(Struct, eq=False):
-    """A graph that was checked."""
-
     nodes: list[GraphNode]
     edges: list[Edge]
     region: Region
@@ -65,7 +63,6 @@ def bits_of(bits: int) -> Iterator[int]:
 
 
 def nodes_of(member: Member) -> Iterator[GraphNode]:
-    """Yield the node of a member, or all nodes of a loop."""
     if member.loop is None:
         yield member.node
     else:
@@ -74,7 +71,6 @@ def nodes_of(member: Member) -> Iterator[GraphNode]:
 
 
 def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
-    """Return the shape of a graph."""
     links = _Links(nodes, edges)
     links.check_reachable()
     dominators = links.dominators()

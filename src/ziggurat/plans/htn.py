@@ -240,7 +240,6 @@ class _Search:
         self._tasks = self._conditions = 0  # how many were looked at
 
     def run(self, goal: HtnTask) -> _Asking:
-        """Search for a plan."""
         state = _State(((goal,), 0, 0, _name_of(goal), None), None, 0, 0)
         while state.agenda is not None:
             tasks, number, depth, source, rest = state.agenda

@@ -190,7 +190,6 @@ class Place(Struct, frozen=True, eq=False):
         return type(self.node).__name__
 
     def __iter__(self) -> Iterator["Place"]:
-        """Yield it and all places in it, in order."""
         yield self
         for part in (*self.parts, *((self.instead,) if self.instead is not None else ())):
             yield from part

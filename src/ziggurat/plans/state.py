@@ -19,8 +19,6 @@ Values = dict[str, Any]
 
 
 class StateField(Struct, frozen=True, eq=False):
-    """A field of a state."""
-
     name: str
     kind: Any
     reducer: Reducer | None
@@ -30,7 +28,6 @@ class StateField(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, annotation: object) -> "StateField":
-        """Return the field of an annotation."""
         kind, reducer = reducer_of(annotation)
         if is_awaited(reducer):
             raise ConfigurationError(f"the reducer of the field {name!r} is not awaited: make it a function, not async")
@@ -48,11 +45,6 @@ class StateField(Struct, frozen=True, eq=False):
         return cls(name, kind, reducer, parameter, check, _unchecked if own else whole)
 
     def reduced(self, value: Any, update: Any) -> Any:
-        """Return the value of the field after an update.
-
-        Raises:
-            ConfigurationError: what its reducer returns does not fit the field.
-        """
         if self.reducer is None:
             return update
         result = self.reducer(value, update)
@@ -114,7 +106,6 @@ class StateType:
 
     @property
     def name(self) -> str:
-        """The name of the class."""
         return self.kind.__name__
 
     def values_of(self, state: object) -> Values:

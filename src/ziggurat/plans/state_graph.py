@@ -70,8 +70,6 @@ def built(
     store: str | Store | None,
     arguments: FlowArguments,
 ) -> StateGraph[Any]:
-    """Return a graph that was checked as a flow."""
-
     async def run(ctx: Context, state: object) -> object:
         with noting_own_mistakes(ctx):  # of reducers, where branches meet
             return await GraphRun(name, shape.region, routes, state_type, ctx).run(state, ctx)

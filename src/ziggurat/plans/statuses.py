@@ -40,7 +40,6 @@ NODES: Fact[NodeNames | None] = Fact("nodes", None)
 
 
 def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
-    """Return the nodes of a plan or a graph."""
     nodes = fact(plan, NODES)
     if nodes is None:
         raise ConfigurationError(

@@ -55,11 +55,7 @@ def escaped(template: Any, known: Collection[str] = ()) -> Any:
 
 
 def items_of(over: str, variables: Variables, where: str) -> list[Any]:
-    """Return the items of the list that a variable has, or of a JSON list as text.
-
-    Raises:
-        InvalidArguments: there is no such variable, or it has no list.
-    """
+    """Return the items of the list that a variable has, or of a JSON list as text."""
     if over not in variables:
         raise InvalidArguments(
             f"{where} goes over the variable {over!r}, a name without braces, which has no value there; there are: "

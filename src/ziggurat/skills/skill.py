@@ -169,11 +169,7 @@ def _text_of(value: object) -> str:
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the names of the files of a folder, sorted; links that lead out of it are left out.
-
-    Raises:
-        ConfigurationError: there are too many.
-    """
+    """Return the names of the files of a folder, sorted; links that lead out of it are left out."""
     inside = folder.resolve()
     found = [
         path.relative_to(folder).as_posix()

@@ -65,12 +65,7 @@ async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript
 
 
 async def reader_of(store: Store, first: bytes) -> ConversationReader:
-    """Return a reader of the record with this first line.
-
-    Raises:
-        RunNotFound: the session with which the run begins is gone.
-        JournalCorrupt: the session was changed since.
-    """
+    """Return a reader of the record with this first line."""
     earlier = earlier_in(first)
     if earlier is None or earlier.entry != BEGINNING:
         return ConversationReader(AgentRequest)
@@ -91,12 +86,7 @@ async def reader_of(store: Store, first: bytes) -> ConversationReader:
 
 
 async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEntry], Sequence[object]]:
-    """Return the rows of a run, their entries, each with its whole conversation, and the messages of its session.
-
-    Raises:
-        RunNotFound: the session with which the run begins is gone.
-        JournalCorrupt: a row, or the session, is damaged.
-    """
+    """Return the rows of a run, their entries, each with its whole conversation, and the messages of its session."""
     rows = await read_rows(store, log)
     lines = await lines_of(store, log, rows)
     reader = await reader_of(store, lines[0] if lines else b"")

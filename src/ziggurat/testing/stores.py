@@ -86,7 +86,6 @@ def run_check(check: Check, factory: Factory) -> None:
 
 
 def rows(count: int, after: int = 0, before: str = "", status: str = "running") -> list[Row]:
-    """Return consecutive rows."""
     result: list[Row] = []
     for number in range(after + 1, after + count + 1):
         data = b'{"entry":"Test","number":%d,"text":"\xc3\xa4 \\n"}' % number

@@ -28,8 +28,7 @@ _Number = Fraction | float
 
 
 def evaluate(expression: str) -> int | float:
-    """Evaluate an expression of numbers, signs, parentheses and ``+ - * / // % **`` (also ``^``, U+00D7, U+00F7
-    and U+2212)."""
+    """Evaluate numbers, signs, parentheses and ``+ - * / // % **`` (also ``^``, U+00D7, U+00F7 and U+2212)."""
     if len(expression) > MAX_LENGTH:
         raise InvalidArguments(f"the expression has {len(expression)} characters; at most {MAX_LENGTH} are allowed")
     text = " ".join(expression.translate(_SAME).split())

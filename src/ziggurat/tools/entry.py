@@ -63,11 +63,6 @@ def _as_function_tool(each: Any) -> Any:
 
 
 def entry_of(each: Tool) -> ToolEntry:
-    """Return a tool as it is called.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
     service: Any = each
     spec = fact(each, SPEC)
     if spec is None:

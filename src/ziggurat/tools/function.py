@@ -93,7 +93,6 @@ class FunctionTool(Generic[F_co]):
             self.facts[SPEC] = spec
 
     def __get__(self, instance: object, owner: object = None) -> "FunctionTool[Any]":
-        """Return a method with its instance."""
         if instance is None or not self.is_method:
             return self
         bound = cast("Any", self.function).__get__(instance)

@@ -49,8 +49,7 @@ class Frozen(Struct):
     returned: ToolResult | None = None
 
     def use(self, call: ToolCall, ctx: Context) -> None:
-        """Check that a call is the approved one, at its path, and not a second run of a tool with
-        ``effect="once"``."""
+        """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``."""
         name, approved = call.name, self.call
         if call is not approved and (name != approved.name or call.arguments != approved.arguments):
             raise ToolError(f"{name} was called with other arguments than those that were approved; it was not run")
@@ -62,8 +61,7 @@ class Frozen(Struct):
             self.runs += 1
 
     def begin(self) -> None:
-        """Count a run of a tool with ``effect="once"`` that begins: others may have been asked for at the same
-        time."""
+        """Count a run of a tool with ``effect="once"`` that begins: others may have been asked for at the same time."""
         self._refuse_second_run()
         self.runs += 1
 

@@ -21,8 +21,6 @@ from ziggurat.tools.schema import note_of
 
 
 class Docstring(msgspec.Struct, frozen=True):
-    """A parsed docstring."""
-
     summary: str = ""
     parameters: dict[str, str] = {}
     returns: str = ""
@@ -143,19 +141,7 @@ _INFERABLE = (bool, int, float, str, list, dict, enum.Enum)
 
 
 class Inspection(msgspec.Struct, frozen=True, eq=False):
-    """What a function's signature declares.
-
-    Attributes:
-        name: Name for the model.
-        inputs: Parameters the model fills, by name.
-        defaults: Their defaults as plain JSON data, of those whose default has such a form.
-        extra: Type of further arguments, if the function takes ``**kwargs``.
-        context_parameter: Name of the parameter that takes the Context.
-        is_async: Whether a call returns a coroutine.
-        returns: Annotation of the result, ``Any`` if there is none.
-        described: Names of the parameters whose annotation has a description.
-        is_method: Whether it is a method in the body of its class, without its instance.
-    """
+    """What a function's signature declares."""
 
     name: str
     inputs: dict[str, Parameter]

@@ -41,7 +41,6 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, annotation: object, *, required: bool) -> "Parameter":
-        """Make a parameter for a type."""
         form = form_of(annotation)
         schema = shown_form(form)
         skeleton, parts = divide(annotation)
@@ -69,11 +68,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_result(cls, name: str, annotation: Any) -> "Parameter":
-        """Make a parameter for a type of values that code makes, and that are read only if they were recorded.
-
-        Raises:
-            ConfigurationError: no value of the type is read as it is written.
-        """
+        """Make a parameter for a type of values that code makes, and that are read only if they were recorded."""
         try:
             parameter = cls.of(name, annotation, required=True)
         except ConfigurationError:  # such as of a class with its own `from_json`, which has no schema
@@ -154,11 +149,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         )
 
     def given(self, value: object) -> object:
-        """Return what `recorded` returns for a value that code gives, or for one made of it, such as of a dictionary.
-
-        Raises:
-            ConfigurationError: as `recorded` does, or it does not fit.
-        """
+        """Return what `recorded` returns for a value that code gives, perhaps as a dictionary; raises as it does."""
         try:
             return self.recorded(value)
         except ConfigurationError as error:

@@ -21,15 +21,7 @@ _Reader = Callable[[str | bytes], dict[str, object]]
 
 
 class Signature(Inspection, frozen=True, eq=False):
-    """The interface between a model and a function, read once from the function's annotations and docstring.
-
-    Make one with `Signature.of`; each call then only needs `decode`.
-
-    Attributes:
-        description: What the tool does, for the model; may be empty.
-        parameters: JSON Schema of the arguments, an object.
-        is_plain: Whether all parameters are texts, whole numbers and truth values.
-    """
+    """The interface between a model and a function, read once from the function's annotations and docstring."""
 
     description: str
     parameters: dict[str, object]
@@ -52,19 +44,7 @@ class Signature(Inspection, frozen=True, eq=False):
         description: str | None = None,
         unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> "Signature":
-        """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object.
-
-        The model cannot set arguments that a `functools.partial` has fixed.
-
-        Args:
-            function: The function that a call of the tool runs.
-            name: Name for the model; the function's own by default.
-            description: Text for the model instead of the docstring's; parameters keep theirs.
-            unknown: Whether unknown arguments are an error for the model, or are dropped.
-
-        Raises:
-            ConfigurationError: The function cannot be offered to a model; the message says what, where and the fix.
-        """
+        """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object."""
         inspection = inspect_function(function, name)
         text, inputs = describe(function), inspection.inputs.values()
         return cls(
@@ -115,12 +95,7 @@ class Signature(Inspection, frozen=True, eq=False):
         return values
 
     def normalize(self, arguments: str) -> str:
-        """Return a model's JSON as the function will receive it: values as they are decoded, defaults filled in.
-
-        Raises:
-            InvalidArguments: As for `decode`.
-            ConfigurationError: A value is not read back from JSON as it is.
-        """
+        """Return a model's JSON as the function will receive it: values as they are decoded, defaults filled in."""
         if self.is_plain:  # numbers, texts and truth values are read as they were written
             values = self.decode(arguments)
             return canonical({**self.defaults, **values} if self.defaults else values, True).decode()
@@ -138,11 +113,7 @@ class Signature(Inspection, frozen=True, eq=False):
         return self._read if self.is_plain else self.decode
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments.
-
-        Raises:
-            InvalidArguments: As for `decode`.
-        """
+        """Convert plain JSON data into keyword arguments, as `decode` does for text; used for edited arguments."""
         result: dict[str, object] = {}
         problems: list[str] = []
         missing = [name for name, each in self.inputs.items() if each.required and name not in arguments]
@@ -232,12 +203,7 @@ class RawSchema(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str, schema: dict[str, Any]) -> "RawSchema":
-        """Make one from a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments.
-
-        Raises:
-            ConfigurationError: the function has other parameters, or `SchemaValidator` refuses the schema.
-            MissingExtra: the extra ``schemas`` is not installed.
-        """
+        """Make one from a function `(arguments)` or `(arguments, ctx)` and the schema of its arguments."""
         if schema.get("type", "object") != "object":
             raise ConfigurationError(
                 f"the parameters of {name} must be a JSON Schema of type 'object', got {str(schema)[:200]}"
@@ -261,11 +227,7 @@ class RawSchema(msgspec.Struct, frozen=True):
         )
 
     def normalize(self, arguments: str) -> str:
-        """Return the arguments as canonical JSON of what the function will receive.
-
-        Raises:
-            InvalidArguments: they do not fit.
-        """
+        """Return the arguments as canonical JSON of what the function will receive."""
         return canonical(self.decode(arguments)["arguments"]).decode()
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:

@@ -55,13 +55,7 @@ def _choices(schema: Schema) -> list[Any]:
 
 
 def shown_union(schema: Schema, definitions: Definitions, asked: bool) -> Schema:
-    """Return a union as it is shown: each class closed, and with the key that tells it from the others.
-
-    Args:
-        schema: The union.
-        definitions: What its references name.
-        asked: Whether a person or a program is asked, who needs the key only where the classes have the same form.
-    """
+    """Return a union as it is shown: each class closed, and with the key that tells it from the others."""
     classes = members(schema, definitions)
     if not classes:
         return schema
@@ -91,11 +85,7 @@ def _name_of(number: int, names: Mapping[str, int]) -> str:
 
 
 def chosen(value: dict[str, Any], classes: Sequence[Schema], definitions: Definitions, path: str) -> tuple[int, bool]:
-    """Return the number of the class that an object is meant to be, and whether only its tag says so.
-
-    Raises:
-        Problem: it is none of them, or could be several.
-    """
+    """Return the number of the class that an object is meant to be, and whether only its tag says so."""
     key, names = key_of(classes)
     fitting = [number for number, each in enumerate(classes) if fits(without(value, key, classes), each, definitions)]
     if key in value:

@@ -46,11 +46,9 @@ class _WordIndex:
         return min(COUNTED, whole), spread
 
     def entries(self, owner: str | None, words: Sequence[str], limit: int) -> Entries:
-        """Return the first entries of each word."""
         return {word: dict(islice(merge(*(each.items() for each in self._of(owner, word))), limit)) for word in words}
 
     def entries_of(self, owner: str | None, words: Sequence[str], numbers: Sequence[int]) -> Entries:
-        """Return the entries of words for some memories."""
         by_word: dict[str, _Entries] = {}
         for word in words:
             for entries in self._of(owner, word):

@@ -238,7 +238,6 @@ def _row_of(record: MemoryRecord) -> list[object]:
 
 
 def record_of(row: Sequence[Any]) -> MemoryRecord:
-    """Return the record in a row of `COLUMNS`."""
     *fields, used, uses = row[1:]
     values = dict(zip(FIELDS, fields, strict=True))
     if used is not None:

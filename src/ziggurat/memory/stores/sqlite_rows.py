@@ -82,7 +82,6 @@ def _row_of(record: MemoryRecord) -> tuple[object, ...]:
 
 
 def _record_of(row: Sequence[Any]) -> MemoryRecord:
-    """Return the record in a row of `_COLUMNS`."""
     values = dict(zip(FIELDS, row[1:], strict=True))
     values |= {name: _words.decode(values[name]) for name in ("tags", "taint")}
     values |= {"archived": bool(values["archived"]), "facts": _facts.decode(values["facts"])}
@@ -165,7 +164,6 @@ class MemoryRows:
             )
 
     def forget_uses(self) -> None:
-        """Forget uses that are written."""
         self._notes.clear()
 
     def flush_if_due(self) -> None:

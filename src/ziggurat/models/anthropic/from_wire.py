@@ -120,7 +120,6 @@ CUT = "your last reply was cut at its length limit within a tool call, which was
 
 
 def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
-    """Return the finish reason of a reply."""
     finish = _FINISH.get(stop_reason or "", "other")
     return "malformed" if finish == "length" and within_call else finish
 

@@ -22,11 +22,7 @@ from ziggurat.models.http.service import HttpModel, Key, Wire
 
 
 class Provider:
-    """Makes models of one provider; see `__call__`.
-
-    Args:
-        dialect: The provider.
-    """
+    """Makes models of one provider; see `__call__`."""
 
     @checked
     def __init__(self, dialect: Dialect) -> None:

@@ -97,7 +97,6 @@ class HttpModel:
         self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        """Ask the model."""
         if not self._loopback:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
         stream = ctx.listens(Delta)

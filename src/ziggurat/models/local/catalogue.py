@@ -94,7 +94,6 @@ CATALOGUE: dict[str, PinnedModel] = {model.name: model for model in (_CODER, _SM
 
 
 def pinned(name: str) -> PinnedModel:
-    """Return a model of the catalogue."""
     if name not in CATALOGUE:
         raise ConfigurationError(f"the catalogue has no model {name!r}; it has {', '.join(CATALOGUE)}")
     return CATALOGUE[name]

@@ -160,7 +160,6 @@ class _Prompt:
             self._variables["enable_thinking"] = False
 
     def reader(self, *, calls: bool = True) -> ReplyReader:
-        """Return a reader of the reply."""
         first = sum(len(message.tool_calls) for message in self._request.messages) + 1
         answered = () if self._required else _answered(self._request)
         choice = choice_of(reply_tool(self.tools).name)
@@ -209,8 +208,7 @@ class _Prompt:
         return self._body(messages, answer_grammar(output, thinking=self._thinking))
 
     def answer_of_calls(self) -> str:
-        """Return the outcomes of the calls since the last user message, a line each; empty if the model is to
-        answer."""
+        """Return the outcomes of the calls of this turn, a line each; empty if the model is to answer."""
         outcomes = _outcomes(self._request).values()
         failed = any(outcome.error for outcome in outcomes)
         if self._request.output is not None or not (failed or self._only_calls):

@@ -96,7 +96,6 @@ def _text(part: Any) -> str:
 
 
 def media_deltas(images: Any) -> list[PartDelta]:
-    """Return the images of a reply as deltas."""
     deltas: list[PartDelta] = []
     for each in images if isinstance(images, list) else ():
         address = each.get("image_url") if isinstance(each, dict) else None

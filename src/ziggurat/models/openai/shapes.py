@@ -22,8 +22,6 @@ class FunctionPiece(Struct, gc=False):
 
 
 class ToolPiece(Struct, gc=False):
-    """A tool call, or a piece of one."""
-
     index: int | None = None
     id: str | int | None = None
     function: FunctionPiece | None = None
@@ -88,14 +86,10 @@ class _AnyChoice(Struct, gc=False):
 
 
 class ChunkChoice(_AnyChoice, gc=False):
-    """One of the choices in a chunk."""
-
     delta: ChunkDelta | None = None
 
 
 class ReplyChoice(_AnyChoice, gc=False):
-    """One of the choices in a plain reply."""
-
     message: ReplyMessage | None = None
     logprobs: Any = None
 
@@ -134,8 +128,7 @@ def name_of(identity: str | int | None) -> str:
 
 
 def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Decode one reply or event, even if its JSON is slightly invalid (lone surrogates, NaN, raw control
-    characters)."""
+    """Decode a reply or an event, even with lone surrogates, NaN or raw control characters."""
     check_depth(data)
     try:
         return decoder.decode(data)

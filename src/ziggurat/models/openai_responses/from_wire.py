@@ -56,7 +56,6 @@ class ResponseObject(Struct):
     service_tier: str | None = None
 
     def items(self) -> list[Item]:
-        """Return the output as items."""
         return [item for raw in self.output or () if (item := item_of(raw)) is not None]
 
 
@@ -88,7 +87,6 @@ def raise_failure(reply: ResponseObject, dialect: Dialect) -> None:
 
 
 def response_of(reply: ResponseObject, items: list[Item], message: Message | None = None) -> ModelResponse:
-    """Make a response from a reply."""
     if message is None:
         fold = Fold()
         for delta in deltas_of_items(items):

@@ -43,8 +43,6 @@ class Content(Struct, gc=False):
 
 
 class OutputMessage(Struct, tag="message", tag_field="type"):
-    """A message."""
-
     id: str | None = None
     content: list[Content] | str | None = None
     phase: str | None = None
@@ -176,7 +174,6 @@ def _thought_id(item: str | None, place: int) -> str:
 
 
 def piece(item: Item, place: int, text: str, call: int) -> PartDelta:
-    """Return a text of an item, or a piece of it, as a delta."""
     if isinstance(item, FunctionCall):
         return ToolCallDelta(call, text)
     return ThinkingDelta(text, id=_thought_id(item.id, place)) if isinstance(item, Reasoning) else TextDelta(text)

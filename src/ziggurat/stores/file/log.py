@@ -45,7 +45,6 @@ class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
     @classmethod
     def of(cls, row: Row) -> "LogLine":
-        """Return the line of a row."""
         return cls(number=row.number, digest=row.digest, status=row.status, data=Raw(row.data), asks=row.asks)
 
 
@@ -86,7 +85,6 @@ def repair(disk: Disk, at: int, path: Path) -> bytes:
 
 
 def rows_in(data: bytes) -> list[Row]:
-    """Return the rows of a log."""
     # A line that cannot be read becomes a row without a digest, so that it matches no row before or after it.
     rows: list[Row] = []
     for text in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
@@ -239,7 +237,6 @@ def described(folder: Path) -> LogInfo | None:
 
 
 def content_of(path: Path) -> bytes | None:
-    """Return the content of a file; None if there is none."""
     try:
         return read_private(path)
     except FileNotFoundError:

@@ -201,7 +201,6 @@ class PostgresStore(PostgresQueue):
 
     @staticmethod
     def _check_not_lost(log: str, missed: Sequence[Any]) -> None:
-        """Raise if the header of a log is lost."""
         for (count,) in missed:
             raise loss(log, 0, count)
 

@@ -115,7 +115,6 @@ class SessionState:
         self._taken = 0
 
     def rows_of(self, entries: Iterable[SessionEntry]) -> list[Row]:
-        """Return the next rows, for entries."""
         rows: list[Row] = []
         digest = self.digest
         for number, entry in enumerate(entries, self.rows + 1):

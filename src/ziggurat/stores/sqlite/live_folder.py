@@ -132,7 +132,6 @@ class _FileSender:
             self._size += os.write(self._at, b"\n" + message + b"\n")
 
     def _begin(self) -> None:
-        """Begin a new file in place of the one that is there."""
         self.close()
         new = self._path.with_name(new_id())
         self._at, self._size = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 0

@@ -34,8 +34,6 @@ class _BadRequest(Exception):
 
 
 class _Connection(asyncio.Protocol):
-    """An accepted connection."""
-
     def __init__(self, serve: "Callable[[_Connection], Awaitable[None]]", open_ones: "set[_Connection]") -> None:
         self._serve = serve
         self._open = open_ones
@@ -58,7 +56,6 @@ class _Connection(asyncio.Protocol):
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def data_received(self, data: bytes) -> None:
-        """Buffer the data."""
         self._buffer += data
         self._came.set()
 
@@ -69,7 +66,6 @@ class _Connection(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop."""
         self.lost = self._ended = True
         self._came.set()
         self._writable.set()
@@ -224,13 +220,7 @@ async def _send(
 
 
 class LoopbackServer:
-    """Listens on loopback, on the running event loop or in a thread of its own.
-
-    Args:
-        answer: Returns the answer to a request.
-        clock: The clock for pauses.
-        port: The port to listen on; 0 for any free port.
-    """
+    """Listens on loopback, on the running event loop or in a thread of its own."""
 
     def __init__(self, answer: Callable[[RawRequest], Awaitable[HttpResponse]], clock: Clock, port: int) -> None:
         self._answer = answer

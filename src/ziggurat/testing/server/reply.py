@@ -107,7 +107,6 @@ def _unique(pieces: Iterable[PartDelta | Wait], number: int) -> tuple[PartDelta 
 
 
 def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
-    """Return the message that the pieces make."""
     fold = Fold()
     for piece in pieces:
         if not isinstance(piece, Wait):

@@ -95,8 +95,6 @@ reset; closed although it was announced as kept; closed when the next request ar
 
 
 class HttpResponse(Struct, frozen=True):
-    """An HTTP response as it is sent."""
-
     status: int = 200
     headers: Headers = ()
     pieces: tuple[Piece, ...] = ()
@@ -109,7 +107,6 @@ class HttpResponse(Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
         return b"".join(piece for piece in self.pieces if isinstance(piece, bytes))
 
     @property
@@ -121,6 +118,5 @@ class HttpResponse(Struct, frozen=True):
 def error_answer(
     wire: Wire | None, status: int, message: str = "", *, code: str | None = None, headers: Headers = ()
 ) -> HttpResponse:
-    """Return an answer with an error body and its HTTP status."""
     body = msgspec.json.encode(error_body(wire, status, message, code, request_id="req_fake"))
     return HttpResponse(status, (("content-type", "application/json"), *headers), (body,))
