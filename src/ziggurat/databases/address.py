@@ -20,7 +20,6 @@ StorePath = Annotated[str | Path, Meta(description="such as 'agents.db'")]
 
 
 def check_path(path: str | Path, store: object) -> Path:
-    """Return the path for a store's data."""
     if not os.fspath(path).strip() or "\0" in os.fspath(path):
         raise ConfigurationError(f"{type(store).__name__}() takes a path, such as 'agents.db'; got {path!r}")
     if isinstance(path, str) and path.startswith(("sqlite:", "file:")):

@@ -118,9 +118,7 @@ _IDLE = 120.0
 class Connection(Protocol):
     """The methods of the driver's connection that are used here."""
 
-    async def fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """Run a statement and return its rows."""
-        ...
+    async def fetch(self, statement: str, *values: object) -> Sequence[Any]: ...
 
     async def fetchrow(self, statement: str, *values: object) -> Any:
         """Run a statement and return its first row, or None."""
@@ -152,13 +150,10 @@ class Connection(Protocol):
         """Return whether the connection can no longer be used."""
         ...
 
-    def terminate(self) -> None:
-        """Close the connection at once."""
-        ...
+    def terminate(self) -> None: ...
 
 
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:
-    """Open a connection in this event loop."""
     try:
         import asyncpg
     except ImportError as error:

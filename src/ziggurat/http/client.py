@@ -151,8 +151,6 @@ _HEADS = 16
 
 
 class HttpReply(Protocol):
-    """An HTTP reply while it arrives."""
-
     status: int
     headers: dict[str, str]
     """The headers, with names in lowercase."""

@@ -35,7 +35,6 @@ class Parser(Protocol):
 
 
 def require_parser() -> None:
-    """Raise if llhttp is not installed."""
     try:
         import httptools  # noqa: F401
     except ModuleNotFoundError:
@@ -76,7 +75,6 @@ class Connection(asyncio.Protocol):
         return self._poll is None or not self._poll.poll(0)
 
     def abandon(self) -> None:
-        """Close the connection immediately."""
         self._lost = True
         self.home.forget(self)
         if self._transport is not None:
@@ -88,7 +86,6 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Continue reading."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -176,7 +173,6 @@ class Connection(asyncio.Protocol):
             self._reply.add(data)
 
     def on_message_complete(self) -> None:
-        """Complete the reply and free the connection."""
         reply = self._reply
         if self._passing or reply is None:
             self._passing = False

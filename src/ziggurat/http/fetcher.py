@@ -48,7 +48,6 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def read(cls, url: str, ports: Collection[int] | None) -> "Target":
-        """Return the parts of an address."""
         if len(url) > _LONGEST or "\\" in url or any(char <= " " or char == "\x7f" for char in url):
             raise Denied(f"no address of a page: {url!r:.100}")
         try:
@@ -66,7 +65,6 @@ class Target(Struct, frozen=True):
         return cls(parts.scheme == "https", host, port, path + query)
 
     async def addresses(self) -> list[str]:
-        """Return the addresses that the host has now."""
         try:
             return [str(ip_address(self.host))]
         except ValueError:

@@ -24,9 +24,7 @@ class FlowControl(Protocol):
         """Stop reading, so that the server must wait."""
         ...
 
-    def resume(self) -> None:
-        """Continue reading."""
-        ...
+    def resume(self) -> None: ...
 
     def abandon(self) -> None:
         """Close the connection: the rest of the reply is not wanted."""
@@ -108,7 +106,6 @@ class Incoming:
             waiter.set_result(None)
 
     def complete(self) -> None:
-        """Mark the body as complete."""
         self.done = True
         self._stop_timer()
 
@@ -146,7 +143,6 @@ class Incoming:
                 await self._wait()
 
     async def read(self) -> bytes:
-        """Return the whole body."""
         first = await self.more()
         if self.done and not self._pieces and self._inflater is None and self._error is None:
             return first

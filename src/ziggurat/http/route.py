@@ -137,7 +137,6 @@ class Route:
         return self._ca if isinstance(self._ca, ssl.SSLContext) else tls_context(self._ca)
 
     async def open(self, connection: Connection) -> None:
-        """Connect to the server."""
         loop = asyncio.get_running_loop()
         proxy = self._proxy
         if proxy is None:

@@ -27,7 +27,6 @@ _noticed: WeakKeyDictionary[MemoryStore, set[tuple[str, str]]] = WeakKeyDictiona
 
 
 async def warn(text: str, ctx: Context) -> None:
-    """Log a warning and emit `Warned`."""
     logger.warning("%s: %s", ctx.path, text)
     if ctx.listens(Warned):
         await ctx.emit(Warned(ctx.path, f"memory: {text}"))

@@ -20,8 +20,6 @@ class ParsedAnswer(Struct, frozen=True, eq=False):
 
 
 class Caller(Protocol):
-    """The agent that makes a call."""
-
     @property
     def agent(self) -> str: ...
 
@@ -31,9 +29,7 @@ class Caller(Protocol):
         ...
 
     @property
-    def outer(self) -> "Caller | None":
-        """The agent that called it, if any."""
-        ...
+    def outer(self) -> "Caller | None": ...
 
     def answer_in(self, response: ModelResponse) -> ParsedAnswer | None:
         """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""

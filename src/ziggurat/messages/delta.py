@@ -97,12 +97,10 @@ class _Thought:
         return delta.id is None or self.id is None or delta.id == self.id
 
     def add(self, delta: ThinkingDelta) -> None:
-        """Add the next piece."""
         self.id = delta.id if self.id is None else self.id
         self.pieces.append(delta)
 
     def closed(self) -> Thinking:
-        """Return the thought so far."""
         last = self.pieces[-1]
         return Thinking("".join([piece.text for piece in self.pieces]), last.signature, last.redacted, self.id)
 

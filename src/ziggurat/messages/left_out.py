@@ -13,7 +13,6 @@ _LEVELS = 10
 
 
 def types_of(node: dict[str, Any]) -> list[str]:
-    """Return the types that a schema names."""
     kinds = node.get("type", [])
     return [kinds] if isinstance(kinds, str) else kinds
 

@@ -30,8 +30,6 @@ class _Replied(Struct):
 
 
 class RecordedStep(Struct):
-    """One step of one agent, as far as it is recorded."""
-
     number: int
     before: list[Message] = field(default_factory=list)
     replies: list[Message] = field(default_factory=list)
@@ -41,7 +39,6 @@ class RecordedStep(Struct):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls of its last reply."""
         return self.replies[-1].tool_calls if self.replies else ()
 
     @property

@@ -49,7 +49,6 @@ class MemberView:
         self._taint: set[str] = set()
 
     def copy(self) -> "MemberView":
-        """Return a view that goes on separately."""
         copy = MemberView(self._by)
         copy.seen.log += self.seen.log
         copy.read, copy._speaker, copy._taint = self.read, self._speaker, {*self._taint}

@@ -164,7 +164,6 @@ class Tally:
 
     @property
     def by_model(self) -> dict[str, Usage]:
-        """The sum of the usage of each model, by its name."""
         return {model: known.so_far() for model, known in self._sums.items()}
 
 

@@ -360,7 +360,6 @@ class _Window:
             self.interrupted = index
 
     def answer(self, index: int, call_id: str, policy: ValidationPolicy) -> Iterator[Violation]:
-        """Register a result."""
         if call_id not in self.known:
             if not policy.allow_unknown_tool_response:
                 yield Violation(

@@ -202,7 +202,6 @@ class StreamMask:
         self.reset()
 
     def reset(self) -> None:
-        """Discard all state."""
         self._waiting: list[str] = []
         self._start = 0
         self._held = self._again = 0  # characters that wait, and how many there are when they are looked at again

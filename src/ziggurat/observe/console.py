@@ -111,7 +111,6 @@ class ConsoleView:
     # -- text that streams in ------------------------------------------------------------------------------------
 
     def _write_stream(self, path: str, *, to_the_end: bool = False) -> None:
-        """Write the complete lines of a stream, or all of it."""
         stream = self._streams[path]
         begins, text = not stream.begun, stream.take(to_the_end=to_the_end)
         if not text:

@@ -37,7 +37,6 @@ class Tree(Struct, frozen=True, eq=False):
 
 
 def prepared(nodes: Iterable[Node], agent: Runnable[Any] | None, *, alike: bool = False) -> Tree:
-    """Return nodes ready to run."""
     places = place_nodes(nodes, alike=alike)
     tasks = [each for place in places for each in place if isinstance(each.node, Task)]
     return Tree(places, {each: work_of(each, agent) for each in tasks})

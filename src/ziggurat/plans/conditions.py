@@ -117,7 +117,6 @@ async def holds(condition: Condition, variables: Variables, where: str, ctx: Con
 
 
 def condition_text(condition: Condition) -> str:
-    """Return a condition as a reader sees it."""
     if isinstance(condition, str):
         return condition
     if isinstance(condition, Asked):

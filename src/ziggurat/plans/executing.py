@@ -243,14 +243,10 @@ class ExecutedPlan(Struct, frozen=True):
 
 
 class _PlanDraft(Struct, frozen=True):
-    """A plan as structured output."""
-
     steps: list[PlannedStep]
 
 
 class _Verdict(Struct, frozen=True):
-    """A verdict as structured output."""
-
     achieved: bool
     confidence: float
     issues: list[str] = []

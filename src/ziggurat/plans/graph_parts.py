@@ -33,8 +33,6 @@ class GraphNode(Struct, frozen=True, eq=False):
 
 
 class Edge(Struct, frozen=True):
-    """An edge from a node to another one."""
-
     source: str
     target: str
     chosen: bool = False

@@ -50,8 +50,6 @@ class _Round:
 
 
 class GraphRun:
-    """Runs a graph below a context."""
-
     def __init__(
         self, name: str, region: Region, routes: Mapping[str, GraphRoute], state_type: StateType, ctx: Context
     ) -> None:

@@ -111,7 +111,6 @@ class _Links:
         return reached
 
     def check_reachable(self) -> None:
-        """Check that each node is reached."""
         lost = ~self.reached(self.starts, self.after) & ((1 << len(self.nodes)) - 1)
         if lost:
             names = self.names(bits_of(lost))
@@ -264,7 +263,6 @@ class _Regions:
             region.first = [next(member for each, member in self.around[first] if each is region)]
 
     def connect(self, back: frozenset[Edge]) -> None:
-        """Add the edges to the members."""
         at = self.links.at
         for edge in self.links.edges:
             if edge.source == START:
@@ -307,7 +305,6 @@ _MAX_WAYS = 16
 
 
 def check_graph(shape: Shape, routes: Mapping[str, GraphRoute], state_type: StateType) -> None:
-    """Check a graph whose shape is sound."""
     checks = _Checks(shape, routes)
     for node in shape.nodes:
         checks.look_at(node)

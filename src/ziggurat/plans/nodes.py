@@ -186,7 +186,6 @@ class Place(Struct, frozen=True, eq=False):
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
         return type(self.node).__name__
 
     def __iter__(self) -> Iterator["Place"]:

@@ -22,8 +22,6 @@ _Results = list[NodeResult]
 
 
 class Execution:
-    """One run of a plan."""
-
     def __init__(self, works: Mapping[Place, Work], ctx: Context) -> None:
         self._works = works
         self._emits = ctx.listens(NodeChanged)

@@ -186,7 +186,6 @@ class StateType:
         return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
 
     def require(self, name: object, node: str) -> None:
-        """Check that a field exists."""
         if name not in self.fields:
             raise ConfigurationError(self._unknown(name, node, None))
 

@@ -29,8 +29,6 @@ MARKS: dict[NodeStatus, Mark] = {
 
 
 class NodeNames(Struct, frozen=True, eq=False):
-    """The nodes of a plan or a graph."""
-
     holds: Mapping[str, bool]
     draw: Callable[[Mapping[str, Mark]], Diagram]
 

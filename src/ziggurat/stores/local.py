@@ -211,7 +211,6 @@ class InMemoryStore(ListsPending):
             self._rest(log)
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return the description of a log; see `Store`."""
         return None if log not in self._logs else self._require(log).described(self.clock.now())
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -233,7 +232,6 @@ class InMemoryStore(ListsPending):
         labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return the descriptions of logs; see `Store`."""
         now = self.clock.now()
         infos = [
             known.described(now)
@@ -255,13 +253,11 @@ class InMemoryStore(ListsPending):
         known.info = replace(known.info, status="Quarantined", problem=problem, owner="", due=None)
 
     async def delete(self, log: str) -> bool:
-        """Remove a log; see `Store`."""
         self._idle.pop(log, None)
         self._held.pop(log, None)
         return self._logs.pop(log, None) is not None
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs; see `Store`."""
         now = self.clock.now()
         old = [
             name
@@ -308,7 +304,6 @@ class InMemoryStore(ListsPending):
         return 0
 
     async def close(self) -> None:
-        """Release the leases; see `Store`."""
         for log, epoch in self._held.items():
             await self.release(log, epoch)
         self._closed = True

@@ -65,7 +65,6 @@ async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript
 
 
 async def reader_of(store: Store, first: bytes) -> ConversationReader:
-    """Return a reader of the record with this first line."""
     earlier = earlier_in(first)
     if earlier is None or earlier.entry != BEGINNING:
         return ConversationReader(AgentRequest)

@@ -13,8 +13,6 @@ _PAUSE = 0.001
 
 
 class _HandTimer:
-    """A timer of a clock that is set by hand."""
-
     __slots__ = ("callback", "when")
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:

@@ -44,8 +44,6 @@ class ToolStatistics(Struct, eq=False):
 
 
 class ToolEntry(Struct, frozen=True, eq=False):
-    """A tool as `act` sees it."""
-
     service: Service[ToolCall, ToolResult]
     spec: ToolSpec
     normalize: Callable[[ToolCall], ToolCall]

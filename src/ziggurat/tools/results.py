@@ -185,7 +185,6 @@ def error_result(error: BaseException, call: ToolCall) -> ToolResult:
 
 
 def kind_of(error: BaseException) -> ToolErrorKind:
-    """Return the kind of an error, as a result names it."""
     if isinstance(error, InvalidArguments):
         return "invalid_arguments"
     if isinstance(error, ToolError):

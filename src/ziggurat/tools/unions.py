@@ -17,7 +17,6 @@ Definitions = Mapping[str, Schema]
 
 
 def followed(schema: Schema, definitions: Definitions) -> Schema:
-    """Return the schema that a reference names."""
     while (name := str(schema.get("$ref", "")).removeprefix("#/$defs/")) in definitions:
         schema = definitions[name]
     return schema

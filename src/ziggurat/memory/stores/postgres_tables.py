@@ -229,7 +229,6 @@ def select_chosen(query: Query, most: int) -> tuple[str, list[object]]:
 
 
 def _row_of(record: MemoryRecord) -> list[object]:
-    """Return the values of `_INSERT` for a record."""
     values = asdict(record)
     values["facts"] = msgspec.json.encode(record.facts).decode()
     values["content"] = record.content.encode()

@@ -76,7 +76,6 @@ _facts = msgspec.json.Decoder(dict[str, object])
 
 
 def _row_of(record: MemoryRecord) -> tuple[object, ...]:
-    """Return the values of `_INSERT` for a record."""
     values = astuple(record)
     return tuple(msgspec.json.encode(each).decode() if isinstance(each, tuple | dict) else each for each in values)
 

@@ -51,7 +51,6 @@ _kind = msgspec.json.Decoder(_Kind)
 
 
 def is_present(value: Raw) -> bool:
-    """Return whether a field is present and not null."""
     return bytes(value) not in (b"", b"null")
 
 

@@ -160,7 +160,6 @@ class Reader:
         """Whether the reply is complete; later events are ignored."""
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read the next event and return its deltas."""
         try:
             check_depth(event.data)
             got = _event.decode(event.data)

@@ -11,8 +11,6 @@ _NEWEST = (99, 0)  # a name without a version counts as a new model
 
 
 class ModelCapabilities(Struct, frozen=True, gc=False):
-    """The differences between models."""
-
     longest: int | None
     thinking: Literal["", "budget", "effort"] = ""
     native_output: bool = False

@@ -333,7 +333,6 @@ _SCHEMAS = ("properties", "$defs", "definitions")
 
 
 def is_strict(schema: Any) -> bool:
-    """Return whether strict mode accepts a schema."""
     return isinstance(schema, dict) and schema.get("type") == "object" and _fits(schema)
 
 

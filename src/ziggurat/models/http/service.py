@@ -33,11 +33,7 @@ _LONGEST_LINE = 1 << 25  # bytes of an event without end
 
 
 class StreamReader(Protocol):
-    """Reads one streamed reply."""
-
-    def push(self, event: ServerEvent, /) -> list[PartDelta]:
-        """Read an event and return its deltas."""
-        ...
+    def push(self, event: ServerEvent, /) -> list[PartDelta]: ...
 
     def finish(self) -> ModelResponse:
         """Return the whole response, or raise StreamInterrupted."""

@@ -83,7 +83,6 @@ class _Writer:
         self.fields = self.choices = 0
 
     def node(self, node: Any, level: int = 0) -> dict[str, Any]:
-        """Return a schema in the subset."""
         subset = self._subset
         if not isinstance(node, dict) or not node:
             raise _Inexpressible  # true or {}, which accept anything

@@ -212,7 +212,6 @@ def _as_text(value: Any) -> str:
 
 
 def answer(result: ToolResult) -> str:
-    """Return a sentence with a tool's result."""
     text = rendered(result)
     tool = words_of(result.name)
     if result.error is not None:

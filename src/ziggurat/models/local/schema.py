@@ -16,8 +16,6 @@ _KINDS: Mapping[str, Kind] = {
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One property of a schema."""
-
     name: str
     schema: Mapping[str, Any]
     required: bool

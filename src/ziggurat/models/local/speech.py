@@ -85,7 +85,6 @@ def text_of(chunk: Mapping[str, Any]) -> tuple[str, str, str | None]:
 
 
 def usage_of(counted: Mapping[str, Any]) -> Usage:
-    """Return the usage that llama.cpp counted."""
     return Usage(
         input=counted.get("prompt_tokens"),
         output=counted.get("completion_tokens"),

@@ -185,7 +185,6 @@ class _Prompt:
         return revise
 
     def for_calls(self) -> dict[str, Any]:
-        """Return the request for an array of calls."""
         grammar = calls_grammar(
             self.tools,
             None if self._required else reply_tool(self.tools).name,

@@ -225,7 +225,6 @@ class _Call:
         self._whole = False
 
     def add(self, arguments: str) -> None:
-        """Add the next piece of the arguments."""
         self.pieces.append(arguments)
         self.begun = self.begun or arguments != ""
         if self._brackets is None:
@@ -236,7 +235,6 @@ class _Call:
 
     @property
     def whole(self) -> bool:
-        """Whether its arguments are complete."""
         return self._whole
 
 
@@ -252,7 +250,6 @@ class CallReader:
         self.custom: list[str] = []
 
     def read(self, pieces: Sequence[ToolPiece], legacy: FunctionPiece | None) -> list[PartDelta]:
-        """Return the deltas of one chunk's tool calls."""
         deltas: list[PartDelta] = []
         for piece in pieces:
             function = piece.function

@@ -30,8 +30,6 @@ class ToolPiece(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    """The details of a token count."""
-
     cached_tokens: Count = None
     cache_write_tokens: Count = None
     audio_tokens: Count = None
@@ -56,8 +54,6 @@ class UsageShape(Struct, gc=False):
 
 
 class ChunkDelta(Struct, gc=False):
-    """The new content in one chunk of a reply."""
-
     role: Any = None
     content: Any = None
     reasoning_content: Any = None
@@ -111,14 +107,10 @@ class _Envelope(Struct, gc=False):
 
 
 class Chunk(_Envelope, gc=False):
-    """One event of a stream."""
-
     choices: list[ChunkChoice] | None = None
 
 
 class ChatCompletion(_Envelope, gc=False):
-    """A plain reply."""
-
     choices: list[ReplyChoice] | None = None
 
 

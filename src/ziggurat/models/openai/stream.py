@@ -69,7 +69,6 @@ class Reader:
         self._audio: dict[str, Any] | None = None
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
-        """Read the next event and return its deltas."""
         data = event.data
         if data[:1] != "{":
             if not data or data.isspace():

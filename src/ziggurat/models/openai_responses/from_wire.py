@@ -68,7 +68,6 @@ _PLAIN_TIERS = (None, "auto", "default")
 
 
 def unreadable(dialect: Dialect, why: object) -> ModelError:
-    """Return the error for data that is not a reply."""
     return ModelError(f"{dialect.name} answered with something that is not a reply: {why}", kind="malformed")
 
 

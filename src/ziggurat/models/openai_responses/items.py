@@ -57,8 +57,6 @@ class OutputMessage(Struct, tag="message", tag_field="type"):
 
 
 class FunctionCall(Struct, tag="function_call", tag_field="type"):
-    """A call of one of our tools."""
-
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
@@ -192,7 +190,6 @@ def last_deltas(item: Item) -> list[PartDelta]:
 
 
 def deltas_of_items(items: Iterable[Item]) -> Iterator[PartDelta]:
-    """Yield the deltas of a whole output."""
     calls, after_reasoning = 0, False
     for item in items:
         yield from first_deltas(item, calls, after_reasoning)

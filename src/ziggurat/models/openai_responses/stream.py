@@ -126,7 +126,6 @@ class Reader:
             return []
 
     def finish(self) -> ModelResponse:
-        """Return the whole reply."""
         reply = self._reply
         if reply is None:
             why = f": {self._unread}" if self._unread else ""
@@ -243,7 +242,6 @@ class Reader:
         return self._settle(slot, item)
 
     def _settle(self, slot: _Slot, item: Item) -> list[PartDelta]:
-        """Complete an item and return its remaining deltas."""
         slot.done = True
         deltas = [] if slot.begun else self._begin(slot, item)
         slot.item = item

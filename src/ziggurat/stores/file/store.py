@@ -376,7 +376,6 @@ class FileStore(ListsPending):
         due: float | None = None,
         read: int | None = None,
     ) -> "asyncio.Future[None]":
-        """Write rows; see `Store`. Nothing is ever due here."""
         return self._do(log, lambda: self._append(log, epoch, rows, blobs, release))
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
@@ -392,7 +391,6 @@ class FileStore(ListsPending):
         return await self._do("", self._arrived) if self._held else {}
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return the description of a log; see `Store`."""
         state = await self._do(log, lambda: state_of(self._at(log)))
         return None if state is None else state.info
 
@@ -412,7 +410,6 @@ class FileStore(ListsPending):
         labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return the descriptions of logs; see `Store`."""
         infos = await self._do(prefix, lambda: self._infos(prefix))
         return [info for info in infos if info.fits(agent, status, before, labels)][:limit]
 
@@ -426,15 +423,12 @@ class FileStore(ListsPending):
         await self._do(log, lambda: self._quarantine(log, problem))
 
     async def delete(self, log: str) -> bool:
-        """Remove a log; see `Store`."""
         return await self._do(log, lambda: self._remove(log))
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs; see `Store`."""
         return await self._do(prefix, lambda: self._vacuum(before, prefix, unfinished))
 
     async def close(self) -> None:
-        """Release the leases and end the thread; see `Store`."""
         try:
             await asyncio.gather(*(self.release(log, held.epoch) for log, held in list(self._held.items())))
         finally:

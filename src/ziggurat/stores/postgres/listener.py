@@ -34,8 +34,6 @@ Receive = Callable[[str], None]
 
 
 class Channel(Struct, frozen=True):
-    """A channel of live messages."""
-
     name: str
     key: int
 

@@ -278,7 +278,6 @@ class PostgresStore(PostgresQueue):
         return self._writer.submit(lambda: self._release(log, epoch), log)
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return the description of a log; see `Store`."""
         rows = await self._read(sql.INFO, self._now(), log)
         if not rows:
             self._check_not_lost(log, await self._read(sql.LOST, log))
@@ -310,7 +309,6 @@ class PostgresStore(PostgresQueue):
         labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return the descriptions of logs; see `Store`."""
         rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, _lines(labels), limit)
         return [_info_of(row) for row in rows]
 
@@ -340,7 +338,6 @@ class PostgresStore(PostgresQueue):
         await self._writer.submit(lambda: self._writing.fetch(sql.QUARANTINE, problem, log), log)
 
     async def delete(self, log: str) -> bool:
-        """Remove a log; see `Store`."""
 
         def work() -> int:
             self._held.pop(log, None)
@@ -349,7 +346,6 @@ class PostgresStore(PostgresQueue):
         return await self._writer.submit(work, log) > 0
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs and free their space; see `Store`."""
         spared = [] if unfinished else list(UNFINISHED)
         owners = [owner for (owner,) in await self._read(sql.OWNERS, before, prefix) if is_gone(owner)]
 
@@ -363,7 +359,6 @@ class PostgresStore(PostgresQueue):
         return removed
 
     async def close(self) -> None:
-        """Release the leases, and close threads and connections; see `Store`."""
         try:
             if self._held:
                 await self._writer.submit(self._release_all)

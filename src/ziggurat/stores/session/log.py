@@ -44,15 +44,11 @@ class ConversationReplaced(_Entry, frozen=True, gc=False, tag="Shortened"):
 
 
 class AddedItem(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message or an item that was added by hand."""
-
     message: Message | None = None
     item: RunItem | None = None
 
 
 class ItemsAdded(_Entry, frozen=True, gc=False, tag="Added", rename={"items": "kept"}):
-    """Messages and items were added by hand."""
-
     items: tuple[AddedItem, ...]
 
 
@@ -95,8 +91,6 @@ class _Value(Struct):
 
 
 class SessionState:
-    """The state of a session after some of its rows."""
-
     def __init__(self, log: str, chain: DigestChain) -> None:
         self.log = log
         self.chain = chain

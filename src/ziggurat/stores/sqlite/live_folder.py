@@ -160,7 +160,6 @@ def _joined(folder: Path) -> int | None:
 
 
 def _is_same(at: int, path: Path) -> bool:
-    """Return whether an open file is the one at a path."""
     try:
         return os.path.samestat(os.fstat(at), os.stat(path))
     except FileNotFoundError:

@@ -286,7 +286,6 @@ class SqliteStore(SqliteQueue):
         return self._write(log, lambda: self._release(log, epoch), small=True)
 
     async def find(self, log: str) -> LogInfo | None:
-        """Return the description of a log; see `Store`."""
         header = await self._read(lambda: self._header(log))
         if header is None:
             return None
@@ -317,7 +316,6 @@ class SqliteStore(SqliteQueue):
         labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        """Return the descriptions of logs; see `Store`."""
         terms, values = _terms(agent=agent, status=status, before=before, labels=labels)
         where = " AND ".join(["substr(log, 1, ?) = ?", *terms])
         statement = f"{HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
@@ -344,7 +342,6 @@ class SqliteStore(SqliteQueue):
         await self._write(log, lambda: self._database.execute(statement, (problem, log)).rowcount)
 
     async def delete(self, log: str) -> bool:
-        """Remove a log; see `Store`."""
 
         def work() -> bool:
             ids = self._database.execute("SELECT id FROM logs WHERE log = ?", (log,)).fetchall()
@@ -357,7 +354,6 @@ class SqliteStore(SqliteQueue):
         return await self._write(log, work)
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Remove old logs and free their space; see `Store`."""
 
         def work() -> int:
             self._note_times()
@@ -375,7 +371,6 @@ class SqliteStore(SqliteQueue):
         return removed
 
     async def close(self) -> None:
-        """Release the leases and end the thread; see `Store`."""
         try:
             await asyncio.gather(*(self.release(log, epoch) for log, epoch in list(self._held.items())))
         finally:

@@ -48,7 +48,6 @@ class _Connection(asyncio.Protocol):
     # -- called by asyncio -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start serving."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=0)  # so that waiting to write means waiting until all is sent
@@ -72,7 +71,6 @@ class _Connection(asyncio.Protocol):
         self._open.discard(self)
 
     def pause_writing(self) -> None:
-        """Make writers wait."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
@@ -266,7 +264,6 @@ class LoopbackServer:
         self.port = 0
 
     def start_thread(self) -> None:
-        """Start listening in a thread of its own."""
         self._check_idle()
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
