@@ -24,9 +24,9 @@ def test_addresses() -> None:
         ("mysql://x", "known are 'memory:'"),
         ("sqlite:x.db", "three slashes"),
         ("sqlite:///", "three slashes"),
-        ("sqlite:///:memory:", "open 'memory:' instead"),
-        ("sqlite:///x.db?mode=ro", "synchronous=FULL or NORMAL"),
-        ("sqlite:///x.db?timeout=soon", "timeout in seconds"),
+        ("sqlite:///:memory:", "use 'memory:' instead"),
+        ("sqlite:///x.db?mode=ro", "synchronous"),
+        ("sqlite:///x.db?timeout=soon", "timeout"),
         (17, "a text or a MemoryStore"),
     ],
 )

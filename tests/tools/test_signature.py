@@ -151,14 +151,6 @@ def test_further_keyword_arguments() -> None:
     assert problem(found, '{"a": 1, "ctx": 1}').startswith("ctx: unknown parameter")
 
 
-def test_unknown_arguments_can_be_ignored() -> None:
-    def tool(a: int) -> None: ...
-
-    found = Signature.of(tool, unknown="ignore")
-    assert found.parameters["additionalProperties"] is True
-    assert found.decode('{"a": 1, "b": 2}') == {"a": 1}
-
-
 def test_recursive_types_are_defined_once_on_top() -> None:
     def tool(left: Tree, right: Tree) -> None: ...
 

@@ -3,7 +3,8 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import parse_qsl, unquote
 
 from msgspec import Meta
 
@@ -25,3 +26,49 @@ def check_path(path: str | Path, store: object) -> Path:
     if isinstance(path, str) and path.startswith(("sqlite:", "file:")):
         raise ConfigurationError(f"{type(store).__name__}() takes a path; an address such as {path!r} is for connect()")
     return Path(path)
+
+
+def path_and_options(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
+    """Return the path in the URL of a file or a folder, and the options after its question mark."""
+    place, _, query = rest.partition("?")
+    kind = "file" if scheme == "sqlite" else "folder"
+    path = unquote(place[3:] if scheme == "sqlite" else place[2:])
+    if not place.startswith("///") or not path.strip("/") or "\0" in path:
+        raise ConfigurationError(
+            f"{url!r} names no {kind}: write three slashes before its path, as in {scheme}:///agents.db"
+        )
+    if path == ":memory:":
+        raise ConfigurationError("a database in memory does not outlive the process: use 'memory:' instead")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    if query and not options:
+        raise ConfigurationError(f"{url!r}: what follows the question mark is not an option such as synchronous=NORMAL")
+    return Path(path), options
+
+
+def take_seconds(url: str, options: dict[str, str], name: str, default: float) -> float:
+    """Take an option that is a number of seconds."""
+    text = options.pop(name, None)
+    if text is None:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {text!r}")
+    return seconds
+
+
+def take_synchronous(url: str, options: dict[str, str], known: str) -> Literal["FULL", "NORMAL"]:
+    """Take the last option, which says how a SQLite database is written; refuse all others."""
+    synchronous = options.pop("synchronous", "FULL").upper()
+    refuse_unknown(url, options, known)
+    if synchronous not in ("FULL", "NORMAL"):
+        raise ConfigurationError(f"{url!r}: synchronous is FULL or NORMAL, got {synchronous!r}")
+    return "NORMAL" if synchronous == "NORMAL" else "FULL"
+
+
+def refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
+    """Raise for options that were not taken."""
+    if options:
+        raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")

@@ -9,7 +9,7 @@ from ziggurat.core.containment import ring
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
 from ziggurat.core.event import Queued
-from ziggurat.core.held import HELD, Slot, held
+from ziggurat.core.held import Holding, Slot, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
@@ -210,17 +210,9 @@ async def concurrency_limit(
     if watch is None:
         ctx = ctx.timed(watch := Stopwatch(ctx.clock))
     watch.slots = (*watch.slots, call)
-    around = held()
-    HELD.set(within := (*around, call))  # as `Holding` does, which takes three calls more
     try:
-        return await inner(request, ctx)
+        with Holding(call):
+            return await inner(request, ctx)
     finally:
-        if held() is within:
-            HELD.set(around)
-        slots = [*watch.slots]
-        slots.remove(call)
-        watch.slots = tuple(slots)
-        call.over = True
-        if not call.left:  # as `Slot.end` does, which takes two calls more
-            call.left = True
-            bulkhead.release(call)
+        watch.slots = tuple(each for each in watch.slots if each is not call)
+        call.end()

@@ -43,12 +43,7 @@ async def tap(
         ConfigurationError: a setting is not callable.
     """
     if on_request is not None:
-        try:
-            seen = on_request(request, ctx)
-            if seen is not None and isinstance(seen, Awaitable):
-                await seen
-        except Exception:  # noqa: BLE001 - a failing tap must not affect the call
-            _failed(on_request, ctx)
+        await _show(on_request, request, ctx)
     try:
         response = await inner(request, ctx)
     except Exception as error:
@@ -56,12 +51,7 @@ async def tap(
             await _show(on_error, error, ctx)
         raise
     if on_response is not None:
-        try:
-            seen = on_response(response, ctx)
-            if seen is not None and isinstance(seen, Awaitable):
-                await seen
-        except Exception:  # noqa: BLE001 - a failing tap must not affect the call
-            _failed(on_response, ctx)
+        await _show(on_response, response, ctx)
     return response
 
 
@@ -70,9 +60,6 @@ async def _show(look: Look, what: object, ctx: Context) -> None:
         seen = look(what, ctx)
         if isinstance(seen, Awaitable):
             await seen
-    except Exception:  # noqa: BLE001 - a failing tap must not affect the call
-        _failed(look, ctx)
-
-
-def _failed(look: Look, ctx: Context) -> None:
-    logger.exception("a tap (%s) failed at %s; the call goes on", getattr(look, "__name__", "function"), ctx.path)
+    except Exception:
+        name = getattr(look, "__name__", "function")
+        logger.exception("a tap (%s) failed at %s; the call goes on", name, ctx.path)

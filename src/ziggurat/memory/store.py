@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Protocol, runtime_checkable
-from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,7 +11,12 @@ from msgspec.structs import replace
 from ziggurat.core.errors import CallerError, ConfigurationError
 from ziggurat.core.ids import ID, LONGEST, is_id
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
-from ziggurat.databases.address import without_secrets
+from ziggurat.databases.address import (
+    path_and_options,
+    take_seconds,
+    take_synchronous,
+    without_secrets,
+)
 from ziggurat.memory.record import MemoryRecord, predecessors, unpack
 
 _LONGEST = LONGEST + 100
@@ -279,28 +283,14 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
 
         return LocalMemoryStore()
     if colon and scheme == "sqlite":
-        return _sqlite(url, rest)
+        from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+
+        path, options = path_and_options(url, scheme, rest)
+        timeout = take_seconds(url, options, "timeout", 5.0)
+        synchronous = take_synchronous(url, options, "synchronous, timeout")
+        return SqliteMemoryStore(path, synchronous=synchronous, timeout=timeout)
     if colon and scheme in ("postgres", "postgresql"):
         from ziggurat.memory.stores.postgres import PostgresMemoryStore
 
         return PostgresMemoryStore(url)
     raise ConfigurationError(f"no memory is known at {without_secrets(url)!r}; known are {_KNOWN}")
-
-
-def _sqlite(url: str, rest: str) -> MemoryStore:
-    from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-
-    place, _, query = rest.partition("?")
-    path = unquote(place.removeprefix("///"))
-    if not place.startswith("///") or not path.strip("/") or "\0" in path:
-        raise ConfigurationError(f"{url!r} names no file: write three slashes before it, as in {_KNOWN}")
-    if path == ":memory:":
-        raise ConfigurationError("a database in memory does not outlive the process: open 'memory:' instead")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    synchronous = options.pop("synchronous", "FULL").upper()
-    timeout = options.pop("timeout", "5")
-    if options or synchronous not in ("FULL", "NORMAL") or not timeout.replace(".", "", 1).isdigit():
-        raise ConfigurationError(
-            f"{url!r}: the options after the question mark are synchronous=FULL or NORMAL, and timeout in seconds"
-        )
-    return SqliteMemoryStore(path, synchronous="NORMAL" if synchronous == "NORMAL" else "FULL", timeout=float(timeout))

@@ -4,12 +4,17 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import overload
-from urllib.parse import parse_qsl, unquote
 from weakref import WeakValueDictionary
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import implements
-from ziggurat.databases.address import without_secrets
+from ziggurat.databases.address import (
+    path_and_options,
+    refuse_unknown,
+    take_seconds,
+    take_synchronous,
+    without_secrets,
+)
 from ziggurat.databases.writer import closed_when_unused
 from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import Store
@@ -74,7 +79,7 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
         return _open_once(f"{url} {name}", lambda: _postgres(url, key))
     if not colon or scheme not in ("sqlite", "file"):
         raise ConfigurationError(f"no store is known at {without_secrets(url)!r}; known are {_KNOWN}")
-    path, options = _path(url, scheme, rest)
+    path, options = path_and_options(url, scheme, rest)
     known = f"{scheme}:{path.absolute()}?{sorted(options.items())} {name}"
     return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options, key))
 
@@ -107,56 +112,19 @@ def _postgres(url: str, key: Key) -> Store:
 
     address = PostgresAddress.of(url)
     options = dict(address.options)
-    timeout = _seconds(address.shown, options, "timeout", 10.0)
-    return PostgresStore(url, timeout=timeout, lease=_seconds(address.shown, options, "lease", 30.0), key=key)
-
-
-def _path(url: str, scheme: str, rest: str) -> tuple[Path, dict[str, str]]:
-    place, _, query = rest.partition("?")
-    if not place.startswith("///"):
-        raise ConfigurationError(f"{url!r} has no path: write three slashes, as in {_KNOWN}")
-    path = unquote(place[3:] if scheme == "sqlite" else place[2:])
-    if not path.strip("/") or "\0" in path:
-        raise ConfigurationError(f"{url!r} names no {'file' if scheme == 'sqlite' else 'folder'}; known are {_KNOWN}")
-    if path == ":memory:":
-        raise ConfigurationError("a database in memory does not outlive the process: use store='memory:' instead")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if query and not options:
-        raise ConfigurationError(f"{url!r}: what follows the question mark is not an option such as synchronous=NORMAL")
-    return Path(path), options
+    timeout = take_seconds(address.shown, options, "timeout", 10.0)
+    return PostgresStore(url, timeout=timeout, lease=take_seconds(address.shown, options, "lease", 30.0), key=key)
 
 
 def _make_store(url: str, scheme: str, path: Path, options: dict[str, str], key: Key) -> Store:
-    timeout = _seconds(url, options, "timeout", 5.0)
+    timeout = take_seconds(url, options, "timeout", 5.0)
     if scheme == "file":
         from ziggurat.stores.file import FileStore
 
-        _refuse_unknown(url, options, "timeout")
+        refuse_unknown(url, options, "timeout")
         return FileStore(path, timeout=timeout, key=key)
     from ziggurat.stores.sqlite import SqliteStore
 
-    lease = _seconds(url, options, "lease", 30.0)
-    synchronous = options.pop("synchronous", "FULL").upper()
-    _refuse_unknown(url, options, "synchronous, timeout, lease")
-    if synchronous not in ("FULL", "NORMAL"):
-        raise ConfigurationError(f"{url!r}: synchronous is FULL or NORMAL, got {synchronous!r}")
-    normal = synchronous == "NORMAL"
-    return SqliteStore(path, synchronous="NORMAL" if normal else "FULL", timeout=timeout, lease=lease, key=key)
-
-
-def _refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
-    if options:
-        raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")
-
-
-def _seconds(url: str, options: dict[str, str], name: str, default: float) -> float:
-    text = options.pop(name, None)
-    if text is None:
-        return default
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise ConfigurationError(f"{url!r}: {name} is a positive number of seconds, got {text!r}")
-    return seconds
+    lease = take_seconds(url, options, "lease", 30.0)
+    synchronous = take_synchronous(url, options, "synchronous, timeout, lease")
+    return SqliteStore(path, synchronous=synchronous, timeout=timeout, lease=lease, key=key)

@@ -106,163 +106,90 @@ def apply_violation(messages: list[Message], damage: Damage, seed: int | Random 
     'RepeatedRole'
     """
     random = seed if isinstance(seed, Random) else Random(seed)  # noqa: S311
-    return _DAMAGES[damage](list(messages), random)
+    places, change = _DAMAGES[damage]
+    found = places(messages)
+    return change(messages, random.choice(found), random) if found else None
 
 
-def _where(messages: list[Message], role: str) -> list[int]:
-    return [index for index, message in enumerate(messages) if message.role == role]
+def _roles(*roles: str) -> Callable[[list[Message]], list[int]]:
+    return lambda messages: [at for at, message in enumerate(messages) if message.role in roles]
 
 
 def _callers(messages: list[Message], least: int = 1) -> list[int]:
-    return [index for index, message in enumerate(messages) if len(message.tool_calls) >= least]
+    return [at for at, message in enumerate(messages) if len(message.tool_calls) >= least]
 
 
-def _assistant_before_user(messages: list[Message], random: Random) -> list[Message] | None:
-    first = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
-    return [*messages[:first], assistant("Hello."), *messages[first:]]
+def _thinkers(messages: list[Message]) -> list[int]:
+    return [at for at, message in enumerate(messages) if any(isinstance(part, Thinking) for part in message.parts)]
 
 
-def _repeated_user(messages: list[Message], random: Random) -> list[Message] | None:
-    users = _where(messages, "user")
-    if not users:
-        return None
-    at = random.choice(users)
-    return [*messages[:at], user("And?"), *messages[at:]]
+def _first_spoken(messages: list[Message]) -> list[int]:
+    return [next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))]
 
 
-def _missing_one(messages: list[Message], random: Random) -> list[Message] | None:
-    results = _where(messages, "tool")
-    if not results:
-        return None
-    at = random.choice(results)
-    return messages[:at] + messages[at + 1 :]
+def _with(*more: Message, after: int = 0) -> "_Change":
+    return lambda messages, at, random: [*messages[: at + after], *more, *messages[at + after :]]
 
 
-def _unknown(messages: list[Message], random: Random) -> list[Message] | None:
-    results = _where(messages, "tool")
-    if not results:
-        return None
-    at = random.choice(results) + 1
-    return [*messages[:at], tool_message(ToolResult("call-of-nobody", "add", "done")), *messages[at:]]
-
-
-def _reordered(messages: list[Message], random: Random) -> list[Message] | None:
-    callers = _callers(messages, 2)
-    if not callers:
-        return None
-    caller = random.choice(callers)
+def _reordered(messages: list[Message], caller: int, random: Random) -> list[Message]:
     at = caller + random.randint(1, len(messages[caller].tool_calls) - 1)
     return [*messages[:at], messages[at + 1], messages[at], *messages[at + 2 :]]
 
 
-def _answered_twice(messages: list[Message], random: Random) -> list[Message] | None:
-    results = _where(messages, "tool")
-    if not results:
-        return None
-    at = random.choice(results)
-    return [*messages[:at], messages[at], *messages[at:]]
+def _with_parts(change: Callable[[tuple[Part, ...], Random], tuple[Part, ...]]) -> "_Change":
+    def changed(messages: list[Message], at: int, random: Random) -> list[Message]:
+        return [*messages[:at], replace(messages[at], parts=change(messages[at].parts, random)), *messages[at + 1 :]]
+
+    return changed
 
 
-def _late_system(messages: list[Message], random: Random) -> list[Message] | None:
-    others = [index for index, message in enumerate(messages) if message.role != "system"]
-    if not others:
-        return None
-    at = random.choice(others) + 1
-    return [*messages[:at], system("Be kind."), *messages[at:]]
+def _calls_in(parts: tuple[Part, ...]) -> list[ToolCall]:
+    return [part for part in parts if isinstance(part, ToolCall)]
 
 
-def _misplaced_call(messages: list[Message], random: Random) -> list[Message] | None:
-    users = _where(messages, "user")
-    if not users:
-        return None
-    return _with_parts(messages, random.choice(users), lambda parts: (*parts, ToolCall("call-of-user", "add", "{}")))
+def _without_id(parts: tuple[Part, ...], random: Random) -> tuple[Part, ...]:
+    chosen = random.choice(_calls_in(parts))
+    return tuple(replace(part, id="") if part is chosen else part for part in parts)
 
 
-def _with_parts(
-    messages: list[Message], at: int, change: Callable[[tuple[Part, ...]], tuple[Part, ...]]
-) -> list[Message]:
-    return [*messages[:at], replace(messages[at], parts=change(messages[at].parts)), *messages[at + 1 :]]
-
-
-def _call_twice(messages: list[Message], random: Random) -> list[Message] | None:
-    callers = _callers(messages)
-    if not callers:
-        return None
-    at = random.choice(callers)
-    return _with_parts(messages, at, lambda parts: (*parts, random.choice(messages[at].tool_calls)))
-
-
-def _empty_call_id(messages: list[Message], random: Random) -> list[Message] | None:
-    callers = _callers(messages)
-    if not callers:
-        return None
-    at = random.choice(callers)
-    chosen = random.choice(messages[at].tool_calls)
-    return _with_parts(
-        messages, at, lambda parts: tuple(replace(part, id="") if part is chosen else part for part in parts)
-    )
-
-
-def _empty_result_id(messages: list[Message], random: Random) -> list[Message] | None:
-    results = _where(messages, "tool")
-    if not results:
-        return None
-    at = random.choice(results)
-    return [*messages[:at], tool_message(replace(messages[at].tool_results[0], id="")), *messages[at + 1 :]]
-
-
-def _result_first(messages: list[Message], random: Random) -> list[Message] | None:
-    return [tool_message(ToolResult("call-of-nobody", "add", "done")), *messages]
-
-
-def _interrupted(messages: list[Message], random: Random) -> list[Message] | None:
-    results = _where(messages, "tool")
-    if not results:
-        return None
-    at = random.choice(results)
-    return [*messages[:at], user("Hurry up."), *messages[at:]]
-
-
-def _no_user(messages: list[Message], random: Random) -> list[Message] | None:
-    return [message for message in messages if message.role != "user"]
-
-
-def _thinkers(messages: list[Message]) -> list[int]:
-    return [index for index, message in enumerate(messages) if any(isinstance(p, Thinking) for p in message.parts)]
-
-
-def _dangling(messages: list[Message], random: Random) -> list[Message] | None:
-    thinkers = _thinkers(messages)
-    if not thinkers:
-        return None
-    return _with_parts(messages, random.choice(thinkers), lambda parts: (*parts[1:], parts[0]))
-
-
-def _thought_twice(messages: list[Message], random: Random) -> list[Message] | None:
-    thinkers = _thinkers(messages)
-    if not thinkers:
-        return None
-    return _with_parts(messages, random.choice(thinkers), lambda parts: (parts[0], *parts))
-
-
-_DAMAGES: dict[Damage, Callable[[list[Message], Random], list[Message] | None]] = {
-    "AssistantBeforeUser": _assistant_before_user,
-    "RepeatedUser": _repeated_user,
-    "MissingOneToolResponse": _missing_one,
-    "UnknownToolResponse": _unknown,
-    "ReorderToolResponses": _reordered,
-    "DuplicateToolResponse": _answered_twice,
-    "SystemNotFirst": _late_system,
-    "UnsupportedMessageType": _misplaced_call,
-    "DuplicateToolCallIdsInAssistant": _call_twice,
-    "EmptyToolCallIdInAssistant": _empty_call_id,
-    "EmptyToolMessageId": _empty_result_id,
-    "ToolBeforeAssistant": _result_first,
-    "ToolResponsesNotContiguous": _interrupted,
-    "RemoveAllUsers": _no_user,
-    "DanglingReasoning": _dangling,
-    "DuplicateReasoning": _thought_twice,
+_Change = Callable[[list[Message], int, Random], list[Message]]
+_STRAY = tool_message(ToolResult("call-of-nobody", "add", "done"))
+_DAMAGES: dict[Damage, tuple[Callable[[list[Message]], list[int]], _Change]] = {
+    "AssistantBeforeUser": (_first_spoken, _with(assistant("Hello."))),
+    "RepeatedUser": (_roles("user"), _with(user("And?"))),
+    "MissingOneToolResponse": (_roles("tool"), lambda messages, at, random: messages[:at] + messages[at + 1 :]),
+    "UnknownToolResponse": (_roles("tool"), _with(_STRAY, after=1)),
+    "ReorderToolResponses": (lambda messages: _callers(messages, 2), _reordered),
+    "DuplicateToolResponse": (
+        _roles("tool"),
+        lambda messages, at, random: [*messages[:at], messages[at], *messages[at:]],
+    ),
+    "SystemNotFirst": (_roles("user", "assistant", "tool"), _with(system("Be kind."), after=1)),
+    "UnsupportedMessageType": (
+        _roles("user"),
+        _with_parts(lambda parts, random: (*parts, ToolCall("call-of-user", "add", "{}"))),
+    ),
+    "DuplicateToolCallIdsInAssistant": (
+        _callers,
+        _with_parts(lambda parts, random: (*parts, random.choice(_calls_in(parts)))),
+    ),
+    "EmptyToolCallIdInAssistant": (_callers, _with_parts(_without_id)),
+    "EmptyToolMessageId": (
+        _roles("tool"),
+        _with_parts(
+            lambda parts, random: tuple(replace(part, id="") for part in parts if isinstance(part, ToolResult))
+        ),
+    ),
+    "ToolBeforeAssistant": (lambda messages: [0], _with(_STRAY)),
+    "ToolResponsesNotContiguous": (_roles("tool"), _with(user("Hurry up."))),
+    "RemoveAllUsers": (
+        lambda messages: [0],
+        lambda messages, at, random: [message for message in messages if message.role != "user"],
+    ),
+    "DanglingReasoning": (_thinkers, _with_parts(lambda parts, random: (*parts[1:], parts[0]))),
+    "DuplicateReasoning": (_thinkers, _with_parts(lambda parts, random: (parts[0], *parts))),
 }
+"""For each kind of damage, the places where it can be done, and the messages after it."""
 
 VIOLATION_OF: dict[Damage, ViolationCode] = {
     damage: _OTHER_NAMES.get(damage, damage)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -26,7 +26,6 @@ class Signature(Inspection, frozen=True, eq=False):
     description: str
     parameters: dict[str, object]
     is_plain: bool
-    _ignore: bool
     _read: _Reader
     _length: int
     _inexact: tuple[str, ...]
@@ -42,7 +41,6 @@ class Signature(Inspection, frozen=True, eq=False):
         *,
         name: str | None = None,
         description: str | None = None,
-        unknown: Literal["refuse", "ignore"] = "refuse",
     ) -> "Signature":
         """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object."""
         inspection = inspect_function(function, name)
@@ -50,9 +48,8 @@ class Signature(Inspection, frozen=True, eq=False):
         return cls(
             **msgspec.structs.asdict(inspection),
             description=text.summary if description is None else description,
-            parameters=_object(inspection, text, unknown),
+            parameters=_object(inspection, text),
             is_plain=inspection.extra is None and all(each.is_scalar for each in inputs),
-            _ignore=unknown == "ignore",
             _read=reader_of(inspection),
             _length=2 * MAX_DEPTH if any(each.nested for each in inputs) else 2**63,
             _inexact=tuple(each.name for each in inputs if each.inexact),
@@ -122,7 +119,7 @@ class Signature(Inspection, frozen=True, eq=False):
             try:
                 if parameter is not None:
                     result[name] = parameter.convert(value)
-                elif not self._ignore:
+                else:
                     detailed = len(problems) < MAX_PROBLEMS
                     problems.append(self._unknown(name, arguments, missing) if detailed else name)
             except Problem as problem:
@@ -163,7 +160,7 @@ def _object_in(text: str | bytes) -> dict[str, object]:
     return value
 
 
-def _object(inspection: Inspection, text: Docstring, unknown: str) -> dict[str, object]:
+def _object(inspection: Inspection, text: Docstring) -> dict[str, object]:
     """Combine the parameters' schemas and descriptions into one, with shared definitions at the top."""
     definitions: dict[str, object] = {}
     properties: dict[str, object] = {}
@@ -173,7 +170,7 @@ def _object(inspection: Inspection, text: Docstring, unknown: str) -> dict[str, 
             schema["description"] = text.parameters[name]
         _hoist(inspection.name, schema, definitions)
         properties[name] = schema
-    others: object = unknown == "ignore"
+    others: object = False
     if inspection.extra is not None:
         others = extra = dict(inspection.extra.schema)
         _hoist(inspection.name, extra, definitions)

@@ -18,6 +18,7 @@ from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCal
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
 from ziggurat.models.local.speech import json_rule
 
@@ -221,8 +222,7 @@ class ReplyReader:
         self._state: Literal["thought", "start", "calls", "text"] = "thought" if thinking else "start"
         self._rest = ""
         self._element: list[str] = []
-        self._depth = 0
-        self._quoted = self._escaped = False
+        self._brackets: Brackets | None = None  # of a call that is open
         self.count: int = 0
         self.repeated: list[str] = []
         self.complete: bool = True
@@ -281,37 +281,22 @@ class ReplyReader:
         return True
 
     def _call(self, deltas: list[PartDelta]) -> bool:
-        """Read characters up to the end of a call, or of the array."""
-        for at, char in enumerate(self._rest):
-            if self._depth or char == "{":
-                self._element.append(char)
-                self._follow(char)
-                if not self._depth:
-                    self._rest = self._rest[at + 1 :]
-                    self._add("".join(self._element), deltas)
-                    self._element.clear()
-                    return True
-            elif char == "]":
-                self._rest, self.complete = "", True
+        """Read up to the end of a call, or of the array."""
+        if self._brackets is None:
+            rest = self._rest.lstrip(", \n")
+            if not rest.startswith("{"):
+                self.complete, self._rest = self.complete or rest.startswith("]"), ""
                 return False
-        self._rest = ""
-        return False
-
-    def _follow(self, char: str) -> None:
-        """Keep track of how deep a character is in the JSON, and whether within a string."""
-        if self._quoted:
-            if self._escaped:
-                self._escaped = False
-            elif char == "\\":
-                self._escaped = True
-            else:
-                self._quoted = char != '"'
-        elif char == '"':
-            self._quoted = True
-        elif char in "{[":
-            self._depth += 1
-        elif char in "}]":
-            self._depth -= 1
+            self._brackets, self._rest = Brackets(), rest
+        end = self._brackets.end_in(self._rest)
+        self._element.append(self._rest[:end])
+        self._rest = "" if end is None else self._rest[end:]
+        if end is None:
+            return False
+        self._brackets = None
+        self._add("".join(self._element), deltas)
+        self._element.clear()
+        return True
 
     def _add(self, element: str, deltas: list[PartDelta]) -> None:
         try:
