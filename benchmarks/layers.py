@@ -20,7 +20,7 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
-from ziggurat.layers.load_shed import Gate, LatencyGradient, backpressure, load_shed
+from ziggurat.layers.load_shed import Gate, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.rate_limiter import RateLimiter
@@ -56,7 +56,6 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "rate_limit": lambda: stack(nothing, rate_limit(limiter=RateLimiter(requests=1_000_000))),
     "backpressure": lambda: stack(nothing, backpressure(gate=Gate(100, soft=80))),
     "load_shed": lambda: stack(nothing, load_shed(when=Bulkhead(8).is_full)),
-    "load_shed, by latency": lambda: stack(nothing, load_shed(gradient=LatencyGradient())),
     "dedupe, new": lambda: stack(nothing, dedupe(store=DedupeStore(), key=fresh_key())),
     "dedupe, answered": lambda: stack(nothing, dedupe(store=DedupeStore(), key=str)),
     "cache, new": lambda: stack(nothing, cache(store=CacheStore(), key=fresh_key())),

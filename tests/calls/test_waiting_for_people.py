@@ -12,7 +12,7 @@ from tests.stores.places import STORES, new_store
 from ziggurat import Agent, AgentRun, Approvals, Approve, Context, Deny, Runnable, ToolCall, stack, tool
 from ziggurat.agents import Decision, Environment, PendingItem
 from ziggurat.journal.entries import Decided
-from ziggurat.layers import CircuitBreaker, circuit_breaker, hedge, timeout
+from ziggurat.layers import hedge, timeout
 from ziggurat.messages import stops, tool_call
 from ziggurat.messages.agent import decision_of
 from ziggurat.stores.records import read_record
@@ -243,14 +243,6 @@ async def test_a_second_try_does_not_come_because_a_person_is_slow() -> None:
     )
     assert run.text == "read it"
     assert asked == ["read"]
-
-
-async def test_a_slow_person_is_not_a_slow_service() -> None:
-    world = World()
-    breaker = CircuitBreaker(slow_rate=0.5, minimum_calls=1, slow_seconds=LIMIT)
-    agent = world.agent(tool_call("pay"), "done", tools=[world.pay()]).layered(circuit_breaker(breaker=breaker))
-    assert (await world.run(agent)).stop == stops.Completed()
-    assert breaker.state() == "closed"
 
 
 def _beside(world: World, store: Any, depth: int, seconds: float, *, waits: int = 1, rounds: int = 1) -> Agent:

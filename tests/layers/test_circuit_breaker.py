@@ -176,18 +176,6 @@ async def test_a_time_window_forgets() -> None:
     assert it.breaker.state() == "open"
 
 
-async def test_slow_calls_open_it_and_a_slow_trial_opens_it_again() -> None:
-    it = Guarded(slow_rate=0.5, slow_seconds=2, window_calls=10, minimum_calls=4, open_seconds=30)
-    await it.ask(1.0, 2.0, 1.9, 2.5)
-    assert it.breaker.state() == "open"
-    await it.clock.advance(30)
-    await it.ask(3.0)
-    assert it.breaker.state() == "open"
-    await it.clock.advance(30)
-    await it.ask(1.0)
-    assert it.breaker.state() == "closed"
-
-
 async def test_forced_states_stand_until_another_order() -> None:
     it = Guarded(consecutive=1, open_seconds=1)
     it.breaker.force_open()
@@ -267,9 +255,9 @@ def test_its_settings_show_and_the_layer_takes_a_breaker() -> None:
     ("settings", "says"),
     [
         ({"consecutive": 0}, "consecutive"), ({"consecutive": 1.5}, "consecutive"),
-        ({"failure_rate": 0}, "failure_rate"), ({"slow_rate": 1.1}, "slow_rate"),
-        ({"open_seconds": 0}, "open_seconds"), ({"slow_seconds": float("nan")}, "slow_seconds"),
-        ({"permits": 0}, "permits"), ({"window_calls": 10}, "failure_rate or slow_rate"),
+        ({"failure_rate": 0}, "failure_rate"),
+        ({"open_seconds": 0}, "open_seconds"),
+        ({"permits": 0}, "permits"), ({"window_calls": 10}, "failure_rate"),
         ({"failure_rate": 0.5, "window_calls": 10, "window_seconds": 10}, "not both"),
         ({"failure_rate": 0.5, "window_calls": 5, "minimum_calls": 10}, "never opens"), ({"when": "all"}, "when"),
     ],

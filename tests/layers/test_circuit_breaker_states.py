@@ -14,7 +14,7 @@ from tests.samples import sample
 from ziggurat import Context, stack
 from ziggurat.core import CLOCK, Clock, root
 from ziggurat.layers import CircuitBreaker, LocalBackend
-from ziggurat.layers.circuit_breaker import FAILED, Circuit, circuit_breaker
+from ziggurat.layers.circuit_breaker import Circuit, circuit_breaker
 from ziggurat.testing import HandClock, assert_no_leaks
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ ENDS = ["hangs", "raises", "late success", "late failure"]
 OPEN_SECONDS, PERMITS = 10, 2
 STEPS = st.one_of(
     st.just(("call",)),
-    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from([0, FAILED, None])),
+    st.tuples(st.just("end"), st.integers(0, 5), st.sampled_from([False, True, None])),
     st.tuples(st.just("wait"), st.sampled_from([1, 4, OPEN_SECONDS])),
 )
 
@@ -57,15 +57,15 @@ class Specification:
         self.trials[name] = self.now
         return True
 
-    def end(self, name: int, period: int, outcome: int | None) -> None:
+    def end(self, name: int, period: int, outcome: bool | None) -> None:
         if period != self.period or self.state == "open":
             return
         self.trials.pop(name, None)
-        if outcome == FAILED:
+        if outcome:
             self.failures += 1
             if self.state == "half_open" or self.failures == 2:
                 self.change("open")
-        elif outcome == 0:
+        elif outcome is False:
             self.failures, self.successes = 0, self.successes + 1
             if self.state == "half_open" and self.successes >= PERMITS:
                 self.change("closed")
@@ -259,7 +259,7 @@ def test_windows_hold_what_they_should(steps: list[tuple[bool, int]], in_time: b
     seen: list[tuple[int, bool]] = []
     for failed, wait in steps:
         now += wait
-        circuit.settle(rules, circuit.epoch, int(failed), now)
+        circuit.settle(rules, circuit.epoch, failed, now)
         seen.append((now, failed))
         held = [each for at, each in seen if at > now - 10] if in_time else [each for _, each in seen[-8:]]
         if len(held) >= 8 and all(held):

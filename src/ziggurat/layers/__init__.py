@@ -6,7 +6,7 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.fallback import fallback
 from ziggurat.layers.hedge import hedge
-from ziggurat.layers.load_shed import Gate, LatencyGradient, backpressure, load_shed
+from ziggurat.layers.load_shed import Gate, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.rate_limiter import RateLimiter
@@ -24,7 +24,6 @@ __all__ = [
     "CircuitBreaker",
     "DedupeStore",
     "Gate",
-    "LatencyGradient",
     "LocalBackend",
     "RateBackend",
     "RateLimiter",

@@ -17,7 +17,6 @@ from ziggurat.core.held import Holding, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, PositiveInt, Seconds, Share, checked
-from ziggurat.core.stopwatch import Stopwatch
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -30,9 +29,6 @@ CircuitState = Literal["closed", "open", "half_open", "forced_open", "forced_clo
 Change = tuple[CircuitState, CircuitState]
 """The state before and after."""
 
-FAILED, SLOW = 1, 2
-"""The bits of an outcome; 0 is a quick success."""
-
 _SLICES = 10
 
 
@@ -41,8 +37,6 @@ class _BreakerRules(Struct, frozen=True):
 
     consecutive: int | None
     failure_rate: float | None
-    slow_rate: float | None
-    slow_seconds: float
     window_calls: int | None
     window_seconds: float | None
     minimum_calls: int
@@ -71,10 +65,9 @@ class Circuit(Struct):
     in_a_row: int = 0
     calls: int = 0
     failed: int = 0
-    slow: int = 0
-    recent: list[int] = []  # count window: outcomes, the oldest at `oldest` once it is full
+    recent: list[bool] = []  # count window: outcomes, the oldest at `oldest` once it is full
     oldest: int = 0
-    slices: list[tuple[int, int, int, int]] = []  # time window: (slice of time, calls, failed, slow)
+    slices: list[tuple[int, int, int]] = []  # time window: (slice of time, calls, failed)
 
     def admit(self, rules: _BreakerRules, now: float, *above: int) -> Verdict:
         """Decide whether a call may pass; `above` are the tickets of trials that it is beneath."""
@@ -83,7 +76,7 @@ class Circuit(Struct):
             return Verdict(self.epoch)
         change: Change | None = None
         if state == "open" and now >= self.until:
-            change = self._change_state("half_open")
+            change = self.force("half_open")
         if self.state == "half_open":
             if any(ticket in self.trials for ticket in above):
                 return Verdict(0)  # a part of the trial, which alone is settled: this ticket is older than the epoch
@@ -99,82 +92,71 @@ class Circuit(Struct):
         self.trials = {ticket: end for ticket, end in self.trials.items() if now < end}
         return len(self.trials) + self.passed < rules.permits
 
-    def settle(self, rules: _BreakerRules, ticket: int, outcome: int | None, now: float) -> Change | None:
-        """Count the outcome of a call; None for one that does not count, such as a cancelled call."""
+    def settle(self, rules: _BreakerRules, ticket: int, failed: bool | None, now: float) -> Change | None:
+        """Count whether a call failed; None for one that does not count, such as a cancelled call."""
         if ticket < self.epoch or self.state == "forced_closed":
             return None
         if self.state == "half_open":
             self.trials.pop(ticket, None)  # a permit that lapsed is gone already
-            return None if outcome is None else self._settle_trial(rules, outcome, now)
-        if outcome is None:
+            return None if failed is None else self._settle_trial(rules, failed, now)
+        if failed is None:
             return None
         if rules.consecutive is not None:
-            self.in_a_row = self.in_a_row + 1 if outcome & FAILED else 0
+            self.in_a_row = self.in_a_row + 1 if failed else 0
             if self.in_a_row >= rules.consecutive:
                 return self._open(rules, now)
         if rules.window_seconds is not None:
-            self._count_in_time(rules.window_seconds, outcome, now)
+            self._count_in_time(rules.window_seconds, failed, now)
         elif rules.window_calls is not None:
-            self._count(rules.window_calls, outcome)
-        return self._open(rules, now) if (self.failed or self.slow) and self._is_over(rules) else None
+            self._count(rules.window_calls, failed)
+        return self._open(rules, now) if self.failed and self._is_over(rules) else None
 
-    def force(self, state: CircuitState) -> Change:
-        """Enter a state with empty counts; only another `force` leaves a forced state."""
-        return self._change_state(state)
-
-    def _settle_trial(self, rules: _BreakerRules, outcome: int, now: float) -> Change | None:
-        if outcome & (FAILED if rules.slow_rate is None else FAILED | SLOW):
+    def _settle_trial(self, rules: _BreakerRules, failed: bool, now: float) -> Change | None:
+        if failed:
             return self._open(rules, now)
         self.passed += 1
-        return self._change_state("closed") if self.passed >= rules.permits else None
+        return self.force("closed") if self.passed >= rules.permits else None
 
     def _open(self, rules: _BreakerRules, now: float) -> Change:
         self.until = now + rules.open_seconds
-        return self._change_state("open")
+        return self.force("open")
 
-    def _change_state(self, state: CircuitState) -> Change:
+    def force(self, state: CircuitState) -> Change:
+        """Enter a state with empty counts; only another order leaves a forced state."""
         before, self.state = self.state, state
         self.epoch = self.tickets = self.tickets + 1
-        self.passed = self.in_a_row = self.calls = self.failed = self.slow = self.oldest = 0
+        self.passed = self.in_a_row = self.calls = self.failed = self.oldest = 0
         self.trials, self.recent, self.slices = {}, [], []
         return before, state
 
     def _is_over(self, rules: _BreakerRules) -> bool:
-        calls = self.calls
-        if calls < rules.minimum_calls:
+        if self.calls < rules.minimum_calls or rules.failure_rate is None:
             return False
-        if rules.failure_rate is not None and self.failed >= rules.failure_rate * calls:
-            return True
-        return rules.slow_rate is not None and self.slow >= rules.slow_rate * calls
+        return self.failed >= rules.failure_rate * self.calls
 
-    def _add(self, calls: int, failed: int, slow: int) -> None:
-        self.calls += calls
-        self.failed += failed
-        self.slow += slow
-
-    def _count(self, size: int, outcome: int) -> None:
+    def _count(self, size: int, failed: bool) -> None:
         if len(self.recent) < size:
-            self.recent.append(outcome)
-            self._add(1, outcome & FAILED, outcome >> 1)
+            self.recent.append(failed)
+            self.calls += 1
+            self.failed += failed
             return
-        forgotten = self.recent[self.oldest]
-        self.recent[self.oldest] = outcome
+        self.failed += failed - self.recent[self.oldest]
+        self.recent[self.oldest] = failed
         self.oldest = (self.oldest + 1) % size
-        if outcome != forgotten:
-            self._add(0, (outcome & FAILED) - (forgotten & FAILED), (outcome >> 1) - (forgotten >> 1))
 
-    def _count_in_time(self, seconds: float, outcome: int, now: float) -> None:
+    def _count_in_time(self, seconds: float, failed: bool, now: float) -> None:
         number = int(now * _SLICES / seconds)
         slices = self.slices
         while slices and slices[0][0] <= number - _SLICES:
-            _, calls, failed, slow = slices.pop(0)
-            self._add(-calls, -failed, -slow)
-        self._add(1, outcome & FAILED, outcome >> 1)
+            _, calls, failures = slices.pop(0)
+            self.calls -= calls
+            self.failed -= failures
+        self.calls += 1
+        self.failed += failed
+        calls = failures = 0
         if slices and slices[-1][0] >= number:
-            last, calls, failed, slow = slices[-1]
-            slices[-1] = (last, calls + 1, failed + (outcome & FAILED), slow + (outcome >> 1))
-        else:
-            slices.append((number, 1, outcome & FAILED, outcome >> 1))
+            number, calls, failures = slices.pop()
+        slices.append((number, calls + 1, failures + failed))
 
 
 class BreakerBackend(Protocol):
@@ -231,8 +213,6 @@ class CircuitBreaker:
     Args:
         consecutive: Open after this number of failures in a row; 5 if no rate is given.
         failure_rate: Open when this share of the window failed, above 0 up to 1.
-        slow_rate: Open when this share of the window was slow, above 0 up to 1; a slow trial fails too.
-        slow_seconds: A call that took this long is slow; waiting for slow readers of events does not count.
         window_calls: The window is this number of most recent calls; 100 if a rate is given without a window.
         window_seconds: The window is this number of seconds, in ten slices.
         minimum_calls: Rates are ignored until the window has this number of calls.
@@ -253,8 +233,6 @@ class CircuitBreaker:
         *,
         consecutive: PositiveInt | None = None,
         failure_rate: Share | None = None,
-        slow_rate: Share | None = None,
-        slow_seconds: Seconds = 30.0,
         window_calls: PositiveInt | None = None,
         window_seconds: Seconds | None = None,
         minimum_calls: PositiveInt = 10,
@@ -264,7 +242,7 @@ class CircuitBreaker:
         name: str = "circuit",
         backend: BreakerBackend | None = None,
     ) -> None:
-        has_rate = failure_rate is not None or slow_rate is not None
+        has_rate = failure_rate is not None
         if consecutive is None and not has_rate:
             consecutive = 5
         if has_rate and window_calls is None and window_seconds is None:
@@ -273,8 +251,6 @@ class CircuitBreaker:
         self.rules: _BreakerRules = _BreakerRules(
             consecutive,
             failure_rate,
-            slow_rate,
-            slow_seconds,
             window_calls,
             window_seconds,
             minimum_calls,
@@ -315,7 +291,7 @@ def _check_window(has_rate: bool, calls: int | None, seconds: float | None, mini
     if calls is not None and seconds is not None:
         raise ConfigurationError("CircuitBreaker() has one window: give window_calls or window_seconds, not both")
     if not has_rate and (calls is not None or seconds is not None):
-        raise ConfigurationError("CircuitBreaker() uses a window for rates only: give failure_rate or slow_rate too")
+        raise ConfigurationError("CircuitBreaker() uses a window for rates only: give failure_rate too")
     if calls is not None and minimum > calls:
         raise ConfigurationError(
             f"CircuitBreaker(minimum_calls={minimum}) is never reached in a window of {calls} calls, so it never opens"
@@ -345,7 +321,6 @@ async def circuit_breaker(
         return await inner(request, ctx)
     rules, backend, clock = breaker.rules, breaker.backend, ctx.clock
     began = backend.time(clock)
-    watch = None if rules.slow_rate is None else Stopwatch(clock, ctx.watch, ctx.emit)
     above = _trials_in(around, breaker) if (around := held()) else ()
     verdict = backend.update(breaker.name, Circuit.admit, rules, began, *above)
     if not isinstance(verdict, Verdict):
@@ -353,26 +328,24 @@ async def circuit_breaker(
     if verdict.ticket < 0:
         raise _refusal(breaker, verdict)
     passed = _Trial(breaker, verdict.ticket, inner) if verdict.trial else inner
-    outcome: int | None = None
+    failed: bool | None = None
     closing = False
     try:
         if verdict.change is not None:
             await _tell(breaker, verdict.change, ctx)
-        response = await passed(request, ctx if watch is None else ctx.timed(watch))
-        outcome = 0
+        response = await passed(request, ctx)
+        failed = False
         return response
     except Exception as error:
         if call_given(breaker.when, ctx, error):
-            outcome = FAILED
+            failed = True
         raise
     except GeneratorExit:
         closing = True
         raise
     finally:
         now = backend.time(clock)
-        if outcome is not None and watch is not None and watch.elapsed >= rules.slow_seconds:
-            outcome |= SLOW
-        change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, outcome, now)
+        change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, failed, now)
         if change is not None:
             if not closing:
                 await _tell_settled(breaker, change, ctx)
