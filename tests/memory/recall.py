@@ -19,7 +19,7 @@ import msgspec
 from ziggurat.agents.memory.showing import doubtful
 from ziggurat.core import root
 from ziggurat.memory import AgentMemory, Query, open_memory
-from ziggurat.memory.calibrating import BOUNDS
+from ziggurat.memory.search import BOUNDS
 from ziggurat.models import EmbedRequest, resolve_embedder
 
 

@@ -146,7 +146,6 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.memory": {
         "agents.memory": "Note Remembering WorkingValues everything_said memory_tools",
         "memory.agent_memory": "AgentMemory",
-        "memory.calibrating": "calibrate",
         "memory.consolidating": "CompressionPolicy ConsolidationPolicy compression consolidation",
         "memory.kinds": "EpisodicMemory SemanticMemory WorkingMemory",
         "memory.longterm": "LongTermMemory",
@@ -157,6 +156,7 @@ NAMES: dict[str, dict[str, str]] = {
             "decayed frequency half_life hybrid importance lowest oldest product recency retention similarity "
             "weighted "
         ),
+        "memory.search": "Bounds",
         "memory.similar": "TfIdf",
         "memory.store": "MemoryExists MemoryStore Query open_memory",
         "memory.stores.local": "LocalMemoryStore",

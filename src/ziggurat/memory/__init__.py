@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         memory_tools as memory_tools,
     )
     from ziggurat.memory.agent_memory import AgentMemory as AgentMemory
-    from ziggurat.memory.calibrating import calibrate as calibrate
     from ziggurat.memory.consolidating import (
         CompressionPolicy as CompressionPolicy,
         ConsolidationPolicy as ConsolidationPolicy,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         similarity as similarity,
         weighted as weighted,
     )
+    from ziggurat.memory.search import Bounds as Bounds
     from ziggurat.memory.similar import TfIdf as TfIdf
     from ziggurat.memory.store import (
         MemoryExists as MemoryExists,

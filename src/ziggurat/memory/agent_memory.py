@@ -6,12 +6,11 @@ from typing import Literal, Unpack
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
-from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.longterm import LongTermMemory
 from ziggurat.memory.record import MemoryRecord, RememberOptions, Vector, Words
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.search import Recalled, near_best
+from ziggurat.memory.search import BOUNDS, Bounds, Recalled, near_best
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.messages.embedding import Embedder
@@ -39,7 +38,7 @@ class AgentMemory(View):
             facts come before episodes, and the most relevant first.
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
-        bounds: How relevant a memory must be to be recalled; see `calibrate` for another embedder than the local one.
+        bounds: How relevant a memory must be to be recalled; other embedders have others.
         ctx: Supplies the clock and the ids; by default the system's.
 
     Raises:

@@ -13,6 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.settings import CheckedStruct
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import wording
 from ziggurat.memory.store import Hit, MemoryStore, Query
@@ -20,7 +21,23 @@ from ziggurat.memory.vectors import EXACT, similarities
 from ziggurat.memory.words import query_words, terms
 
 FLOOR = 0.12
-"""The relevance below which a memory is about something else; see `calibrating.calibrate`."""
+"""The relevance below which a memory is about something else; see `Bounds`."""
+
+
+class Bounds(CheckedStruct, frozen=True):
+    """How relevant a memory must be to a question; the defaults are those of the embedded sentence model.
+
+    Attributes:
+        floor: Below it, a memory is not recalled.
+        certain: Below it, a recalled memory may be about something else.
+    """
+
+    floor: float = FLOOR
+    certain: float = 0.34
+
+
+BOUNDS = Bounds()
+"""The bounds of the embedded sentence model, and of an embedder for which no others are given."""
 
 COUNTED = 2000
 """Memories are counted up to this number: beyond it, a word is common in any case."""

@@ -15,10 +15,10 @@ from ziggurat.core.scope import Key
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
-from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory
 from ziggurat.memory.record import DOUBTS, SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
+from ziggurat.memory.search import BOUNDS, Bounds
 from ziggurat.memory.similar import say_the_same
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest

@@ -17,9 +17,8 @@ from ziggurat.core.ids import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked
 from ziggurat.databases.writer import closed_when_unused
-from ziggurat.memory.calibrating import BOUNDS, Bounds
 from ziggurat.memory.scoring import Score
-from ziggurat.memory.search import Recalled
+from ziggurat.memory.search import BOUNDS, Bounds, Recalled
 from ziggurat.memory.store import MemoryStore, open_memory
 from ziggurat.memory.vectorizing import warn
 from ziggurat.memory.words import is_polite, query_words
@@ -51,8 +50,8 @@ class Remembering(Middleware):
         limit: The largest number of memories recalled into a prompt; 0 for none.
         tokens: The largest number of tokens they may have together, heading included, by `estimate_tokens`.
         min_score: The lowest score of a memory that is recalled.
-        bounds: How relevant a memory must be to be recalled, and to be shown without doubt; see `calibrate` for another
-            embedder than the local one.
+        bounds: How relevant a memory must be to be recalled, and to be shown without doubt; other
+            embedders than the local one need others.
         score: Orders recalled memories; by default the store's own order.
         embedder: Makes vectors, so that meaning is compared and not only words.
         remember: The policy that chooses what is remembered of a finished run; None for only what the tool `remember`

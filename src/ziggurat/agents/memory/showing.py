@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import checked
-from ziggurat.memory.calibrating import Bounds
 from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import Recalled
+from ziggurat.memory.search import Bounds, Recalled
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.middleware import Middleware

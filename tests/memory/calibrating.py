@@ -1,11 +1,13 @@
-"""Calibrating: how similar an embedder makes questions and memories that belong together, and those that do not."""
+"""How similar an embedder makes questions and memories that belong together, and those that do not.
+
+`Bounds` has the figures of the embedded sentence model as its defaults.
+"""
 
 import math
 from statistics import fmean, pstdev
 
-from ziggurat.core.context import Context, root
-from ziggurat.core.settings import CheckedStruct, PositiveInt
-from ziggurat.memory.search import FLOOR
+from ziggurat.core.context import root
+from ziggurat.memory import Bounds
 from ziggurat.memory.vectorizing import embed
 from ziggurat.memory.vectors import similarities
 from ziggurat.messages.embedding import Embedder
@@ -14,44 +16,14 @@ _SELDOM = 2.054
 """Standard deviations below the mean where 2 % of a normal distribution lie."""
 
 
-class Bounds(CheckedStruct, frozen=True):
-    """How relevant a memory must be to a question; the defaults are those of the embedded sentence model.
-
-    Attributes:
-        floor: Below it, a memory is not recalled.
-        certain: Below it, a recalled memory may be about something else.
-    """
-
-    floor: float = FLOOR
-    certain: float = 0.34
-
-
-BOUNDS = Bounds()
-"""The bounds of the embedded sentence model, and of an embedder that nobody has calibrated."""
-
-
-async def calibrate(embedder: Embedder, *, memories: PositiveInt = 10, ctx: Context | None = None) -> Bounds:
+async def calibrate(embedder: Embedder, *, memories: int = 10) -> Bounds:
     """Return the bounds for an embedder, from its cosines of forty facts with a question about each (`PAIRS`).
 
     The floor is where one in fifty of the questions would lose its fact, by the mean and the standard deviation of
     their cosines. Certain is what the best of some unrelated memories reaches in at most one of twenty questions: a
-    doubt about the right memory does less harm than no doubt about a wrong one. Costs two requests; the result is the
-    same for the same model.
-
-    ::
-
-        Remembering(store, "ann", embedder=embedder, bounds=await calibrate(embedder))
-
-    Args:
-        embedder: The embedder.
-        memories: With how many memories a question is compared: the more there are, the better is the best by chance.
-        ctx: The context of its calls.
-
-    Raises:
-        ConfigurationError: an argument has a wrong type.
-        ServiceError: the embedder failed.
+    doubt about the right memory does less harm than no doubt about a wrong one.
     """
-    ctx = ctx or root("calibrate")
+    ctx = root("calibrate")
     facts = await embed(embedder, [fact for fact, _ in PAIRS], "document", ctx)
     questions = await embed(embedder, [question for _, question in PAIRS], "query", ctx)
     cosines = [similarities(question, facts.vectors) for question in questions.vectors]
