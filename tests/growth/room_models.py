@@ -16,12 +16,12 @@ from ziggurat.core import root
 from ziggurat.events import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf
-from ziggurat.memory.record import pack
 from ziggurat.memory.search import pieces as query_pieces
 from ziggurat.memory.similar import find_same, term_cosine, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.delta import DeltaFilter
+from ziggurat.messages.embedding import pack
 from ziggurat.messages.left_out import text_left_out
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask

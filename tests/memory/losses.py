@@ -21,8 +21,8 @@ from pathlib import Path
 from tests.faults.apsw_files import connector
 from tests.faults.power import Machine, Recording, RecordingFiles
 from ziggurat.memory import MemoryRecord, MemoryStore, Query
-from ziggurat.memory.record import pack
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.messages.embedding import pack
 
 GROUP = 10
 """How many memories are written concurrently, each in its own call."""

@@ -26,9 +26,9 @@ from ziggurat.memory import (
     oldest,
     open_memory,
 )
-from ziggurat.memory.record import pack
 from ziggurat.memory.scoring import Eviction
 from ziggurat.memory.search import Recalled
+from ziggurat.messages.embedding import pack
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 

@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ziggurat.memory import LocalMemoryStore, MemoryRecord, Query
-from ziggurat.memory.record import pack
 from ziggurat.memory.search import relevance
 from ziggurat.memory.store import Hit
+from ziggurat.messages.embedding import pack
 
 cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)

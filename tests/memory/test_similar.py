@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings, strategies as st
 from tests.samples import amount
 from ziggurat.errors import MissingExtra
 from ziggurat.memory import MemoryRecord, TfIdf
-from ziggurat.memory.record import pack
 from ziggurat.memory.similar import cluster, find_same, say_the_same, term_cosine, wording
 from ziggurat.memory.words import terms
+from ziggurat.messages.embedding import pack
 
 few = settings(max_examples=amount(30, 300))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ziggurat.memory import MemoryRecord, Query
-from ziggurat.memory.record import pack
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.vectors import VectorIndexes
+from ziggurat.messages.embedding import pack
 
 
 def records(count: int, start: int = 0) -> list[MemoryRecord]:

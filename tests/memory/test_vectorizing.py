@@ -11,9 +11,10 @@ from ziggurat import Context
 from ziggurat.core import root
 from ziggurat.errors import ModelError
 from ziggurat.memory import AgentMemory, MemoryRecord, reembed
-from ziggurat.memory.record import SUBJECT, pack
+from ziggurat.memory.record import SUBJECT
 from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records
 from ziggurat.memory.vectors import similarities
+from ziggurat.messages.embedding import pack
 from ziggurat.models import Embeddings, EmbedRequest
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.samples import amount, sample
 from ziggurat import ConfigurationError
 from ziggurat.errors import MissingExtra
-from ziggurat.memory.record import pack
 from ziggurat.memory.vectors import VectorIndex, similarities
+from ziggurat.messages.embedding import pack
 
 
 def vectors(count: int, width: int, seed: int) -> list[bytes]:

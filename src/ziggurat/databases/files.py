@@ -142,6 +142,14 @@ class Disk:
         """Open a file for writing at its end; create it if needed. Return the descriptor."""
         return open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
+    @staticmethod
+    def is_at(at: int, path: Path) -> bool:
+        """Return whether an open file or folder is the one at a path, and not one that was removed or replaced."""
+        try:
+            return os.path.samestat(os.fstat(at), os.stat(path))
+        except FileNotFoundError:
+            return False
+
     def write(self, at: int, data: bytes | memoryview) -> int:
         """Write as many bytes as possible; return how many were written."""
         return os.write(at, data)

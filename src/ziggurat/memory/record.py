@@ -1,7 +1,5 @@
 """A memory record: its text, origin, importance and use, and the record it supersedes."""
 
-import sys
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Annotated, Literal, TypedDict
@@ -10,6 +8,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.embedding import pack, unpack
 
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""
@@ -19,7 +18,7 @@ Words = Iterable[str]
 """Words, such as tags."""
 
 Vector = Annotated[bytes, Meta(description="32-bit floats as pack() writes them")]
-"""A vector, as `record.pack` writes it."""
+"""A vector, as `embedding.pack` writes it."""
 
 DOUBTS = "doubts"
 """The key in a fact's facts for the ids of less tainted facts that it was to replace."""
@@ -124,36 +123,12 @@ def subject_of(record: MemoryRecord) -> str | None:
     return next((each for each in known if isinstance(each, str) and each), None)
 
 
-def pack(vector: Iterable[float]) -> bytes:
-    """Encode a vector as 32-bit floats, least significant byte first.
-
-    >>> len(pack([0.5, 1.0, 2.0]))
-    12
-    """
-    return _little(array("f", vector)).tobytes()
-
-
-def unpack(embedding: bytes) -> "array[float]":
-    """Decode a vector that `pack` wrote."""
-    if len(embedding) % 4:
-        raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
-    vector = array("f")
-    vector.frombytes(embedding)
-    return _little(vector)
-
-
 def mean_of(embeddings: Sequence[bytes | None]) -> bytes | None:
     """Return the mean of the vectors; None if one is missing or their sizes differ."""
     vectors = [unpack(each) for each in embeddings if each is not None]
     if len(vectors) < len(embeddings) or len({len(vector) for vector in vectors}) != 1:
         return None
     return pack(sum(column) / len(vectors) for column in zip(*vectors, strict=True))
-
-
-def _little(vector: "array[float]") -> "array[float]":
-    if sys.byteorder == "big":
-        vector.byteswap()
-    return vector
 
 
 def check_vector(embedding: bytes | None) -> None:

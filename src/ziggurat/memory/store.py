@@ -17,7 +17,8 @@ from ziggurat.databases.address import (
     take_synchronous,
     without_secrets,
 )
-from ziggurat.memory.record import MemoryRecord, predecessors, unpack
+from ziggurat.memory.record import MemoryRecord, predecessors
+from ziggurat.messages.embedding import unpack
 
 _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""
@@ -36,7 +37,7 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
     Attributes:
         owner: Only this owner's memories; None for all owners.
         text: The words to search for; None to search by the embedding alone.
-        embedding: The vector to search for, as `record.pack` writes it; None to search by the words alone.
+        embedding: The vector to search for, as `embedding.pack` writes it; None to search by the words alone.
         limit: The maximum number of hits.
         kind: Only memories of this kind; None for all.
         tags: Only memories that have all of these tags.

@@ -12,9 +12,9 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError, described
 from ziggurat.core.log import logger
 from ziggurat.core.service import as_service
-from ziggurat.memory.record import MemoryRecord, pack, subject_of, unpack
+from ziggurat.memory.record import MemoryRecord, subject_of
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
-from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
+from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest, pack, unpack
 from ziggurat.messages.events import Warned
 
 BATCH = 128

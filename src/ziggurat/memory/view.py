@@ -97,7 +97,7 @@ class View:
             taint: The tools whose results it was made from; content of origin ``"tool"`` is tainted at least by
                 ``"tool"``.
             supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
-            embedding: Its vector, as `record.pack` writes it; by default the embedder computes it.
+            embedding: Its vector, as `embedding.pack` writes it; by default the embedder computes it.
             facts: A few plain values to store beside it.
 
         Raises:

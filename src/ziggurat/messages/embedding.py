@@ -1,10 +1,14 @@
 """Embedding requests and vectors."""
 
+import sys
+from array import array
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
 from ziggurat.messages.usage import Usage
 
@@ -41,3 +45,27 @@ class Embeddings(Struct, frozen=True):
 
 Embedder = Service[EmbedRequest, Embeddings]
 """A service that turns texts into vectors; texts with similar meanings get similar vectors."""
+
+
+def pack(vector: Iterable[float]) -> bytes:
+    """Encode a vector as 32-bit floats, least significant byte first.
+
+    >>> len(pack([0.5, 1.0, 2.0]))
+    12
+    """
+    return _little(array("f", vector)).tobytes()
+
+
+def unpack(embedding: bytes) -> "array[float]":
+    """Decode a vector that `pack` wrote."""
+    if len(embedding) % 4:
+        raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
+    vector = array("f")
+    vector.frombytes(embedding)
+    return _little(vector)
+
+
+def _little(vector: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        vector.byteswap()
+    return vector

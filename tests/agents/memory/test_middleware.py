@@ -48,9 +48,10 @@ from ziggurat.memory import (
     product,
     similarity,
 )
-from ziggurat.memory.record import DOUBTS, SUBJECT, pack
+from ziggurat.memory.record import DOUBTS, SUBJECT
 from ziggurat.memory.store import Hit
 from ziggurat.messages import FinishReason, assistant
+from ziggurat.messages.embedding import pack
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
 from ziggurat.stops import BudgetExceeded

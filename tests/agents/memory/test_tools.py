@@ -13,7 +13,7 @@ from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import notes_on
 from ziggurat.agents.memory.tools import READ, WRITE
 from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
-from ziggurat.memory.record import pack
+from ziggurat.messages.embedding import pack
 from ziggurat.messages.facts import SPEC
 from ziggurat.messages.message import MEMORY
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel

@@ -10,9 +10,9 @@ import pytest
 from tests.samples import amount, sample
 from tests.stores.server import schema
 from ziggurat.memory import EpisodicMemory, LocalMemoryStore, MemoryRecord, MemoryStore, Query, SemanticMemory
-from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.messages.embedding import pack
 
 MEMORIES, QUERIES, OWNERS = 400, amount(60, 500), ("ann", "ben", "Zoë/desk")
 WORDS = r"""

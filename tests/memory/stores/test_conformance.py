@@ -14,9 +14,9 @@ from ziggurat import ConfigurationError
 from ziggurat.core.ids import is_id
 from ziggurat.errors import StoreError
 from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
-from ziggurat.memory.record import pack
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.messages.embedding import pack
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

@@ -13,9 +13,9 @@ import pytest
 from ziggurat import Context
 from ziggurat.errors import StoreError
 from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, MemoryRecord, Query
-from ziggurat.memory.record import pack
 from ziggurat.memory.search import Candidate
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
+from ziggurat.messages.embedding import pack
 from ziggurat.models import Embeddings, EmbedRequest
 
 SMALL, LARGE = 2500, 10_000

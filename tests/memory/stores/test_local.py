@@ -3,7 +3,7 @@
 import pytest
 
 from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
-from ziggurat.memory.record import pack
+from ziggurat.messages.embedding import pack
 
 
 def record(name: str, content: str = "", owner: str = "ann", created: float = 0.0, **more: object) -> MemoryRecord:

@@ -10,7 +10,7 @@ from ziggurat.core import root
 from ziggurat.errors import MissingExtra
 from ziggurat.http.client import Client
 from ziggurat.models import PROVIDERS, http_embedder, known_models, resolve
-from ziggurat.models.http.dialect import DIALECTS, dialect_of
+from ziggurat.models.http.dialect import DIALECTS, dialect_of, headers_of
 from ziggurat.models.http.service import HttpModel
 from ziggurat.providers import anthropic, openai, provider
 
@@ -50,7 +50,7 @@ def test_a_missing_key_names_its_variable(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(variables[-1], "k1")
     model = made(f"{name}:m")
     assert repr(model) == f"{name}('m')"
-    assert "k1" in dict(model._all_headers("k1", False)).get("authorization", "k1")
+    assert "k1" in dict(headers_of(model.dialect, "k1")).get("authorization", "k1")
     assert model.dialect.base_url.startswith("https://")
 
 
@@ -59,7 +59,7 @@ def test_local_servers_need_no_key(name: str) -> None:
     model = made(f"{name}:llama3:8b")
     assert model.model == "llama3:8b"
     assert model.dialect.base_url.startswith("http://127.0.0.1:")
-    assert "authorization" not in dict(model._all_headers("", True))
+    assert "authorization" not in dict(headers_of(model.dialect, ""))
 
 
 def test_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,9 +72,9 @@ def test_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
     assert made("azure:m").dialect.base_url == "https://mine.openai.azure.com/openai/v1"
-    assert dict(made("azure:m")._all_headers("k", False))["api-key"] == "k"
+    assert dict(headers_of(made("azure:m").dialect, "k"))["api-key"] == "k"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    headers = dict(made("anthropic:claude-sonnet-4-5")._all_headers("k", False))
+    headers = dict(headers_of(made("anthropic:claude-sonnet-4-5").dialect, "k"))
     assert (headers["x-api-key"], headers["anthropic-version"]) == ("k", "2023-06-01")
 
 

@@ -2,8 +2,6 @@
 
 import base64
 import ssl
-from array import array
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,13 +9,13 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
-from ziggurat.http.client import Headers, Transport
+from ziggurat.http.client import Transport
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import is_loopback
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
 from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
-from ziggurat.models.http.dialect import Dialect, dialect_of, path_of, secrets_in
+from ziggurat.models.http.dialect import Dialect, dialect_of, headers_of, path_of, secrets_in
 from ziggurat.models.http.providers import base_of, key_of, transport_of
 from ziggurat.models.real import require_real_calls_allowed
 
@@ -126,7 +124,7 @@ class HttpEmbedder:
         self.batch_size = batch_size
         self._transport = transport
         self._path = path_of(dialect)
-        self._headers = _headers(dialect, key)
+        self._headers = headers_of(dialect, key)
         self._secrets = (key, *secrets_in(dialect.headers.items(), self._path))
         self._loopback = is_loopback(dialect.base_url.split("://", 1)[-1].split("/")[0].split(":")[0])
 
@@ -188,20 +186,6 @@ class HttpEmbedder:
         await self._transport.close()
 
 
-def _headers(dialect: Dialect, key: str) -> Headers:
-    headers: Mapping[str, str] = {
-        "accept": "application/json",
-        "accept-encoding": "gzip",
-        "content-type": "application/json",
-        "user-agent": "ziggurat",
-        **dialect.headers,
-    }
-    lines = [(name, value) for name, value in headers.items() if value]
-    if key:
-        lines.append(("authorization", f"Bearer {key}") if dialect.auth == "bearer" else (dialect.auth, key))
-    return tuple(lines)
-
-
 def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
     """Return the vectors in the order of the texts, whatever their order in the answer."""
     by_index = {each.index: _packed(each.embedding, name) for each in answer.data}
@@ -216,7 +200,7 @@ def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:
 def _packed(embedding: str | list[float], name: str) -> bytes:
     """Return a vector as bytes; servers without base64 support send a list."""
     if isinstance(embedding, list):
-        return array("f", embedding).tobytes()
+        return pack(embedding)
     try:
         data = base64.b64decode(embedding, validate=True)
     except ValueError:

@@ -284,6 +284,25 @@ def secrets_in(headers: Iterable[tuple[str, str]], path: str) -> tuple[str, ...]
     return tuple(dict.fromkeys(value.rpartition(" ")[2] for name, value in fields if _SECRET.search(name)))
 
 
+def headers_of(
+    dialect: Dialect, key: str, more: Iterable[tuple[str, str]] = (), *, stream: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a call; more of them replace those of the same name, and empty ones are left out."""
+    headers = {
+        "accept": "text/event-stream" if stream else "application/json",
+        "accept-encoding": "identity" if stream else "gzip",
+        "content-type": "application/json",
+        "user-agent": "ziggurat",
+        **dialect.headers,
+    }
+    if key and dialect.auth == "bearer":
+        headers["authorization"] = f"Bearer {key}"
+    elif key:
+        headers[dialect.auth] = key
+    headers.update((name.lower(), value) for name, value in more)
+    return tuple((name, value) for name, value in headers.items() if value)
+
+
 def path_of(dialect: Dialect) -> str:
     """Return the path and query of a provider's model calls; a name or a password in its address is refused."""
     parts = urlsplit(dialect.base_url)

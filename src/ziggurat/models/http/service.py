@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context
@@ -16,7 +16,7 @@ from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OutputMode
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.models.http.dialect import Dialect, path_of, secrets_in, window_of
+from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_in, window_of
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
@@ -104,10 +104,12 @@ class HttpModel:
             if not isinstance(key, str):
                 kind = type(key).__name__
                 raise ConfigurationError(f"{self.dialect.name}: the function key= returns the key as text, got {kind}")
-            headers = self._all_headers(key, stream)
+            headers = headers_of(self.dialect, key, self._headers, stream=stream)
         else:
             key = self._key
-            headers = self._made.get(stream) or self._made.setdefault(stream, self._all_headers(key, stream))
+            headers = self._made.get(stream) or self._made.setdefault(
+                stream, headers_of(self.dialect, key, self._headers, stream=stream)
+            )
         if ctx.tries and self._counts:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
@@ -195,26 +197,11 @@ class HttpModel:
                 )
             data = await reply.more()
 
-    def _all_headers(self, key: str, stream: bool) -> Headers:
-        headers = {
-            "accept": "text/event-stream" if stream else "application/json",
-            "accept-encoding": "identity" if stream else "gzip",
-            "content-type": "application/json",
-            "user-agent": "ziggurat",
-            **self.dialect.headers,
-        }
-        if key and self.dialect.auth == "bearer":
-            headers["authorization"] = f"Bearer {key}"
-        elif key:
-            headers[self.dialect.auth] = key
-        headers.update((name.lower(), value) for name, value in self._headers)
-        return tuple((name, value) for name, value in headers.items() if value)
-
     async def close(self) -> None:
         """Close the connections of the running loop; they are closed with the loop anyway."""
         await self._transport.close()
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> "HttpModel":
         return self
 
     async def __aexit__(

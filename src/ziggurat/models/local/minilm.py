@@ -1,9 +1,7 @@
 """Sentence embeddings on the CPU: all-MiniLM-L6-v2 with int8 weights behind one async method."""
 
 import asyncio
-import sys
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 from ziggurat.core.context import Context
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import checked
-from ziggurat.messages.embedding import Embeddings, EmbedRequest
+from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.wordpiece import pieces
 
@@ -122,14 +120,8 @@ class MiniLm:
             MissingExtra: the extra ``local`` is not installed.
         """
         vectors = await self._embedder.embed(request.texts)
-        packed = tuple(_little(array("f", vector)) for vector in vectors)
+        packed = tuple(map(pack, vectors))
         return Embeddings(packed, self._embedder.name, Usage(requests=1))
 
     def __repr__(self) -> str:
         return "MiniLm()"
-
-
-def _little(vector: "array[float]") -> bytes:
-    if sys.byteorder == "big":
-        vector.byteswap()
-    return vector.tobytes()

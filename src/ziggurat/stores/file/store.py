@@ -223,7 +223,7 @@ class FileStore(ListsPending):
             if not lock_now(at):
                 raise lease_held(log, "" if state is None else state.info.owner)
             state = state_of(folder)
-            if state is None or not _is_at(at, path):
+            if state is None or not Disk.is_at(at, path):
                 raise RunNotFound(f"there is no {log} in {self.path}")
             data = repair(self._disk, at, path)
             return _Held(state.epoch, at, len(rows_in(data)), len(data))
@@ -237,7 +237,7 @@ class FileStore(ListsPending):
         held, folder = self._held.get(log), self._at(log)
         if held is None or held.epoch != epoch or rows[0].number != held.count + 1:
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
-        if os.fstat(held.at).st_size != held.size or not _is_at(held.at, folder / "log.jsonl"):
+        if os.fstat(held.at).st_size != held.size or not Disk.is_at(held.at, folder / "log.jsonl"):
             self._forget(log)
             raise LeaseLost(f"{log}: its file was changed by another program; resume the run to continue it")
         self._put(folder, blobs)
@@ -433,11 +433,3 @@ class FileStore(ListsPending):
             await asyncio.gather(*(self.release(log, held.epoch) for log, held in list(self._held.items())))
         finally:
             await self._writer.finish()
-
-
-def _is_at(at: int, path: Path) -> bool:
-    """Return whether an open file is the one at a path, and not one that was removed."""
-    try:
-        return os.path.samestat(os.fstat(at), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.databases.companion import SUPPORTED
-from ziggurat.databases.files import make_private_folder, open_private
+from ziggurat.databases.files import Disk, make_private_folder, open_private
 
 if SUPPORTED:
     import fcntl
@@ -60,7 +60,7 @@ class LiveFolder:
             return False
         try:
             fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_same(at, folder):
+            if Disk.is_at(at, folder):
                 for left in folder.iterdir():
                     left.unlink(missing_ok=True)
                 folder.rmdir()
@@ -93,7 +93,7 @@ class _FileReader:
         size = 0
         while size <= _LARGEST and (self._at is not None or self._opened()):
             assert self._at is not None
-            over = not _is_same(self._at, self._path)  # before the read: then nothing more comes after it
+            over = not Disk.is_at(self._at, self._path)  # before the read: then nothing more comes after it
             data = os.read(self._at, _LARGEST)
             size += len(data)
             *whole, self._rest = (self._rest + data).split(b"\n")
@@ -126,7 +126,7 @@ class _FileSender:
 
     async def _send(self, message: bytes) -> None:
         with suppress(FileNotFoundError):  # nobody listens any more
-            if self._at is None or self._size > _LARGEST or not _is_same(self._at, self._path):
+            if self._at is None or self._size > _LARGEST or not Disk.is_at(self._at, self._path):
                 self._begin()
             assert self._at is not None
             self._size += os.write(self._at, b"\n" + message + b"\n")
@@ -153,14 +153,7 @@ def _joined(folder: Path) -> int | None:
         with suppress(FileNotFoundError):
             at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(at, fcntl.LOCK_SH)
-            if _is_same(at, folder):
+            if Disk.is_at(at, folder):
                 return at
             os.close(at)
     return None
-
-
-def _is_same(at: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(at), os.stat(path))
-    except FileNotFoundError:
-        return False
