@@ -14,12 +14,11 @@ from typing import Any
 
 from ziggurat import Agent, Middleware, stack, tool
 from ziggurat.core.context import Context, root
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
 from ziggurat.layers.load_shed import Gate, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit

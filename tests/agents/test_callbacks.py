@@ -9,7 +9,7 @@ import pytest
 
 from ziggurat import Agent, Callbacks, ConfigurationError, Event, ToolCall, stack
 from ziggurat.events import AgentEnded, TextDelta, ThinkingDelta
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.models import PAUSE, ScriptedModel

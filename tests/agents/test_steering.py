@@ -27,8 +27,7 @@ from ziggurat.agents import RunHandle, Steerable
 from ziggurat.errors import EmptyPrompt
 from ziggurat.events import AgentEnded, Delta, Steered, StepEnded, ToolEnded
 from ziggurat.journal.entries import Ended
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ValidationPolicy, assistant, stops, validate
 from ziggurat.models import PAUSE, ScriptedModel

@@ -30,7 +30,7 @@ from ziggurat import (
 )
 from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.facts import SPEC

@@ -16,7 +16,7 @@ from ziggurat import Agent, Budget, ModelRequest, Runnable, tool
 from ziggurat.core.facts import Effect
 from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.messages import stops
 from ziggurat.plans import Graph, Task, workflow
 from ziggurat.stores import InMemoryStore

@@ -29,7 +29,7 @@ from ziggurat import (
 from ziggurat.agents import DidNotHappen, Environment, Happened
 from ziggurat.errors import InvalidArguments, ModelError, NotRepeatable
 from ziggurat.flows import flow, step
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import stops

@@ -28,8 +28,7 @@ from ziggurat import (
 )
 from ziggurat.core.containment import StopSignal, as_failure, contained
 from ziggurat.errors import InvalidArguments, LimitExceeded, ModelError, ServiceError, Suspend
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.middleware import Redaction, UsageAccounting, UsageLedger

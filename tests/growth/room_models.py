@@ -33,8 +33,7 @@ from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import duration, failure, failure_of, readable, redacted, retry_after
 from ziggurat.models.http.fitting import fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
-from ziggurat.models.local.replies import ReplyReader
-from ziggurat.models.local.stated import Statements
+from ziggurat.models.local.replies import ReplyReader, Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
 from ziggurat.models.openai.from_wire import from_wire as from_chat
 from ziggurat.models.openai.stream import Reader as ChatReader
@@ -42,8 +41,7 @@ from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pic
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
 from ziggurat.models.openai_responses.to_wire import encode_message as to_responses
-from ziggurat.models.react_protocol.parser import ReactParser
-from ziggurat.models.react_protocol.prompt import observation, prompt_of
+from ziggurat.models.react_protocol.protocol import ReactParser, observation, prompt_of
 
 CHAT, ANTHROPIC, RESPONSES = DIALECTS["openai"], DIALECTS["anthropic"], DIALECTS["openai"]
 
@@ -324,12 +322,12 @@ CASES = [
     *over("models.http.failures.redacted", redacted, TEXT),
     *over("models.http.failures.duration", duration, TEXT),
     *over("models.http.failures.retry_after", lambda text: retry_after({"retry-after": text}, 0.0), TEXT),
-    *over("models.react_protocol.parser.ReactParser", lambda text: reacted([text]),
+    *over("models.react_protocol.protocol.ReactParser", lambda text: reacted([text]),
           (*TEXT, *JSON, "actions", "action_gap", "action_arguments")),
-    *in_letters("models.react_protocol.parser.ReactParser", reacted),
+    *in_letters("models.react_protocol.protocol.ReactParser", reacted),
     *in_letters("models.brackets.Brackets", bracketed),
-    *over("models.react_protocol.prompt.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
-    *given("models.react_protocol.prompt.prompt_of", lambda messages: prompt_of(
+    *over("models.react_protocol.protocol.observation", lambda text: observation(result(text), 2_000), (*TEXT, *JSON)),
+    *given("models.react_protocol.protocol.prompt_of", lambda messages: prompt_of(
         ModelRequest(Transcript.of(*messages)), 2_000, ()), CONVERSATIONS),
     *over("models.local.wordpiece.pieces", lambda text: wordpieces(text, 256), TEXT),
     *over("models.local.demo.rendered", lambda text: rendered(result(text)), JSON),

@@ -13,7 +13,7 @@ from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.journal import Charged, Mode
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.testing import fail_on
 

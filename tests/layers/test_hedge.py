@@ -14,8 +14,7 @@ from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.journal import Charged
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.expect import expect

@@ -22,8 +22,7 @@ from ziggurat import (
 )
 from ziggurat.agents import runs_of
 from ziggurat.journal import LocalJournal
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer

@@ -11,8 +11,7 @@ from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.compaction import Compaction, Recent, Summary, over_messages
 from ziggurat.core import root
 from ziggurat.flows import flow
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer

@@ -26,8 +26,7 @@ from ziggurat.errors import ModelError
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import ModelRequest, ModelResponse

@@ -13,8 +13,7 @@ from ziggurat import Agent, AgentRun, ConfigurationError, Context, Toolbox, Tool
 from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, fact, name_of
 from ziggurat.core.layer import Enclosed
 from ziggurat.flows import flow
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import ToolSpec, stops

@@ -32,7 +32,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core.codec import decode
-from ziggurat.layers.fallback import fallback
+from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages.agent import AgentRequest, PendingItem

@@ -13,10 +13,9 @@ from ziggurat.core.layer import Layer, layer, stack
 from ziggurat.core.scope import Key, Scope
 from ziggurat.core.service import Service
 from ziggurat.core.stream import open_stream
+from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.fallback import fallback
-from ziggurat.layers.hedge import hedge
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from ziggurat import Usage
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.testing.server.writing import streamed
+from ziggurat.testing.server.quirk import streamed
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS, LiveReply
 

@@ -202,7 +202,7 @@ NAMES: dict[str, dict[str, str]] = {
         "models.local": "install installed",
         "models.local.minilm": "MiniLm",
         "models.react_protocol.layer": "react",
-        "models.react_protocol.prompt": "FINAL_ANSWER",
+        "models.react_protocol.protocol": "FINAL_ANSWER",
         "models.real": "allow_real_calls forbid_real_calls require_real_calls_allowed",
         "models.replay": "ReplayModel",
         "models.resolving": "PROVIDERS known_models resolve",

@@ -385,8 +385,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     def _repr_html_(self) -> str:
         """Return a table of the steps for a notebook; nothing in it is active, whatever a model or a tool wrote."""
-        from ziggurat.messages.formatting import stop_text
-        from ziggurat.messages.run_html import run_html
+        from ziggurat.messages.formatting import run_html, stop_text
 
         heading = f"{self.agent or 'run'}: {stop_text(self.stop)} · {self.figures}"
         return run_html(heading, self.trace(), self._shown(1000))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ziggurat.models.local import install as install, installed as installed
     from ziggurat.models.local.minilm import MiniLm as MiniLm
     from ziggurat.models.react_protocol.layer import react as react
-    from ziggurat.models.react_protocol.prompt import FINAL_ANSWER as FINAL_ANSWER
+    from ziggurat.models.react_protocol.protocol import FINAL_ANSWER as FINAL_ANSWER
     from ziggurat.models.real import (
         allow_real_calls as allow_real_calls,
         forbid_real_calls as forbid_real_calls,

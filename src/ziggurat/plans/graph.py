@@ -14,8 +14,18 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.journal.store import Store
-from ziggurat.plans.graph_nodes import call_of, call_of_items, call_of_runnable, declared_writes
-from ziggurat.plans.graph_parts import END, START, Edge, GraphNode, GraphRoute, Join
+from ziggurat.plans.graph_parts import (
+    END,
+    START,
+    Edge,
+    GraphNode,
+    GraphRoute,
+    Join,
+    call_of,
+    call_of_items,
+    call_of_runnable,
+    declared_writes,
+)
 from ziggurat.plans.graph_shape import Shape, check_graph, shape_of
 from ziggurat.plans.state import StateType
 from ziggurat.plans.state_graph import StateGraph, built

@@ -1,12 +1,22 @@
-"""The parts of a graph as they were declared, and the points of its runs."""
+"""The parts of a graph as they were declared, the calls of its nodes, and the points of its runs."""
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Literal
+import dataclasses
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Literal, get_type_hints, is_typeddict
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from ziggurat.core.context import Context
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.gather import gather
+from ziggurat.calls.places import place_of, program_at
+from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.failures import call_given
 from ziggurat.core.scope import Key
+from ziggurat.journal.journal import journal_of
+from ziggurat.plans.causes import Update
+from ziggurat.plans.state import StateType, Values
 
 START = "start"
 """Where a graph begins: ``graph.edge(START, "plan")``. Without such edges it begins at the node added first."""
@@ -75,3 +85,112 @@ class GraphPoint(Struct, frozen=True):
 
 HISTORY: Key[list[GraphPoint]] = Key("history of a graph")
 """Takes the points of a graph, as it is run again from its record."""
+
+
+Changes = Mapping[str, Any]
+
+
+def _changes(returned: object, field: str | None, name: str) -> Changes:
+    if field is not None:
+        return {field: returned}
+    if returned is None:
+        return {}
+    if isinstance(returned, Mapping):
+        return returned
+    if isinstance(returned, Struct):
+        values = ((each, getattr(returned, each)) for each in returned.__struct_fields__)
+        return {each: value for each, value in values if value is not UNSET}
+    if dataclasses.is_dataclass(returned):
+        return {each.name: getattr(returned, each.name) for each in dataclasses.fields(returned)}
+    raise ConfigurationError(
+        f"the node {name} returned {returned!r:.200}; it returns a mapping of the fields that it changes, such as "
+        "{'notes': [...]}, or the value of one field with node(writes='notes')"
+    )
+
+
+def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
+    if not inspect.iscoroutinefunction(function):
+        raise ConfigurationError(f"a node is an async function or a Runnable, got {function!r:.200}")
+    hints = get_type_hints(function)
+    takes_context = any(hints.get(each) is Context for each in inspect.signature(function).parameters)
+    field = writes if isinstance(writes, str) else None
+
+    async def call(state: Any, ctx: Context) -> Sequence[Changes]:
+        returned = await (function(ctx, state) if takes_context else function(state))
+        return (_changes(returned, field, name),)
+
+    return call
+
+
+def call_of_runnable(
+    runnable: Runnable[Any],
+    field: str | None,
+    takes: Callable[[Any], Any] | None,
+    gives: Callable[[Any], Any] | None,
+) -> NodeCall:
+    """Return the call of a node that is an agent, a flow or a graph."""
+
+    async def call(state: Any, ctx: Context) -> Sequence[Changes]:
+        run = await runnable.run(state if takes is None else call_given(takes, ctx, state))
+        run.raise_for_stop()
+        output = run._output if gives is None else call_given(gives, ctx, run.output)
+        return (_changes(output, field, runnable.name),)
+
+    return call
+
+
+def call_of_items(
+    call: NodeCall,
+    items: str | Callable[[Any], Sequence[Any]],
+    limit: int | None,
+    checked: Callable[[Changes], Values],
+    state_type: StateType,
+) -> NodeCall:
+    """Return the call of a map: of each item at a place of its own, below that of the node."""
+
+    async def call_item(item: object, ctx: Context, /) -> Update:
+        with program_at(ctx):
+            return Update(state_type.recorded(tuple([checked(each) for each in await call(item, ctx)])))
+
+    async def answer_item(item: object) -> Sequence[Changes]:
+        ambient = AMBIENT.get()
+        assert ambient is not None
+        place = place_of(ambient, "item")
+        update = await journal_of(place).once(place, "item", item, call_item, Update, True)
+        return state_type.restored(update.changes, place.path)
+
+    async def call_items(state: Any, ctx: Context) -> Sequence[Changes]:
+        several = getattr(state, items) if isinstance(items, str) else call_given(items, ctx, state)
+        if not isinstance(several, Iterable):
+            raise ConfigurationError(f"the items of {ctx.path} are a list, got {several!r:.200}")
+        answers = await gather(*[answer_item(item) for item in several], limit=limit)
+        return [changes for one in answers for changes in one]
+
+    return call_items
+
+
+def declared_writes(
+    function: Callable[..., Any], name: str, writes: str | Sequence[str] | None, state_type: StateType
+) -> frozenset[str] | None:
+    """Return the fields that a node may change, as it declares them; None if it does not."""
+    kind = get_type_hints(function).get("return")
+    if isinstance(writes, str):
+        state_type.require(writes, name)
+        return frozenset([writes])
+    if writes is not None:
+        return frozenset(writes)
+    if kind is state_type.kind:
+        raise ConfigurationError(
+            f"the node {name} returns a whole {state_type.name}, but a node returns only what it changes: a "
+            "mapping, or a TypedDict or Struct of these fields"
+        )
+    if kind is type(None):
+        return frozenset()
+    if not isinstance(kind, type) or not (
+        is_typeddict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, Struct)
+    ):
+        return None
+    hints = get_type_hints(kind)
+    for field in hints:
+        state_type.require(field, name)
+    return frozenset(hints)

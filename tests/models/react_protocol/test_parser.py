@@ -7,7 +7,7 @@ from tests.samples import sample
 from ziggurat import Message, Text, ToolCall
 from ziggurat.events import Fold, PartDelta
 from ziggurat.messages import Part, Thinking
-from ziggurat.models.react_protocol.parser import ReactParser
+from ziggurat.models.react_protocol.protocol import ReactParser
 
 
 def read(*pieces: str) -> tuple[Message, ReactParser]:

@@ -4,7 +4,7 @@ import pytest
 
 from ziggurat import Image, Message, ModelRequest, ModelSettings, Text, ToolCall, ToolResult, user
 from ziggurat.messages import OutputSchema, Part, Thinking, ToolSpec, Transcript, assistant, system, tool_message
-from ziggurat.models.react_protocol.prompt import observation, prompt_of
+from ziggurat.models.react_protocol.protocol import observation, prompt_of
 
 ADD = ToolSpec("add", "Adds\n  two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 

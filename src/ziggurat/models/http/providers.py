@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import checked
-from ziggurat.http.client import Client, Transport
+from ziggurat.http.client import Client, Transport, UserClient
 from ziggurat.http.limits import Limits
 from ziggurat.models.http.dialect import DIALECTS, Dialect, at_address, dialect_of
 from ziggurat.models.http.service import HttpModel, Key, Wire
@@ -90,8 +90,6 @@ def transport_of(
         raise ConfigurationError("a client of yours has its own proxy and certificates; leave out proxy= and ca=")
     if isinstance(client, Client):
         return client
-    from ziggurat.http.user_client import UserClient
-
     origin = "/".join(dialect.base_url.split("/", 3)[:3])
     return UserClient(client, origin, name=dialect.name, limits=limits or Limits())
 

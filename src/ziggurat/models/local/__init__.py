@@ -2,7 +2,7 @@
 
 - The `demo` model chooses one tool, and fills its parameters with parts of the request (`copying`).
 - Any GGUF file: `templated` shows it the conversation (`transcript`), and reads `replies` under a grammar, on the
-  `engine`. Calls get what is `stated` only.
+  `engine`. Calls get only what is stated.
 - The `catalogue` of models that `install` downloads by name.
 """
 

@@ -21,6 +21,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import ChatTemplate, Engine, Thinking
 from ziggurat.models.local.replies import (
     ReplyReader,
+    Statements,
     answer_grammar,
     answer_prompt,
     calls_grammar,
@@ -30,7 +31,6 @@ from ziggurat.models.local.replies import (
     tool_functions,
 )
 from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
-from ziggurat.models.local.stated import Statements
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
 

@@ -16,8 +16,7 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.models.react_protocol.parser import ReactParser
-from ziggurat.models.react_protocol.prompt import prompt_of
+from ziggurat.models.react_protocol.protocol import ReactParser, prompt_of
 
 _ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again in the right form would not help
 

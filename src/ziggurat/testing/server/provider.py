@@ -13,10 +13,9 @@ from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
 from ziggurat.testing.server.loopback import LoopbackServer, RawRequest
-from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.quirk import Quirk, changed, written
 from ziggurat.testing.server.reply import ask
 from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, error_answer
-from ziggurat.testing.server.writing import changed, written
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import wire_of
 
