@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import Suspend
-from ziggurat.core.event import SILENCE, Dropped, Event, Passing
+from ziggurat.core.event import Dropped, Event, Passing
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
@@ -107,7 +107,7 @@ class Redaction(Middleware):
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         """Mask all events below, pending calls, and errors."""
-        if ctx.emit is not SILENCE and not (isinstance(ctx.emit, _MaskingEmit) and ctx.emit.redaction is self):
+        if not (isinstance(ctx.emit, _MaskingEmit) and ctx.emit.redaction is self):
             ctx = ctx.emitting(_MaskingEmit(ctx, self))
         try:
             return await agent(request, ctx)

@@ -18,17 +18,8 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.fitting import is_object
+from ziggurat.models.openai import reading
 from ziggurat.models.openai.from_wire import raw_of
-from ziggurat.models.openai.reading import (
-    CallReader,
-    content_deltas,
-    finish_of,
-    mark_cut_calls,
-    media_deltas,
-    merge_usage,
-    part_of_audio,
-    usage_of,
-)
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
 from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of, read
 
@@ -57,7 +48,7 @@ class Reader:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._fold = Fold()
-        self._calls = CallReader()
+        self._calls = reading.CallReader()
         self._usage: UsageShape | None = None
         self._ids: list[str] = ["", ""]  # the reply's id and model
         self._kept = Chunk()
@@ -92,7 +83,7 @@ class Reader:
                 self._broken = data
                 return []
         if chunk.usage is not None:
-            self._usage = merge_usage(self._usage, chunk.usage)
+            self._usage = reading.merge_usage(self._usage, chunk.usage)
         if chunk.error or chunk.object == "error":
             raise self._with_partial(failure_of(chunk.error or {"message": chunk.message}, self._dialect))
         choice = next((each for each in chunk.choices or () if not each.index), None)
@@ -127,7 +118,7 @@ class Reader:
         deltas: list[PartDelta] = [] if delta is None else self._deltas(delta)
         if choice.finish_reason:
             if self._finish is None and self._audio is not None:
-                sound = part_of_audio(self._audio, "audio/pcm")
+                sound = reading.part_of_audio(self._audio, "audio/pcm")
                 deltas.extend([WholePart(sound)] if sound is not None else ())
             self._finish = choice.finish_reason
             self._native = choice.native_finish_reason
@@ -143,14 +134,14 @@ class Reader:
             deltas.extend(thought_deltas(*thoughts, self._dialect))
         content = delta.content
         if content:
-            deltas.extend((TextDelta(content),) if isinstance(content, str) else content_deltas(content))
+            deltas.extend((TextDelta(content),) if isinstance(content, str) else reading.content_deltas(content))
         if delta.refusal:
             self._refusal.append(delta.refusal)
             deltas.append(TextDelta(delta.refusal))
         if delta.tool_calls or delta.function_call is not None:
             deltas.extend(self._calls.read(delta.tool_calls or (), delta.function_call))
         if delta.images:
-            deltas.extend(media_deltas(delta.images))
+            deltas.extend(reading.media_deltas(delta.images))
         if delta.audio:
             self._hear(delta.audio)
         signature = signature_delta(delta.extra_content) if delta.extra_content else None
@@ -183,7 +174,7 @@ class Reader:
         """Add the message so far to an error, and the usage if the server has sent any."""
         error.partial = self.partial()
         if self._usage is not None:
-            error.usage = usage_of(self._usage)[0]
+            error.usage = reading.usage_of(self._usage)[0]
         return error
 
     def finish(self) -> ModelResponse:
@@ -193,8 +184,8 @@ class Reader:
         why = self._cut(calls)
         if why:
             raise self._interrupted(why)
-        finish = finish_of(self._finish, calls=bool(calls), refused=bool(self._refusal), unsaid="other")
-        usage, own = usage_of(self._usage)
+        finish = reading.finish_of(self._finish, calls=bool(calls), refused=bool(self._refusal), unsaid="other")
+        usage, own = reading.usage_of(self._usage)
         self._kept.usage = self._usage
         raw = raw_of(self._kept, finish, self._finish, self._native)
         fields = {
@@ -205,7 +196,7 @@ class Reader:
         }
         raw.update((name, value) for name, value in fields.items() if value)
         identity, name = self._ids
-        return ModelResponse(mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
+        return ModelResponse(reading.mark_cut_calls(message, finish), finish, usage, name, identity, raw or None)
 
     def _cut(self, calls: tuple[ToolCall, ...]) -> str:
         if self._broken is not None:
