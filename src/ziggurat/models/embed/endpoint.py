@@ -93,19 +93,7 @@ def http_embedder(
 
 
 class HttpEmbedder:
-    """Requests vectors from an endpoint, one batch after another. It does not retry; use the layer `retry`.
-
-    Args:
-        model: The model, as the provider calls it.
-        dialect: The provider, with the path of its embeddings.
-        transport: The HTTP transport.
-        key: The API key; empty if none is needed.
-        dimensions: The length of vectors; None for the model's own.
-        batch_size: The largest number of texts in one request.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value, such as a `batch_size` below 1.
-    """
+    """Requests vectors from an endpoint, one batch after another; it does not retry. Made by `http_embedder`."""
 
     @checked
     def __init__(
@@ -132,12 +120,7 @@ class HttpEmbedder:
         return f"http_embedder('{self.dialect.name}:{self.model}')"
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
-        """Return the vectors of texts.
-
-        Raises:
-            ModelError: the request failed; its `kind` says how.
-            ConfigurationError: real calls are forbidden.
-        """
+        """Return the vectors of texts; an error is a ModelError, whose `kind` says how the request failed."""
         if not self._loopback:
             require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
         vectors: list[bytes] = []
