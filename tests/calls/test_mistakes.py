@@ -17,7 +17,7 @@ from tests.stores.mortal import MortalStore
 from tests.stores.places import STORES, new_store
 from tests.wrong import wrong
 from ziggurat import Agent, AgentRun, Budget, ConfigurationError, Context, Event, Key, Middleware, Runnable, ToolError
-from ziggurat.core.failures import Cause
+from ziggurat.core.failures import Cause, is_expected
 from ziggurat.errors import EmptyPrompt, MissingExtra, NotRepeatable, RunNotFound, ServiceError, StoreError
 from ziggurat.events import AgentEnded, ToolEnded
 from ziggurat.flows import flow, step
@@ -192,9 +192,8 @@ async def test_an_error_of_a_tool_is_logged(mistake: str, where: str, caplog: py
     assert run.text == "done"
     (record,) = _failures(caplog)
     assert record.levelno == logging.WARNING
-    assert record.exc_info is not None
-    assert type(record.exc_info[1]) is type(error)
-    assert f'{HERE}", line ' in caplog.text
+    _check_record(record, error)
+    assert (f'{HERE}", line ' in caplog.text) == (not is_expected(error))
     (cause,) = [event.cause for event in events if isinstance(event, ToolEnded) and event.cause is not None]
     assert cause.kind == type(error).__name__
     assert f"{HERE}:" in cause.place
@@ -209,8 +208,7 @@ async def test_an_error_that_ends_a_run_is_logged(mistake: str, where: str, capl
     _check(run, error)
     (record,) = _failures(caplog)
     assert record.levelno == logging.ERROR
-    assert record.exc_info is not None
-    assert type(record.exc_info[1]) is type(error)
+    _check_record(record, error)
     assert [event.run for event in events if isinstance(event, AgentEnded)][-1].cause == run.cause
     with pytest.raises(ServiceError) as caught:
         run.raise_for_stop()
@@ -220,6 +218,12 @@ async def test_an_error_that_ends_a_run_is_logged(mistake: str, where: str, capl
     _check(again, error)
     with pytest.raises(ServiceError, match=type(error).__name__):
         again.raise_for_stop()
+
+
+def _check_record(record: logging.LogRecord, error: BaseException) -> None:
+    logged = None if record.exc_info is None else type(record.exc_info[1])
+    assert logged is (None if is_expected(error) else type(error))
+    assert type(error).__name__ in record.getMessage()
 
 
 def _check(run: AgentRun, error: BaseException) -> None:

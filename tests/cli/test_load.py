@@ -1,5 +1,6 @@
 """Tests of loading tools and agents by name, and of the errors."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def _as_it_was(ziggurat: Command) -> None:
 def test_a_wrong_tool_is_told_how(spec: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_tool(spec)
-    assert f"--tool {spec}: " in str(caught.value)
+    assert (spec.rpartition(":")[0] or spec) in str(caught.value)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -132,3 +133,28 @@ def test_wrong_options_end_with_two(ziggurat: Command, options: tuple[str, str] 
     assert told in ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
+
+
+BY_NAME: dict[str, Callable[[str], tuple[str, ...]]] = {
+    "run": lambda spec: ("run", "--agent", spec, "x"),
+    "chat": lambda spec: ("chat", "--agent", spec),
+    "tool": lambda spec: ("run", "--tool", spec, "x"),
+    "mcp": lambda spec: ("mcp", spec),
+    "serve": lambda spec: ("serve", spec),
+    "worker": lambda spec: ("worker", spec),
+    "submit": lambda spec: ("submit", spec, "x"),
+    "recover": lambda spec: ("recover", spec),
+}
+
+
+@pytest.mark.parametrize(
+    "spec", [f"{AGENTS}:nope", "nope.py:agent", AGENTS, "nothing_of_this_name:agent", f"{AGENTS}:City"]
+)
+@pytest.mark.parametrize("command", BY_NAME)
+def test_a_wrong_name_is_refused_in_the_words_that_were_typed(kept: Command, command: str, spec: str) -> None:
+    typed = BY_NAME[command](spec)
+    ended = kept(*typed)
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("ziggurat: ")]
+    assert ended.code == 2
+    assert spec.rpartition(":")[0] in line or spec in line
+    assert [each for each in ("--agent", "--tool") if each in line and each not in typed] == []

@@ -141,3 +141,53 @@ def test_without_any_other_model_the_demo_runs(
     ended = ziggurat("run", "What is 12 * (7 + 5)?")
     assert (ended.code, ended.out) == (0, "The answer is 144.\n")
     assert ended.err.startswith("model: demo (there is no key, no local server and no other model)\n")
+
+
+MISTAKES = {
+    "model": "def answer(request: object) -> str:\n    return prices['tea']\n",
+    "helper": "def look():\n    return prices['tea']\n\ndef answer(request: object) -> str:\n    return look()\n",
+}
+FAILURES = {
+    "provider": "raise ModelError('no more of this', kind='server')",
+    "connection": "raise ConnectionError('no more of this')",
+    "limit": "raise LimitExceeded('requests', 3, 3)",
+}
+FILE = """from ziggurat import Agent
+from ziggurat.errors import LimitExceeded, ModelError
+from ziggurat.models import FunctionModel
+
+prices = {}
+
+"""
+
+
+@pytest.mark.parametrize("json_lines", [False, True])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_of_the_world_ends_with_one_line(
+    ziggurat: Command, tmp_path: Path, failure: str, json_lines: bool
+) -> None:
+    body = f"def answer(request: object) -> str:\n    {FAILURES[failure]}\n"
+    (tmp_path / "mine.py").write_text(f"{FILE}{body}agent = Agent(FunctionModel(answer))\n")
+    ended = ziggurat("run", "--json" if json_lines else "-q", "--agent", f"{tmp_path}/mine.py:agent", "x")
+    (line,) = ended.err.splitlines()
+    assert line.startswith("ziggurat: the run ")
+    assert "no more" in line
+    assert ended.code == 1
+
+
+@pytest.mark.parametrize("command", [("run", "-q"), ("run", "--json"), ("chat", "-q")])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_users_code_ends_with_its_traceback(
+    ziggurat: Command, tmp_path: Path, mistake: str, command: tuple[str, str]
+) -> None:
+    (tmp_path / "mine.py").write_text(f"{FILE}{MISTAKES[mistake]}agent = Agent(FunctionModel(answer))\n")
+    ended = ziggurat(
+        *command, "--agent", f"{tmp_path}/mine.py:agent", *(["x"] if "run" in command else []), stdin="x\n"
+    )
+    lines = ended.err.splitlines()
+    frames = [line.split('"')[1] for line in lines if line.startswith('  File "')]
+    assert set(frames) == {f"{tmp_path}/mine.py"}
+    assert lines[0].startswith("Traceback")
+    assert [line for line in lines if line.startswith("ziggurat: ")] == [lines[-1]]
+    assert "KeyError" in lines[-1]
+    assert ended.code == 1

@@ -87,7 +87,7 @@ def test_messages_prompts_and_logged_warnings_are_written_like_the_rest(
     logger = logging.getLogger("ziggurat")
     monkeypatch.setattr(logger, "handlers", [])
     monkeypatch.setattr(logger, "propagate", False)
-    report_logs()
-    report_logs()
+    report_logs(reports_runs=False)
+    report_logs(reports_runs=False)
     logger.warning("the session %s was not written", "\x9b1m")
     assert capsys.readouterr().err == "ziggurat: the session \\u009b1m was not written\n"

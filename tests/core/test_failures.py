@@ -1,13 +1,31 @@
 """Whose fault an error is: mistakes are marked on the error itself, whatever its class."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from ziggurat.core.context import root
-from ziggurat.core.failures import call_given, ends_run, forget_mistake, mistake_in, note_mistake, noting_mistakes
-from ziggurat.errors import ConfigurationError, Denied, NotRepeatable, ToolError
+from ziggurat.core.failures import (
+    call_given,
+    ends_run,
+    forget_mistake,
+    log_failure,
+    mistake_in,
+    note_mistake,
+    noting_mistakes,
+)
+from ziggurat.errors import (
+    ConfigurationError,
+    Denied,
+    LimitExceeded,
+    ModelError,
+    NotRepeatable,
+    ServiceError,
+    StoreError,
+    ToolError,
+)
 
 
 @dataclass(frozen=True)
@@ -74,3 +92,38 @@ def test_a_wrong_use_is_a_mistake_without_a_mark() -> None:
     error = ConfigurationError("wrong")
     forget_mistake(error)
     assert mistake_in(error) is error
+
+
+OF_THE_WORLD = (
+    *(each("no") for each in (Denied, ServiceError, StoreError)),
+    LimitExceeded("requests", 3, 3),
+    ModelError("no", kind="connection"),
+    ConnectionError("no"),
+    TimeoutError("no"),
+)
+BY_MISTAKE = (KeyError("no"), ValueError("no"), ConfigurationError("no"), FileNotFoundError("no"), RuntimeError("no"))
+
+
+def _grouped(error: Exception) -> Exception:
+    return ExceptionGroup("several", [ConnectionError("no"), error])
+
+
+def _after_effects(error: Exception) -> Exception:
+    added = NotRepeatable("done before")
+    added.original = added.__cause__ = error
+    return added
+
+
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.WARNING, logging.ERROR])
+@pytest.mark.parametrize("within", [lambda error: error, _grouped, _after_effects])
+@pytest.mark.parametrize("error", [*OF_THE_WORLD, *BY_MISTAKE], ids=lambda error: type(error).__name__)
+def test_only_what_is_expected_is_logged_without_a_traceback(
+    error: Exception, within: Callable[[Exception], Exception], level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level, "ziggurat")
+    log_failure("the run failed", within(error), str)
+    (record,) = caplog.records
+    assert type(error).__name__ in record.getMessage() or "done before" in record.getMessage()
+    assert "\n" not in record.getMessage()
+    traced = error in BY_MISTAKE or level == logging.DEBUG
+    assert (bool(record.exc_text), record.exc_info is not None) == (traced, traced)

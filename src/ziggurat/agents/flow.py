@@ -71,9 +71,11 @@ class Flow(Runnable[Out], Generic[In, Out]):
         """Start a run in the background of this event loop and return its handle. See `Runnable.start`."""
         return super().start(self._takes.prompt(prompt, arguments), **arguments)
 
-    async def submit(self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]) -> "RunHandle[Out]":
+    def submit(
+        self, prompt: In | Prompt | None = None, **arguments: Unpack[SubmitArguments]
+    ) -> Coroutine[Any, Any, "RunHandle[Out]"]:
         """Store a run without driving it; `prompt` is the input of the flow. See `RunQueue.submit`."""
-        return await super().submit(self._takes.prompt(prompt, {}), **arguments)
+        return super().submit(self._takes.prompt(prompt, {}), **arguments)
 
     def layered(self, *layers: Callable[[AgentService], AgentService]) -> "Flow[In, Out]":
         """Return a flow with layers around this one; the first listed meets the request first."""

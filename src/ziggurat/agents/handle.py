@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
+from ziggurat.core.verb import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
 from ziggurat.runs import sending
@@ -59,12 +60,16 @@ class RunHandle(Generic[Out]):
 
     if not TYPE_CHECKING:  # type checkers already reject `await handle`
 
-        def __await__(self) -> NoReturn:
+        def __await__(self) -> Any:
             """Refuse to be awaited: a handle may be used to steer first; ``handle.result()`` returns the run."""
             raise ConfigurationError(
                 "start() returns a handle on the run at once: handle = agent.start(...), and where you need "
                 "the run, run = await handle.result(); without steering, run = await agent.run(...)"
             )
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f": run = await handle.result(), then run.{name}" if hasattr(AgentRun, name) else ""
+            raise AttributeError(f"a RunHandle has no attribute {name!r}{hint}")
 
     # -- driving -------------------------------------------------------------------------------------------------
 
@@ -138,6 +143,7 @@ class RunHandle(Generic[Out]):
 
     # -- watching ------------------------------------------------------------------------------------------------
 
+    @verb
     async def result(self) -> AgentRun[Out]:
         """Wait until the run has ended, or only people can go on with it, and return it; of a chain the last run.
 
@@ -184,6 +190,7 @@ class RunHandle(Generic[Out]):
         self._newest = self._newest if info is None else info.id
         return self._newest
 
+    @verb
     async def status(self) -> RunStatus:
         """Read what is on record of the run so far; one that was just started is waited for until it is on record.
 

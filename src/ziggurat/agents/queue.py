@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypedDict
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, TypedDict
 
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
-from ziggurat.journal.store import MAX_PRIORITY, queue_of
+from ziggurat.core.verb import verb
+from ziggurat.journal.store import Priority, queue_of
 from ziggurat.messages.agent import Out
 from ziggurat.runs.options import Deps, Environment, History, Prompt, RunOptions, request_of
 from ziggurat.tools.approval import Approvals
@@ -19,9 +18,6 @@ from ziggurat.tools.permissions import Permissions
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.agents.worker import Recovery, Recurring, Worker
-
-Priority = Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
-"""Which of the runs that are due come first: those with the highest."""
 
 
 class SubmitArguments(TypedDict, total=False):
@@ -39,6 +35,7 @@ class SubmitArguments(TypedDict, total=False):
 class RunQueue(RunRecords[Out]):
     """The runs of an agent that nobody drives yet or any more."""
 
+    @verb
     @checked
     async def submit(
         self,
@@ -120,6 +117,7 @@ class RunQueue(RunRecords[Out]):
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
         return Worker(self._starter, options, concurrency, attempts, grace, schedules)
 
+    @verb
     @checked
     async def recover(
         self,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.core.verb import verb
 from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
@@ -39,6 +40,7 @@ class RunRecords(Generic[Out]):
 
         return RunHandle(run_id, self._starter)
 
+    @verb
     @checked
     async def pending(
         self,
@@ -115,6 +117,7 @@ class RunRecords(Generic[Out]):
         """
         return (await self._runs.read(run_id)).dump()
 
+    @verb
     @checked
     async def tree(self, run_id: RunId) -> "RunTree":
         """Return the calls of a run as a tree, however far it has come: ``print((await agent.tree("r-17")).text())``.

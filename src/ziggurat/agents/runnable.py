@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ziggurat.agents.as_tool import AgentTool
@@ -18,6 +17,7 @@ from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.verb import verb
 from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
@@ -110,6 +110,7 @@ class Runnable(RunQueue[Out]):
 
     # -- a new run -----------------------------------------------------------------------------------------------
 
+    @verb
     @checked
     def run(
         self,
@@ -215,6 +216,7 @@ class Runnable(RunQueue[Out]):
 
     # -- a recorded run ------------------------------------------------------------------------------------------
 
+    @verb
     @checked
     def resume(
         self,
@@ -272,6 +274,7 @@ class Runnable(RunQueue[Out]):
             environment=environment,
         )
 
+    @verb
     @checked
     async def replay(
         self,
@@ -300,9 +303,11 @@ class Runnable(RunQueue[Out]):
             JournalMismatch: this agent would have done something else; the message shows where, with a diff.
         """
         options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals)
-        replay = partial(self._opener.replay, run_id, live, options, strict=strict)
-        return await self._starter.drive_apart(replay, "replayed")
+        return await self._starter.drive_apart(
+            lambda: self._opener.replay(run_id, live, options, strict=strict), "replayed"
+        )
 
+    @verb
     @checked
     async def fork(
         self,
@@ -353,8 +358,10 @@ class Runnable(RunQueue[Out]):
             labels=labels,
             environment=environment,
         )
-        fork = partial(self._opener.fork, Origin(run_id, at, effects), prompt, new_id, options)
-        return await self._starter.drive_apart(fork, "forked", options)
+        origin = Origin(run_id, at, effects)
+        return await self._starter.drive_apart(
+            lambda: self._opener.fork(origin, prompt, new_id, options), "forked", options
+        )
 
     # -- wrapping ------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def note_failure(
         if call.failures is None:
             call.failures = {}
         call.failures[ctx.path] = error
-    text = f"{what} failed at {ctx.path}; {follows}"
+    text = f"{what} failed at {ctx.path} ({follows})"
     log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
 
 
@@ -48,10 +48,15 @@ def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
     """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
 
     def mask(text: str) -> str:
-        screened = journal.screened(Result(path, "log", None, _keys().masked(text)))
+        screened = journal.screened(Result(path, "log", None, without_keys(text)))
         return as_type(screened.value, str) if isinstance(screened, Result) else ""
 
     return mask
+
+
+def without_keys(text: str) -> str:
+    """Return a text with the keys of providers masked."""
+    return _keys().masked(text)
 
 
 @cache

@@ -274,5 +274,5 @@ class _Failed:
 def _close(parts: Sequence[object]) -> None:
     """Close the coroutines that were not started, which Python would warn of."""
     for each in parts:
-        if inspect.iscoroutine(each) and inspect.getcoroutinestate(each) == inspect.CORO_CREATED:
+        if isinstance(each, Coroutine) and inspect.getcoroutinestate(each) == inspect.CORO_CREATED:
             each.close()

@@ -3,10 +3,6 @@
 import asyncio
 import math
 import os
-import shlex
-import sys
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 import msgspec
 from msgspec import Struct
@@ -17,7 +13,7 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import store as stores
 from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
-from ziggurat.cli.terminal import note, write
+from ziggurat.cli.options import AgentOptions
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Opened
@@ -25,48 +21,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
-from ziggurat.models.selection import MODEL, select_model
-from ziggurat.tools.approval import Approvals
-
-
-class AgentOptions(Struct, frozen=True):
-    """The options as given; None or empty for those that were not given."""
-
-    model: str | None = None
-    tools: tuple[str, ...] = ()
-    agent: str | None = None
-    instructions: str | None = None
-    max_steps: int | None = None
-    timeout: float | None = None
-    approve: tuple[str, ...] = ()
-    folder: str | None = None
-    memory: str | None = None
-    mcp: tuple[str, ...] = ()
-
-    @property
-    def approvals(self) -> Approvals | None:
-        """The rules that require approval for calls of tools whose names match a pattern."""
-        return Approvals(*self.approve) if self.approve else None
-
-    @property
-    def model_name(self) -> str:
-        """The model of an agent that is built: the one that is named, else that of the environment."""
-        return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
-
-    def text(self) -> str:
-        """Return them as they would be written on the command line."""
-        given = {
-            "--agent": (self.agent,),
-            "--model": (self.model,),
-            "--instructions": (self.instructions,),
-            "--memory": (self.memory,),
-            "--tool": self.tools,
-            "--mcp": self.mcp,
-            "--approve": self.approve,
-        }
-        words = [(option, each) for option, values in given.items() for each in values if each is not None]
-        return shlex.join(word for pair in words for word in pair)
-
+from ziggurat.models.selection import MODEL
 
 # -- options in the record -------------------------------------------------------------------------------------------
 
@@ -116,56 +71,6 @@ def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> 
 
 
 # -- from options to an agent ----------------------------------------------------------------------------------------
-
-
-class Prepared(Struct, frozen=True):
-    """An agent to ask, with what its runs are started with."""
-
-    agent: Runnable
-    approvals: Approvals | None
-    labels: dict[str, object]
-    where: str | None
-
-
-def prepare(chosen: AgentOptions, session: str | None, store: str | None, *, quiet: bool) -> Prepared:
-    """Return the agent of options, after all checks that need no model call."""
-    chosen = _with_model(chosen, quiet=quiet)
-    approvals, labels = chosen.approvals, labels_of(chosen)
-    agent = agent_of(chosen, store)
-    _check_session(agent, session)
-    _warn_of_unfitting(agent, chosen.approve)
-    return Prepared(agent, approvals, labels, stores.where_kept(agent.store, chosen.agent, store))
-
-
-def _with_model(options: AgentOptions, *, quiet: bool = False) -> AgentOptions:
-    """Return options that name a model: where none is named, the selected one, which is written on standard error."""
-    named = options.model if options.model is not None else os.environ.get(MODEL) or "auto"
-    if options.agent is not None or named.strip() != "auto":
-        return options
-    selected = select_model()
-    if not quiet:
-        write(f"model: {selected.name} ({selected.why})\n", sys.stderr)
-    return replace(options, model=selected.name)
-
-
-def _check_session(agent: Runnable, session: str | None) -> None:
-    if session is not None and not stores.is_lasting(agent.store):
-        raise ConfigurationError(
-            f"--session {session}: with the store memory: no conversation outlives the command; omit --session, "
-            "or name a store that lasts, as in --store sqlite:///runs.db"
-        )
-
-
-def _warn_of_unfitting(agent: Runnable, patterns: Sequence[str]) -> None:
-    """Warn about patterns that match no tool of an agent: a misspelled one would never ask."""
-    inner = agent if isinstance(agent, Agent) else agent.inner
-    if not isinstance(inner, Agent):
-        return
-    names = list(inner.tools)
-    for pattern in patterns if not inner.tools.sources else ():
-        if not any(fnmatchcase(name, pattern) for name in names):
-            listing = f"its tools: {', '.join(names)}" if names else "it has none"
-            note(f"--approve {pattern!r} fits no tool of the agent ({listing})")
 
 
 def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:

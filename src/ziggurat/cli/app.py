@@ -8,7 +8,7 @@ from typing import IO, Annotated, Protocol, runtime_checkable
 
 import typer
 
-from ziggurat.cli.terminal import write
+from ziggurat.cli.terminal import report_logs, write
 
 COMMANDS = {
     "run": ("run", "Ask one question and show how it is answered."),
@@ -41,10 +41,14 @@ COMMANDS = {
 }
 """The file of each command, and its line in the help of the program: a first line that needs no import of the file."""
 
+_REPORTS_RUNS = ("run", "chat", "resume", "approve", "fork")
+"""The commands that report the end of the run that they drive, which need not be said by the log too."""
+
 
 def execute(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; our own errors are raised."""
     called = next((each for each in arguments if not each.startswith("-")), "")
+    report_logs(reports_runs=called in _REPORTS_RUNS)
     command = typer.main.get_command(_program(called))
     try:
         with command.make_context("ziggurat", list(arguments)) as context:

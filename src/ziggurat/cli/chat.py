@@ -2,20 +2,22 @@
 
 import asyncio
 import sys
-from contextlib import ExitStack, redirect_stdout, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 
 from ziggurat.agents.agent import Agent
 from ziggurat.cli import options, outcome
-from ziggurat.cli.agents import AgentOptions, Prepared, prepare
-from ziggurat.cli.approve import ask_decisions
-from ziggurat.cli.store import tell_if_busy
-from ziggurat.cli.terminal import note, read_line, write
+from ziggurat.cli.live import answered, live_view
+from ziggurat.cli.prepare import Prepared, prepare
+from ziggurat.cli.store import is_kept
+from ziggurat.cli.terminal import read_line, write
+from ziggurat.core.clock import new_id
 from ziggurat.core.errors import CallerError
+from ziggurat.core.event import Listener
 from ziggurat.core.similar import similar
-from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
-from ziggurat.observe.console import ConsoleView
 from ziggurat.runs.drive import partial_of
 from ziggurat.stores.session import Session
 
@@ -27,17 +29,10 @@ _COMMANDS = {
 }
 
 
+@options.with_agent_options
 def chat(
-    model: options.Model = None,
-    tool: options.Tools = None,
-    agent: options.Agent = None,
-    instructions: options.Instructions = None,
-    max_steps: options.Steps = None,
-    timeout: options.Timeout = None,
-    approve: options.Approve = None,
+    chosen: options.AgentOptions,
     session: options.Session = None,
-    memory: options.Memory = None,
-    mcp: options.Mcp = None,
     store: options.Store = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -53,17 +48,6 @@ def chat(
       ziggurat chat --agent desk.py:agent
       ziggurat chat --session work
     """
-    chosen = AgentOptions(
-        model,
-        tuple(tool or ()),
-        agent,
-        instructions,
-        max_steps,
-        timeout,
-        tuple(approve or ()),
-        memory=memory,
-        mcp=tuple(mcp or ()),
-    )
     return _Chat(prepare(chosen, session, store, quiet=quiet), session, quiet=quiet).run()
 
 
@@ -76,8 +60,6 @@ class _Chat:
         self._history: tuple[Message, ...] = ()
         self._out = sys.stdout
         self._by_hand = sys.stdin.isatty()
-        self._whole = self._out.isatty() and not quiet
-        self._partial: AgentRun | None = None
 
     def run(self) -> int:
         """Ask and answer until the end of input; return the exit code: on pipes that of the worst answer."""
@@ -136,72 +118,39 @@ class _Chat:
 
     def _turn(self, question: str, runner: asyncio.Runner) -> int:
         """Answer a question, ask for pending decisions, and add the exchange to the history."""
-        with ExitStack() as stack:
-            if not self._whole:
-                stack.enter_context(redirect_stdout(sys.stderr))
-            view = None
-            if not self._quiet:
-                view = ConsoleView(self._out if self._whole else sys.stderr, text=self._whole, reasons=False)
-            decisions: dict[str, Decision] | None = None
-            run_id = ""
-            while True:
-                self._partial = None
-                try:
-                    with view or ExitStack():
-                        run = runner.run(self._ask(question, run_id, decisions, view))
-                except KeyboardInterrupt:
-                    self._remember(self._partial)
-                    self._say("(stopped)")
-                    return outcome.INTERRUPTED
-                except CallerError as error:
-                    self._say(f"ziggurat: {error}")
-                    return outcome.STOPPED
-                if not outcome.undecided(run) or not self._by_hand:
-                    break
-                run_id, decisions = run.id, self._ask_decisions(run)
-                if decisions is None:
-                    outcome.tell_how_to_go_on(run_id, self._prepared.where, outcome.undecided(run))
-                    return outcome.INTERRUPTED
-        return self._write_answer(run)
+        prepared, run_id = self._prepared, new_id()
+        history = self._history if self._session is None else ()
+        begun: AgentRun | None = None
 
-    async def _ask(
-        self, question: str, run_id: str, decisions: dict[str, Decision] | None, view: ConsoleView | None
-    ) -> AgentRun:
-        listeners = [] if view is None else [view]
-        try:
-            if decisions is not None:
-                return await self._agent.resume(
-                    run_id, decisions, approvals=self._prepared.approvals, listeners=listeners
-                )
-            history = self._history if self._session is None else ()
-            if self._session is not None:
-                await tell_if_busy(self._agent.store, self._session.id)
-            return await self._agent.run(
-                question,
-                history=history,
-                approvals=self._prepared.approvals,
-                labels=self._prepared.labels,
-                listeners=listeners,
-                session=self._session,
-            )
-        except asyncio.CancelledError as error:
-            self._partial = partial_of(error)
-            raise
+        async def begin(listeners: Sequence[Listener]) -> AgentRun:
+            nonlocal begun
+            try:
+                return await prepared.ask(question, listeners, run_id=run_id, session=self._session, history=history)
+            except asyncio.CancelledError as error:
+                begun = partial_of(error)
+                raise
 
-    def _ask_decisions(self, run: AgentRun) -> dict[str, Decision] | None:
-        try:
-            return ask_decisions(self._agent, run, self._line, self._say)
-        except KeyboardInterrupt:
-            self._say("\n(stopped)")
-            return None
+        with live_view(quiet=self._quiet) as (_, view, whole):
+            try:
+                run = answered(runner, self._agent, begin, view, prepared.approvals, self._line, self._say)
+            except KeyboardInterrupt:
+                self._say("\n(stopped)")
+                self._remember(begun)
+                if begun is None and runner.run(is_kept(self._agent.store, run_id)):
+                    outcome.tell_how_to_go_on(run_id, prepared.where)
+                return outcome.INTERRUPTED
+            except CallerError as error:
+                self._say(f"ziggurat: {error}")
+                return outcome.STOPPED
+        return self._write_answer(run, was_shown=whole)
 
-    def _write_answer(self, run: AgentRun) -> int:
+    def _write_answer(self, run: AgentRun, *, was_shown: bool) -> int:
         code = outcome.code_of(run.stop)
         self._remember(run)
         if code == outcome.COMPLETED:
-            outcome.write_answer(run, self._out, was_shown=self._whole)
+            outcome.write_answer(run, self._out, was_shown=was_shown)
         else:
-            note(outcome.explain(run))
+            outcome.explain(run)
         if run.pending:
             outcome.tell_how_to_go_on(run.id, self._prepared.where, outcome.undecided(run))
         return code

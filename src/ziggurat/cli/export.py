@@ -10,7 +10,7 @@ import typer
 
 from ziggurat.agents.stop import MAX_STEPS
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, options_for
+from ziggurat.cli.agents import options_for
 from ziggurat.cli.memories import only_remembers
 from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import note, write, write_json
@@ -85,7 +85,7 @@ def export(
 
 
 def _as_test(info: LogInfo, journal: LocalJournal, agent: str | None) -> str:
-    made = options_for(info.id, journal, AgentOptions(agent=agent))
+    made = options_for(info.id, journal, options.AgentOptions(agent=agent))
     agent_text, imports, how = _agent(made)
     approvals = ""
     if made.approve:
@@ -118,7 +118,7 @@ def _is_identifier(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and not iskeyword(name)
 
 
-def _agent(made: AgentOptions) -> tuple[str, list[str], str]:
+def _agent(made: options.AgentOptions) -> tuple[str, list[str], str]:
     """Return the expression that makes the agent, its imports, and a sentence on how it is made."""
     if made.agent is not None:
         where, _, name = made.agent.rpartition(":")

@@ -30,65 +30,60 @@ def load_tool(spec: str) -> Tool:
     """Return the tool named by ``module:function``, ``file.py:function`` or the name of a built-in one."""
     if spec in _BUILTIN_TOOLS:
         return _BUILTIN_TOOLS[spec]
-    option = f"--tool {spec}"
     if ":" not in spec and not spec.endswith(".py"):
         near = similar(spec, _BUILTIN_TOOLS)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"{option}: {hint}a tool is module:function, file.py:function, or one of {', '.join(_BUILTIN_TOOLS)}"
+            f"{spec!r} is no tool: {hint}a tool is module:function, file.py:function, or one of "
+            f"{', '.join(_BUILTIN_TOOLS)}"
         )
-    function: Tool = _attribute(spec, option, "function")
+    function: Tool = _named(spec, "function", lambda value: callable(value) and not isinstance(value, type))
     try:
         Toolbox([function])
     except ConfigurationError as error:
-        raise ConfigurationError(f"{option}: {error}") from error
+        raise ConfigurationError(f"{spec}: {error}") from error
     return function
 
 
 def load_agent(spec: str) -> Runnable:
     """Return the agent named by ``file.py:name`` or ``module:name``."""
-    value = load_agent_or_schedule(spec)
-    option = f"--agent {spec}"
-    if isinstance(value, type):
-        raise ConfigurationError(f"{option}: that is the class {value.__name__}; name an object made of it")
+    value = load_any(spec)
     if not isinstance(value, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(value) else ""
-        raise ConfigurationError(f"{option}: that is not an agent but of the type {type(value).__name__}{wrap}")
+        raise ConfigurationError(f"{spec}: that is not an agent but of the type {type(value).__name__}{wrap}")
     return value
 
 
-def load_agent_or_schedule(spec: str) -> Any:
-    """Return what is named by ``file.py:name`` or ``module:name``; whether it is an agent is not checked."""
+def load_any(spec: str, kind: str = "agent", *types: type) -> Any:
+    """Return what is named by ``file.py:name`` or ``module:name``: an agent, or what else a command takes."""
     if not spec.strip():
-        raise ConfigurationError("--agent names an agent of yours, as in --agent desk.py:agent; it is empty")
-    return _attribute(spec, f"--agent {spec}", "agent")
+        raise ConfigurationError("the name of an agent is empty; it is FILE.PY:NAME, as in desk.py:agent")
+    value = _named(spec, kind, lambda value: isinstance(value, (Runnable, *types)))
+    if isinstance(value, type):
+        raise ConfigurationError(f"{spec}: that is the class {value.__name__}; name an object made of it")
+    return value
 
 
-def _attribute(spec: str, option: str, kind: str) -> Any:
+def _named(spec: str, kind: str, fits: Callable[[object], bool]) -> Any:
+    """Return what is named; the error names what of this kind there is."""
     where, colon, name = spec.rpartition(":")
     if not colon or spec.endswith(".py"):
         where, name = spec, ""
     with redirect_stdout(sys.stderr):  # what a module prints when imported must not mix with the answer
-        module = _module(where, option)
+        module = _module(where, spec)
     if name and hasattr(module, name):
         return getattr(module, name)
-    is_agent = kind == "agent"
-    names = [
-        each
-        for each, value in vars(module).items()
-        if not each.startswith("_")
-        and (isinstance(value, Runnable) if is_agent else callable(value) and not isinstance(value, type))
-    ]
+    names = sorted(each for each, value in vars(module).items() if not each.startswith("_") and fits(value))
     near = similar(name, names)
     hint = f"did you mean {where}:{near[0]}? " if near else ""
-    there = f"its {kind}s: {', '.join(sorted(names))}" if names else f"it has no {kind}s"
-    lack = f"{where} has no {name!r}" if name else f"the {kind}'s name is missing, as in {where}:NAME"
-    raise ConfigurationError(f"{option}: {lack}; {hint}{there}")
+    there = f"its {kind}s: {', '.join(names)}" if names else f"it has no {kind}s"
+    lack = f"{where} has no {name!r}" if name else f"{spec}: the {kind}'s name is missing, as in {where}:NAME"
+    raise ConfigurationError(f"{lack}; {hint}{there}")
 
 
-def _module(where: str, option: str) -> ModuleType:
+def _module(where: str, spec: str) -> ModuleType:
     if where.endswith(".py") or "/" in where or os.sep in where:
-        return _file(Path(where).expanduser(), option)
+        return _file(Path(where).expanduser(), spec)
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -99,17 +94,17 @@ def _module(where: str, option: str) -> ModuleType:
         if missing is not None and (where == missing or where.startswith(missing + ".")):
             file = Path(where.replace(".", os.sep) + ".py")
             raise ConfigurationError(
-                f"{option}: there is no module {missing!r}, neither in {here} nor installed (looked for {file})"
+                f"{spec}: there is no module {missing!r}, neither in {here} nor installed (looked for {file})"
             ) from error
         if isinstance(error, (ValueError, TypeError)) and not where.replace(".", "").isidentifier():
-            raise ConfigurationError(f"{option}: {where!r} is not a module's name") from error
-        raise ConfigurationError(f"{option}: {where} cannot be imported: {_with_line(error)}") from error
+            raise ConfigurationError(f"{spec}: {where!r} is not a module's name") from error
+        raise ConfigurationError(f"{spec}: {where} cannot be imported: {_with_line(error)}") from error
 
 
-def _file(path: Path, option: str) -> ModuleType:
+def _file(path: Path, spec: str) -> ModuleType:
     if not path.is_file():
         what = "that is a directory" if path.is_dir() else "there is no such file"
-        raise ConfigurationError(f"{option}: {what}: {path} (looked in {os.getcwd()})")
+        raise ConfigurationError(f"{spec}: {what}: {path} (looked in {os.getcwd()})")
     path = path.resolve()
     name = path.stem
     known = sys.modules.get(name)
@@ -120,16 +115,16 @@ def _file(path: Path, option: str) -> ModuleType:
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{option}: {path.name} is not a Python file; its name must end with .py")
-    module = module_from_spec(spec)
+    found = spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise ConfigurationError(f"{spec}: {path.name} is not a Python file; its name must end with .py")
+    module = module_from_spec(found)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        found.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise ConfigurationError(f"{option}: {path.name} cannot be loaded: {_with_line(error)}") from error
+        raise ConfigurationError(f"{spec}: {path.name} cannot be loaded: {_with_line(error)}") from error
     return module
 
 

@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from ziggurat.cli.terminal import note, report_logs, write
+from ziggurat.cli.terminal import note, show_mistake, write
 from ziggurat.core.errors import CallerError, ZigguratError, described
 
 _DEBUG = "ZIGGURAT_DEBUG"
@@ -46,7 +46,6 @@ def _command(arguments: list[str]) -> int:
         return 2
     from ziggurat.cli.app import execute
 
-    report_logs()
     return execute(arguments)
 
 
@@ -57,6 +56,7 @@ def _report(error: Exception) -> int:
     if isinstance(error, ZigguratError):
         note(str(error) or type(error).__name__)
     else:
+        show_mistake(error)
         note(f"{described(error)} (set {_DEBUG}=1 to see where)")
     return 2 if isinstance(error, CallerError) else 1
 

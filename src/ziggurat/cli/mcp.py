@@ -5,6 +5,7 @@ import os
 import secrets
 import signal
 import sys
+from types import FunctionType
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import options
 from ziggurat.cli.agents import in_store
-from ziggurat.cli.load import load_agent_or_schedule
+from ziggurat.cli.load import load_any
 from ziggurat.cli.mcp_servers import call_tool, list_tools
 from ziggurat.cli.store import open_store
 from ziggurat.core.errors import ConfigurationError
@@ -22,6 +23,7 @@ from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer
 from ziggurat.serve.mcp.stdio import serve_stdio
 from ziggurat.serve.served import ServedAgents
+from ziggurat.tools.function import FunctionTool
 
 _MAX_RUNS = 100
 
@@ -91,7 +93,7 @@ async def _serve(methods: Methods, out: Any) -> None:
 
 def _loaded(names: list[str]) -> tuple[list[Runnable[Any]], McpServer]:
     """Return the agents, and the server with the tools, that are named."""
-    values = [load_agent_or_schedule(name) for name in names]
+    values = [load_any(name, "agent or tool", McpServer, FunctionType, FunctionTool) for name in names]
     agents = [each for each in values if isinstance(each, Runnable)]
     servers = [each for each in values if isinstance(each, McpServer)]
     tools = [each for each in values if not isinstance(each, Runnable | McpServer)]

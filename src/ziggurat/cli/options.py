@@ -1,8 +1,18 @@
 """Arguments and options shared by several commands."""
 
-from typing import Annotated
+import os
+import shlex
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec import Struct
+
+from ziggurat.models.selection import MODEL
+from ziggurat.tools.approval import Approvals
 
 Model = Annotated[
     str | None,
@@ -80,3 +90,68 @@ Labels = Annotated[
 Attempts = Annotated[
     int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
 ]
+
+_OF_AGENT = {
+    "model": Model,
+    "tools": Tools,
+    "agent": Agent,
+    "instructions": Instructions,
+    "max_steps": Steps,
+    "timeout": Timeout,
+    "approve": Approve,
+    "memory": Memory,
+    "mcp": Mcp,
+}
+
+
+class AgentOptions(Struct, frozen=True):
+    """The options as given; None or empty for those that were not given."""
+
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    agent: str | None = None
+    instructions: str | None = None
+    max_steps: int | None = None
+    timeout: float | None = None
+    approve: tuple[str, ...] = ()
+    folder: str | None = None
+    memory: str | None = None
+    mcp: tuple[str, ...] = ()
+
+    @property
+    def approvals(self) -> Approvals | None:
+        """The rules that require approval for calls of tools whose names match a pattern."""
+        return Approvals(*self.approve) if self.approve else None
+
+    @property
+    def model_name(self) -> str:
+        """The model of an agent that is built: the one that is named, else that of the environment."""
+        return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
+
+    def text(self) -> str:
+        """Return them as they would be written on the command line."""
+        given = {
+            "--agent": (self.agent,),
+            "--model": (self.model,),
+            "--instructions": (self.instructions,),
+            "--memory": (self.memory,),
+            "--tool": self.tools,
+            "--mcp": self.mcp,
+            "--approve": self.approve,
+        }
+        words = [(option, each) for option, values in given.items() for each in values if each is not None]
+        return shlex.join(word for pair in words for word in pair)
+
+
+def with_agent_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command that also has the options of an agent; its function gets them first, as `AgentOptions`."""
+    own = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in _OF_AGENT.items()]
+    others = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in list(signature(command).parameters.values())[1:]]
+
+    @wraps(command)
+    def call(**given: Any) -> int:
+        chosen = {each.name: value for each in own if (value := given.pop(each.name)) is not None}
+        return command(msgspec.convert(chosen, AgentOptions), **given)
+
+    call.__dict__["__signature__"] = Signature([*own, *others])  # from which typer makes the options
+    return call

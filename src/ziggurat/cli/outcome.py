@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from ziggurat.cli.terminal import note, shell_word, write, write_json
+from ziggurat.cli.terminal import note, shell_word, show_mistake, write, write_json
 from ziggurat.core.codec import encode
 from ziggurat.journal.store import UNFINISHED
 from ziggurat.messages import stops
@@ -53,42 +53,42 @@ def write_answer(run: AgentRun, out: TextIO, *, was_shown: bool = False) -> bool
 
 def write_outcome(run: AgentRun, out: TextIO, where: str | None, *, was_shown: bool) -> int:
     """Write the answer, unless it was shown live, or why there is none; return the exit code."""
-    code = code_of(run.stop)
-    if code == COMPLETED:
-        if not write_answer(run, out, was_shown=was_shown) and isinstance(run.stop, stops.Completed):
+    done = code_of(run.stop) == COMPLETED
+    if done or isinstance(run.stop, stops.Incomplete):
+        answers = write_answer(run, out, was_shown=was_shown)
+        if done and not answers and isinstance(run.stop, stops.Completed):
             note("the model's answer is empty")
-    else:
-        if isinstance(run.stop, stops.Incomplete):
-            write_answer(run, out, was_shown=was_shown)
-        report_unfinished(run, where)
+    return report(run, where)
+
+
+def report(run: AgentRun, where: str | None) -> int:
+    """Report why a run has no answer, and how to go on with it; return the exit code."""
+    code = code_of(run.stop)
+    if code != COMPLETED:
+        if undecided(run):
+            note("nobody could be asked: decisions are made on a terminal, without --json")
+        explain(run)
+        if stops.status_of(run.stop) in UNFINISHED:
+            tell_how_to_go_on(run.id, where, undecided(run))
     return code
 
 
-def report_unfinished(run: AgentRun, where: str | None) -> None:
-    if undecided(run):
-        note("nobody could be asked: decisions are made on a terminal, without --json")
-    note(explain(run))
-    if stops.status_of(run.stop) in UNFINISHED:
-        tell_how_to_go_on(run.id, where, undecided(run))
-
-
-def explain(run: AgentRun) -> str:
-    """Return why a run did not complete, and what can be done, in one line."""
+def explain(run: AgentRun) -> None:
+    """Report why a run did not complete, and what can be done, in one line; a mistake in the user's code with where."""
     reason = stop_text(run.stop)
     if isinstance(run.stop, stops.Failed):
-        return f"the run failed: {reason.removeprefix('Failed: ')}"
-    if isinstance(run.stop, stops.Suspended):
+        if run.cause is not None and run.cause.error is not None:
+            show_mistake(run.cause.error)
+        note(f"the run failed: {reason.removeprefix('Failed: ')}")
+    elif isinstance(run.stop, stops.Suspended):
         items = undecided(run)
         calls = "; ".join(call_text(item.call) for item in items)
         waits = [f"for {plural(len(items), 'decision')}: {calls}"] if items else []
         waits += [item.reason for item in run.pending if not item.needs_decision]
-        return f"suspended: it waits {', and '.join(waits)}"
-    hint = ""
-    if isinstance(run.stop, stops.MaxSteps):
-        hint = " (--max-steps allows more)"
-    elif isinstance(run.stop, stops.TimedOut):
-        hint = " (--timeout allows more)"
-    return f"the run stopped early: {reason}{hint}"
+        note(f"suspended: it waits {', and '.join(waits)}")
+    else:
+        more = {stops.MaxSteps: " (--max-steps allows more)", stops.TimedOut: " (--timeout allows more)"}
+        note(f"the run stopped early: {reason}{more.get(type(run.stop), '')}")
 
 
 def tell_how_to_go_on(run_id: str, where: str | None, pending: Sequence[PendingItem] = ()) -> None:

@@ -9,10 +9,10 @@ import typer
 from msgspec import Struct
 
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, StoredRun, labels_of, rebuild
+from ziggurat.cli.agents import StoredRun, labels_of, rebuild
 from ziggurat.cli.approve import NO, ask_answer, by_hand
+from ziggurat.cli.live import OutputOptions, show_run
 from ziggurat.cli.outcome import INTERRUPTED, write_answer
-from ziggurat.cli.run import OutputOptions, show_run
 from ziggurat.cli.store import where_kept
 from ziggurat.cli.terminal import note, read_line, shell_word, write
 from ziggurat.core.clock import new_id
@@ -48,7 +48,7 @@ def resume(
       ziggurat resume 3f2a
       ziggurat resume r-17 --agent desk.py:agent
     """
-    found = rebuild(run, AgentOptions(agent=agent), store)
+    found = rebuild(run, options.AgentOptions(agent=agent), store)
     output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
     return _go_on(found, {}, output, strict=strict)
 
@@ -105,7 +105,7 @@ def approve(
     choice = _DecisionOptions(deny, modify, happened, again)
     if len(ways := choice.options()) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
-    found = rebuild(run, AgentOptions(agent=agent), store)
+    found = rebuild(run, options.AgentOptions(agent=agent), store)
     undecided = [each for each in found.journal.waits.at() if each.asks]
     waiting = _select(undecided, found.id, item)
     record = found.journal.find(waiting.path)
@@ -203,7 +203,7 @@ def replay(
       ziggurat replay 3f2a
       ziggurat replay r-17 --agent desk.py:agent --live tools
     """
-    found = rebuild(run, AgentOptions(agent=agent), store)
+    found = rebuild(run, options.AgentOptions(agent=agent), store)
 
     async def replayed() -> AgentRun:
         try:
@@ -251,7 +251,7 @@ def fork(
       ziggurat fork 3f2a --at 1 --prompt "What is 13 * 12?"
       ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
     """
-    found = rebuild(run, AgentOptions(model, tuple(tool or ()), agent, instructions), store)
+    found = rebuild(run, options.AgentOptions(model, tuple(tool or ()), agent, instructions), store)
     forked, approvals, labels = new_id(), found.options.approvals, labels_of(found.options)
 
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, options_in, rebuild
+from ziggurat.cli.agents import options_in, rebuild
 from ziggurat.cli.store import load_run
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import as_type
@@ -85,7 +85,7 @@ def show(
 
 def _standing(run: str, store: str | None, agent: str | None, *, as_picture: bool) -> str:
     """Return what the agent of a run is made of, marked with how far the run has come."""
-    found = rebuild(run, AgentOptions(agent=agent), store)
+    found = rebuild(run, options.AgentOptions(agent=agent), store)
 
     async def standing() -> str:
         try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.schedule import Schedule
 from ziggurat.agents.worker import Worker, in_one_process
-from ziggurat.cli.agents import AgentOptions, agent_of, in_store
-from ziggurat.cli.load import load_agent_or_schedule
+from ziggurat.cli.agents import agent_of, in_store
+from ziggurat.cli.load import load_any
+from ziggurat.cli.options import AgentOptions
 from ziggurat.cli.outcome import COMPLETED, INTERRUPTED
 from ziggurat.cli.terminal import note
 from ziggurat.core.containment import finished
@@ -30,7 +31,7 @@ def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runna
     """Return the agents named by ``file.py:name``, also those of schedules, in their store, and the schedules."""
     runnables, schedules = dict[str, Runnable[Any]](), dict[str, list[Schedule]]()
     for spec in specs:
-        loaded = load_agent_or_schedule(spec)
+        loaded = load_any(spec, "agent or schedule", Schedule)
         if isinstance(loaded, Schedule):
             runnable = runnables.setdefault(loaded.runnable.name, in_store(loaded.runnable, store))
             schedules.setdefault(runnable.name, []).append(loaded.with_store(runnable.store))

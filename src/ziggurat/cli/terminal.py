@@ -8,6 +8,8 @@ import shlex
 import sys
 from typing import TextIO
 
+from ziggurat.calls.failures import without_keys
+from ziggurat.core.failures import is_expected, traced_in_users_code
 from ziggurat.core.visible import escaped_json, visible, visible_line
 
 
@@ -19,6 +21,13 @@ def write(text: str, file: TextIO | None = None) -> None:
 def note(text: str) -> None:
     """Write a message of the program itself to standard error, with its name in front."""
     write(f"ziggurat: {text}", sys.stderr)
+
+
+def show_mistake(error: BaseException) -> None:
+    """Write the traceback of an error in the user's code, from its first frame there on; nothing of any other error."""
+    trace = "" if is_expected(error) else traced_in_users_code(error)
+    if trace:
+        write(without_keys(trace), sys.stderr)
 
 
 def write_json(document: str | bytes, file: TextIO | None = None) -> None:
@@ -60,14 +69,21 @@ def shell_word(text: str) -> str:
 
 
 class _WarningMessages(logging.Handler):
-    """Writes warnings of the library as messages of the program."""
+    """Writes warnings of the library as messages of the program, but no failed runs that the command reports."""
+
+    def __init__(self, *, reports_runs: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._reports_runs = reports_runs
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
+        if not (self._reports_runs and record.levelno == logging.ERROR and hasattr(record, "failure")):
+            note(record.getMessage())
 
 
-def report_logs() -> None:
-    """Write warnings that are logged as messages, unless the program has configured logging; once per process."""
+def report_logs(*, reports_runs: bool) -> None:
+    """Write warnings that are logged as messages, unless the program has configured logging."""
     logger = logging.getLogger("ziggurat")
+    for each in [each for each in logger.handlers if isinstance(each, _WarningMessages)]:
+        logger.removeHandler(each)
     if not logger.hasHandlers():
-        logger.addHandler(_WarningMessages(logging.WARNING))
+        logger.addHandler(_WarningMessages(reports_runs=reports_runs))

@@ -9,7 +9,7 @@ import typer
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.worker import Recovery
 from ziggurat.cli import options
-from ziggurat.cli.agents import AgentOptions, agent_of
+from ziggurat.cli.agents import agent_of
 from ziggurat.cli.outcome import COMPLETED, STOPPED
 from ziggurat.cli.store import labels_from
 from ziggurat.cli.supervised import loaded_all, supervised, workers_of
@@ -45,7 +45,7 @@ def submit(
       ziggurat submit desk.py:agent "Write the report" --run-id report-7
       ziggurat submit orders.py:order '{"item": "lamp"}' --not-before 2030-01-31T08:00
     """
-    place = agent_of(AgentOptions(agent=agent), store)
+    place = agent_of(options.AgentOptions(agent=agent), store)
     due = None if not_before is None else _time(not_before)
 
     async def submitted() -> str:
@@ -119,7 +119,9 @@ def recover(
       ziggurat recover desk.py:agent
       ziggurat recover desk.py:agent --store sqlite:///agents.db
     """
-    recovery = asyncio.run(_recover(agent_of(AgentOptions(agent=agent), store), concurrency, attempts, cancelled))
+    recovery = asyncio.run(
+        _recover(agent_of(options.AgentOptions(agent=agent), store), concurrency, attempts, cancelled)
+    )
     for run_id, run in recovery.runs.items():
         write(f"{visible_line(run_id)}  {type(run.stop).__name__}")
     for run_id, error in recovery.errors.items():

@@ -1,9 +1,8 @@
 """Failures: whose fault an error is, where it was raised, and its line in the log."""
 
 import os
-from collections.abc import Callable
-from inspect import iscoroutine
-from logging import ERROR
+from collections.abc import Callable, Coroutine
+from logging import DEBUG, ERROR
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
@@ -19,8 +18,10 @@ from ziggurat.core.errors import (
     Suspend,
     ZigguratError,
     attach,
+    described,
     fact_of,
     is_transient,
+    original_of,
     type_name_of,
 )
 from ziggurat.core.log import logger, traced
@@ -80,7 +81,7 @@ def call_given(function: Callable[[*A], T], ctx: Context, *arguments: *A) -> T:
     except Exception as error:
         note_mistake(error)
         raise
-    if iscoroutine(answer):
+    if isinstance(answer, Coroutine):
         name = getattr(function, "__name__", "function")
         raise ConfigurationError(
             f"{ctx.path}: {name} returned {closed(answer)!r:.100}, which nobody awaits: make it a function that is not "
@@ -126,14 +127,29 @@ def _place_in(trace: TracebackType | None, *, anywhere: bool) -> str:
     own = other = ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_OWN):
-            place = f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
-            if code.co_filename.startswith((_LIBRARIES, "<frozen")) or "site-packages" in code.co_filename:
-                other = place
-            else:
-                own = place
+        place = f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+        if _is_users(code.co_filename):
+            own = place
+        elif not code.co_filename.startswith(_OWN):
+            other = place
         trace = trace.tb_next
     return own or (other if anywhere else "")
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith((_OWN, _LIBRARIES, "<frozen")) and "site-packages" not in file
+
+
+def traced_in_users_code(error: BaseException) -> str:
+    """Return the traceback of an error from the first frame in the user's code on; empty if none is there."""
+    trace = error.__traceback__
+    while trace is not None and not _is_users(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    if trace is None:
+        return ""
+    attach(error, "__traceback__", trace)
+    without_own_frames(error)
+    return traced(error)
 
 
 def without_own_frames(error: BaseException) -> None:
@@ -193,13 +209,24 @@ class Cause:
         return f"Cause({self.kind!r}, {self.place!r})"
 
 
+def is_expected(error: BaseException) -> bool:
+    """Return whether an error is a failure of the outside world, such as of a provider or a limit, and no mistake."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_expected, error.exceptions))
+    failure = original_of(error)
+    return mistake_in(error) is None and (isinstance(failure, (ServiceError, JournalError)) or is_transient(failure))
+
+
 def log_failure(text: str, error: BaseException, masked: Callable[[str], str], level: int = ERROR) -> None:
-    """Log an error once, with its traceback."""
+    """Log an error once, with its traceback; what is expected has that only where `DEBUG` is logged."""
     if not logger.isEnabledFor(level):
         return
-    trace = traced(error)
-    record = logger.makeRecord(logger.name, level, __file__, 0, masked(text), (), None)
-    record.exc_text = masked(trace)
-    if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
-        record.exc_info = (type(error), error, error.__traceback__)
+    line = f"{text}: {described(error)}"
+    kind = {"failure": type_name_of(error)}
+    record = logger.makeRecord(logger.name, level, __file__, 0, masked(line), (), None, extra=kind)
+    if not is_expected(error) or logger.isEnabledFor(DEBUG):
+        trace = traced(error)
+        record.exc_text = masked(trace)
+        if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
+            record.exc_info = (type(error), error, error.__traceback__)
     logger.handle(record)

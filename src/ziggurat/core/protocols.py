@@ -4,17 +4,15 @@ A class need not inherit from these protocols, only have their methods. Those of
 `hasattr`: ``isinstance`` with a protocol takes ten times as long as all else that a layer does with a request.
 """
 
+from collections.abc import Coroutine, Mapping
 from functools import cache, partial
-from inspect import iscoroutine, iscoroutinefunction, signature, unwrap
+from inspect import iscoroutinefunction, signature, unwrap
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ziggurat.core.errors import attach, fact_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 R = TypeVar("R")
 
@@ -114,7 +112,7 @@ def takes(value: Any, count: int) -> bool:
 
 def closed(value: T) -> T:
     """Return a value that is not awaited; a coroutine is closed, or Python would warn that it never was."""
-    if iscoroutine(value):
+    if isinstance(value, Coroutine):
         value.close()
     return value
 

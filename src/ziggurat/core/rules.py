@@ -1,9 +1,9 @@
 """Rules: the values that an annotation allows, as a predicate and in words."""
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from decimal import Decimal
-from inspect import iscoroutine, signature
+from inspect import signature
 from math import isfinite
 from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import (
@@ -241,7 +241,7 @@ def misfit(value: object, rule: ValueRule) -> str:
 def _describe(value: object, where: str = "") -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}{where}; make an object of it"
-    if iscoroutine(value):
+    if isinstance(value, Coroutine):
         return f"the result of {value.__name__}(){where}; pass {value.__name__} itself, do not call it"
     text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
     return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"

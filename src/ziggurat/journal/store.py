@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from math import inf
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, Protocol, cast, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, decode, encode
 from ziggurat.core.containment import ring
@@ -435,8 +435,8 @@ def chained(before: str, data: bytes) -> str:
     return blake2b(data, key=before.encode(), digest_size=16).hexdigest()
 
 
-MAX_PRIORITY = 100
-"""The highest priority of a run; the lowest is the same below zero."""
+Priority = Annotated[int, Meta(ge=-100, le=100)]
+"""Which of the runs that are due come first: those with the highest."""
 
 AGING = 60.0
 """Seconds since it was due that count as one step of the priority of a run, so that none waits for ever."""

@@ -1,8 +1,7 @@
 """Circuit breaker: stops calls to a service that keeps failing, and lets a few through later to test it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from inspect import iscoroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from threading import RLock
 from typing import Annotated, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
@@ -349,7 +348,7 @@ async def circuit_breaker(
         if change is not None:
             if not closing:
                 await _tell_settled(breaker, change, ctx)
-            elif iscoroutine(change):
+            elif isinstance(change, Coroutine):
                 change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
 
 
