@@ -181,7 +181,9 @@ OF_RUNS_WITHIN = ("id within", "blocked loop")
 def test_a_wrong_use_is_raised_out_of_the_outermost_run(mistake: str, where: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         PLACES[where](USE[mistake]).run_sync("go")
-    assert any(frame.name == "_make" for frame in traceback.extract_tb(caught.value.__traceback__))
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert any(frame.name == "_make" for frame in frames)
+    assert not any("ziggurat/calls" in frame.filename for frame in frames if "tests" not in frame.filename)
 
 
 @pytest.mark.parametrize(("mistake", "where"), rows(CODE, TOOLS))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ziggurat import Agent, AgentRun, ConfigurationError, ModelSettings
-from ziggurat.core.habits import ARGUMENTS
+from ziggurat import Agent, AgentRun, Budget, ConfigurationError, ModelSettings
+from ziggurat.core.habits import ARGUMENTS, OF_AGENTS, OF_RUNS
 from ziggurat.flows import flow, step
 from ziggurat.messages.agent import _MEANT
 from ziggurat.models import ScriptedModel
@@ -23,6 +23,29 @@ async def test_an_argument_of_another_library_is_answered_with_ours(name: str) -
     if name != "prompt":
         with pytest.raises(TypeError, match=re.escape(ARGUMENTS[name])):
             await run("x", **{name: None})
+
+
+async def test_an_argument_of_an_agent_is_not_one_of_a_run_and_the_reverse() -> None:
+    of_agents, of_runs = (
+        {*inspect.signature(Agent.__init__).parameters} - {"self", "model"},
+        {*RunArguments.__annotations__},
+    )
+    assert of_agents - of_runs == OF_AGENTS
+    assert of_runs - of_agents == OF_RUNS
+    agent: Any = Agent(ScriptedModel("x"))
+    make: Any = Agent
+    for name in OF_AGENTS:
+        with pytest.raises(TypeError, match=rf"Agent\({name}="):
+            await agent.run("x", **{name: None})
+    for name in OF_RUNS:
+        with pytest.raises(TypeError, match=rf"run\(..., {name}="):
+            make(ScriptedModel("x"), **{name: None})
+
+
+def test_an_argument_that_resembles_none_is_answered_with_those_there_are() -> None:
+    make: Any = Budget
+    with pytest.raises(TypeError, match=r"cost, .*tokens"):
+        make(usd=1)
 
 
 def test_the_arguments_in_answers_exist() -> None:

@@ -39,6 +39,9 @@ class Schedule:
         self._input = value
         self._catch_up = timedelta(seconds=catch_up)
 
+    def __repr__(self) -> str:
+        return f"Schedule({self.name!r}, {self._recurrence!r})"
+
     @property
     def runnable(self) -> Runnable[Any]:
         """The flow or agent whose runs it starts."""

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ziggurat.agents.runnable import Runnable
@@ -73,12 +73,19 @@ def _named(spec: str, kind: str, fits: Callable[[object], bool]) -> Any:
         module = _module(where, spec)
     if name and hasattr(module, name):
         return getattr(module, name)
-    names = sorted(each for each, value in vars(module).items() if not each.startswith("_") and fits(value))
+    names = sorted(
+        each for each, value in vars(module).items() if not each.startswith("_") and fits(value) and not _is_ours(value)
+    )
     near = similar(name, names)
     hint = f"did you mean {where}:{near[0]}? " if near else ""
-    there = f"its {kind}s: {', '.join(names)}" if names else f"it has no {kind}s"
+    there = f"there are {', '.join(names)}" if names else f"there is no {kind} in it"
     lack = f"{where} has no {name!r}" if name else f"{spec}: the {kind}'s name is missing, as in {where}:NAME"
     raise ConfigurationError(f"{lack}; {hint}{there}")
+
+
+def _is_ours(value: object) -> bool:
+    """Return whether a value is a function of this package, which the module has imported."""
+    return isinstance(value, FunctionType) and value.__module__.startswith("ziggurat.")
 
 
 def _module(where: str, spec: str) -> ModuleType:

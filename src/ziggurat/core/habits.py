@@ -24,6 +24,31 @@ ARGUMENTS = (
 )
 """The form to write, by the keyword argument of an agent or a run."""
 
+OF_AGENTS = frozenset(
+    [
+        "tools",
+        "instructions",
+        "name",
+        "description",
+        "output",
+        "output_validator",
+        "settings",
+        "max_steps",
+        "stop",
+        "timeout",
+        "budget",
+        "middleware",
+        "store",
+        "debug",
+    ]
+)
+"""The arguments of an agent that a run does not have."""
+
+OF_RUNS = frozenset(
+    ["history", "deps", "listeners", "run_id", "session", "labels", "environment", "detached", "decisions", "strict"]
+)
+"""The arguments of a run that an agent does not have."""
+
 _SHARED = frozenset(("instructions", "history"))
 """Agents and runs are known by these arguments; nothing else has the names of other libraries."""
 
@@ -32,4 +57,8 @@ def meant_by(name: str, known: Set[str]) -> str:
     """Return the argument that was probably meant, as the end of an error's text; empty if that is unclear."""
     if name in ARGUMENTS and not _SHARED.isdisjoint(known):
         return f"; write {ARGUMENTS[name]}"
+    if name in OF_AGENTS and "history" in known:
+        return f"; write Agent({name}=...)"
+    if name in OF_RUNS and "instructions" in known:
+        return f"; write run(..., {name}=...)"
     return "".join(f"; did you mean {each!r}?" for each in similar(name, known))

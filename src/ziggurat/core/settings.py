@@ -149,7 +149,8 @@ def _refuse_unknown(
         if name not in known:
             from ziggurat.core.habits import meant_by
 
-            meant = meant_by(name, {*known} - {"self", "cls"}) or _place_of(name, annotations)
+            takes = {*known} - {"self", "cls"}
+            meant = meant_by(name, takes) or _place_of(name, annotations) or f"; it takes {', '.join(sorted(takes))}"
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}{meant}") from None
 
 

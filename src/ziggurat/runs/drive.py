@@ -80,6 +80,8 @@ async def drive(
             await finished(waiting)
     except _NOT_RECORDED as error:
         opening.mistaken = isinstance(error, CallerError)
+        if opening.mistaken and not parts_of(agent).debug:
+            failures.without_own_frames(error)  # they say nothing about the caller's mistake
         raise
     except asyncio.CancelledError as error:
         run = await _end_cancelled(error, run, agent, name, opening)
