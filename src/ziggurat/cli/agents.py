@@ -150,6 +150,7 @@ class StoredRun(Struct, frozen=True):
     agent: Runnable
     journal: LocalJournal
     options: AgentOptions
+    where: str | None
 
 
 def rebuild(run: str, overrides: AgentOptions, store: str | None) -> StoredRun:
@@ -161,7 +162,7 @@ def rebuild(run: str, overrides: AgentOptions, store: str | None) -> StoredRun:
         info, journal = stores.load_run(run, store)
         options = options_for(info.id, journal, overrides)
         agent = agent_of(options, store)
-    return StoredRun(info.id, agent, journal, options)
+    return StoredRun(info.id, agent, journal, options, stores.where_kept(agent.store, overrides.agent, store))
 
 
 async def _read_or_close(agent: Runnable, run: str) -> tuple[LogInfo, LocalJournal]:

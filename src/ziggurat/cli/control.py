@@ -1,6 +1,5 @@
 """``ziggurat send``, ``attach``, ``cancel`` and ``inject``: control a run, whichever process drives it."""
 
-import asyncio
 import json as text_of
 import sys
 from collections.abc import Awaitable, Callable
@@ -10,7 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ziggurat.cli import options, outcome
-from ziggurat.cli.store import find_run, opened, where_kept
+from ziggurat.cli.store import find_run, where_kept, with_store
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped
@@ -33,12 +32,11 @@ T = TypeVar("T")
 
 def _with_run(run: str, store: str | None, work: Callable[[Store, LogInfo], Awaitable[T]]) -> tuple[str, T]:
 
-    async def find_and_work() -> tuple[str, T]:
-        async with opened(store) as place:
-            info = await find_run(place, run)
-            return info.id, await work(place, info)
+    async def find_and_work(place: Store) -> tuple[str, T]:
+        info = await find_run(place, run)
+        return info.id, await work(place, info)
 
-    return asyncio.run(find_and_work())
+    return with_store(store, find_and_work)
 
 
 def send(

@@ -55,7 +55,6 @@ def test_run_{name}() -> None:
 def export(
     run: options.Run,
     pytest: Annotated[bool, typer.Option("--pytest", help="Write a test that replays it without a network.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write its record as JSON lines; the default.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
     ] = None,
@@ -70,8 +69,6 @@ def export(
       ziggurat export 3f2a --pytest -o test_rain.py
       ziggurat export r-17 --pytest --agent desk.py:agent
     """
-    if pytest and json:
-        raise ConfigurationError("a run is written as JSON lines or as a test, not both: --json or --pytest")
     info, journal = load_run(run, store)
     text = _as_test(info, journal, agent) if pytest else journal.dump().decode()
     if output is None:

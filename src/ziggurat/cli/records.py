@@ -1,6 +1,5 @@
 """``ziggurat runs``, ``pending``, ``accept-loss`` and ``vacuum``: list, repair and remove stored runs."""
 
-import asyncio
 import re
 import time
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ import typer
 from msgspec import Struct
 
 from ziggurat.cli import options
-from ziggurat.cli.store import find_run, labels_from, opened
+from ziggurat.cli.store import find_run, labels_from, with_store
 from ziggurat.cli.terminal import note, write, write_json
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.errors import ConfigurationError, JournalError
@@ -23,7 +22,6 @@ from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, ses
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem
 from ziggurat.messages.formatting import call_text, duration, plural, shortened
-from ziggurat.stores.pending import PendingRuns
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -68,7 +66,13 @@ def runs(
     """
     chosen = None if status is None else _status(status)
     after = None if since is None else time.time() - seconds_of(since, "--since")
-    found = asyncio.run(_list(store, chosen, agent, after, labels_from(label), limit))
+    labels = labels_from(label)
+
+    async def listed(place: Store) -> list[_ListedRun]:
+        infos = await place.logs("run:", agent=agent, status=chosen, labels=labels, limit=limit)
+        return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
+
+    found = with_store(store, listed)
     if json:
         for run in found:
             write_json(encode(run))
@@ -113,19 +117,6 @@ def seconds_of(text: str, option: str) -> float:
         ) from error
 
 
-async def _list(
-    store: str | None,
-    status: str | None,
-    agent: str | None,
-    after: float | None,
-    labels: dict[str, object],
-    limit: int,
-) -> list[_ListedRun]:
-    async with opened(store) as place:
-        infos = await place.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
-        return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
-
-
 async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
     question, origin = "", None
     try:
@@ -160,7 +151,8 @@ def pending(
       ziggurat pending --agent desk --store sqlite:///agents.db
       ziggurat pending --json | jq -r .run
     """
-    waiting = asyncio.run(_pending(store, agent, labels_from(label), after, limit))
+    labels = labels_from(label)
+    waiting = with_store(store, lambda place: place.pending(agent=agent, labels=labels, after=after, limit=limit))
     if not waiting and not json:
         note("nothing waits for people")
     for run_id, items in waiting.items():
@@ -171,13 +163,6 @@ def pending(
                 write(_line(run_id, item))
     if waiting.next is not None:
         note(f"there are more: --after {waiting.next!r}")
-
-
-async def _pending(
-    store: str | None, agent: str | None, labels: dict[str, object], after: str | None, limit: int
-) -> PendingRuns:
-    async with opened(store) as place:
-        return await place.pending(agent=agent, labels=labels, after=after, limit=limit)
 
 
 def _as_json(run_id: str, item: PendingItem) -> dict[str, object]:
@@ -217,14 +202,13 @@ def accept_loss(
       ziggurat accept-loss --session alice
     """
 
-    async def accepted() -> range:
-        async with opened(store) as place:
-            log = session_log(run) if session else run_log(run)
-            if not session and await acknowledged_in(place, log) is None:
-                log = (await find_run(place, run)).log
-            return await accept_loss_of(place, log)
+    async def accepted(place: Store) -> range:
+        log = session_log(run) if session else run_log(run)
+        if not session and await acknowledged_in(place, log) is None:
+            log = (await find_run(place, run)).log
+        return await accept_loss_of(place, log)
 
-    lost = asyncio.run(accepted())
+    lost = with_store(store, accepted)
     outcome = (
         f"the loss of entries {lost[0]} to {lost[-1]} is accepted"
         if lost
@@ -247,9 +231,6 @@ def vacuum(
       ziggurat vacuum
       ziggurat vacuum --older-than 12h --unfinished
     """
-
-    async def removed() -> int:
-        async with opened(store) as place:
-            return await place.vacuum(time.time() - seconds_of(older, "--older-than"), unfinished=unfinished)
-
-    write(f"{plural(asyncio.run(removed()), 'run')} removed")
+    before = time.time() - seconds_of(older, "--older-than")
+    removed = with_store(store, lambda place: place.vacuum(before, unfinished=unfinished))
+    write(f"{plural(removed, 'run')} removed")

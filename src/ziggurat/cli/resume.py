@@ -1,6 +1,5 @@
 """``ziggurat resume``, ``approve``, ``replay`` and ``fork``: what needs the agent of a stored run."""
 
-import asyncio
 import sys
 from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any, Literal
@@ -13,7 +12,7 @@ from ziggurat.cli.agents import StoredRun, labels_of, rebuild
 from ziggurat.cli.approve import NO, ask_answer, by_hand
 from ziggurat.cli.live import OutputOptions, show_run
 from ziggurat.cli.outcome import INTERRUPTED, write_answer
-from ziggurat.cli.store import where_kept
+from ziggurat.cli.store import then_closed
 from ziggurat.cli.terminal import note, read_line, shell_word, write
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import as_type
@@ -49,7 +48,7 @@ def resume(
       ziggurat resume r-17 --agent desk.py:agent
     """
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    output = OutputOptions(json, quiet, found.where)
     return _go_on(found, {}, output, strict=strict)
 
 
@@ -113,7 +112,7 @@ def approve(
         decision = _answer(waiting, found.id)
     else:
         decision = _decision(choice, waiting, found.id, started=record is not None and record.intent is not None)
-    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    output = OutputOptions(json, quiet, found.where)
     return _go_on(found, {waiting.id: decision}, output)
 
 
@@ -204,20 +203,16 @@ def replay(
       ziggurat replay r-17 --agent desk.py:agent --live tools
     """
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-
-    async def replayed() -> AgentRun:
-        try:
-            return await found.agent.replay(found.id, live=live, approvals=found.options.approvals)
-        finally:
-            await found.agent.store.close()
-
-    went = asyncio.run(replayed())
+    replaying = found.agent.replay(found.id, live=live, approvals=found.options.approvals)
+    went = then_closed(found.agent.store, replaying)
     write_answer(went, sys.stdout)
     called = {"nothing": "nothing was called", "tools": "its tools were called", "models": "its models were called"}
     note(f"{plural(went.steps, 'step')} as on record; {called[live]}")
 
 
+@options.with_agent_options
 def fork(
+    chosen: options.AgentOptions,
     run: options.Run,
     at: Annotated[int, typer.Option("--at", min=1, metavar="STEP", help="The first step to run again.")],
     prompt: Annotated[
@@ -226,12 +221,6 @@ def fork(
             "--prompt", "-p", metavar="TEXT", help="Another message at that step; at step 1, another question."
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Another model.")] = None,
-    tool: Annotated[
-        list[str] | None, typer.Option("--tool", "-t", metavar="MODULE:FUNCTION", help="Other tools. May be repeated.")
-    ] = None,
-    instructions: options.Instructions = None,
-    agent: options.Agent = None,
     effects: Annotated[
         Literal["refuse", "recorded", "live"],
         typer.Option("--effects", help="What to do with calls of tools with side effects."),
@@ -251,7 +240,7 @@ def fork(
       ziggurat fork 3f2a --at 1 --prompt "What is 13 * 12?"
       ziggurat fork r-17 --at 4 --agent desk.py:agent --effects live
     """
-    found = rebuild(run, options.AgentOptions(model, tuple(tool or ()), agent, instructions), store)
+    found = rebuild(run, chosen, store)
     forked, approvals, labels = new_id(), found.options.approvals, labels_of(found.options)
 
     def begin(listeners: Sequence[Listener]) -> Coroutine[Any, Any, AgentRun]:
@@ -266,7 +255,7 @@ def fork(
             listeners=listeners,
         )
 
-    output = OutputOptions(json, quiet, where_kept(found.agent.store, agent, store))
+    output = OutputOptions(json, quiet, found.where)
     code = show_run(found.agent, begin, output, approvals, forked)
     if code != INTERRUPTED:  # an interrupted run is named in the message on how to continue
         note(f"this is the run {forked}")

@@ -1,6 +1,5 @@
 """``ziggurat show``: a run as a tree of its calls, in the order they ended, with time, tokens and cost."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ import typer
 
 from ziggurat.cli import options
 from ziggurat.cli.agents import options_in, rebuild
-from ziggurat.cli.store import load_run
+from ziggurat.cli.store import load_run, then_closed
 from ziggurat.cli.terminal import write
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, described
@@ -86,15 +85,8 @@ def show(
 def _standing(run: str, store: str | None, agent: str | None, *, as_picture: bool) -> str:
     """Return what the agent of a run is made of, marked with how far the run has come."""
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-
-    async def standing() -> str:
-        try:
-            diagram = await found.agent.standing(found.id)
-            return diagram_svg(diagram) if as_picture else diagram.mermaid()
-        finally:
-            await found.agent.store.close()
-
-    return asyncio.run(standing())
+    diagram = then_closed(found.agent.store, found.agent.standing(found.id))
+    return diagram_svg(diagram) if as_picture else diagram.mermaid()
 
 
 def _head(info: LogInfo, journal: LocalJournal) -> Iterator[str]:

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from ziggurat.cli.terminal import note, shell_word
 from ziggurat.core.codec import decode
@@ -18,6 +19,8 @@ from ziggurat.runs.runs import runs_of
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.local import InMemoryStore
 from ziggurat.stores.pending import RunStore
+
+T = TypeVar("T")
 
 STORE = "ZIGGURAT_STORE"
 """The environment variable with the default store, used when no option names one."""
@@ -70,14 +73,31 @@ async def opened(option: str | None) -> AsyncIterator[RunStore]:
         await store.close()
 
 
+def with_store(option: str | None, work: Callable[[RunStore], Awaitable[T]]) -> T:
+    """Return what a function returns of the store of an option, which is open meanwhile."""
+
+    async def opened_for_it() -> T:
+        async with opened(option) as store:
+            return await work(store)
+
+    return asyncio.run(opened_for_it())
+
+
+def then_closed(store: Store, work: Awaitable[T]) -> T:
+    """Return the result of what is awaited, and close the store that it uses."""
+
+    async def done() -> T:
+        try:
+            return await work
+        finally:
+            await store.close()
+
+    return asyncio.run(done())
+
+
 def load_run(run: str, option: str | None) -> tuple[LogInfo, LocalJournal]:
     """Return a run of a store, by its id or the beginning of it, with its record."""
-
-    async def load() -> tuple[LogInfo, LocalJournal]:
-        async with opened(option) as store:
-            return await read_run(store, run)
-
-    return asyncio.run(load())
+    return with_store(option, lambda store: read_run(store, run))
 
 
 async def read_run(store: Store, run: str) -> tuple[LogInfo, LocalJournal]:

@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.worker import Recovery
 from ziggurat.cli import options
 from ziggurat.cli.agents import agent_of
 from ziggurat.cli.outcome import COMPLETED, STOPPED
-from ziggurat.cli.store import labels_from
+from ziggurat.cli.store import labels_from, then_closed
 from ziggurat.cli.supervised import loaded_all, supervised, workers_of
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
@@ -47,17 +45,9 @@ def submit(
     """
     place = agent_of(options.AgentOptions(agent=agent), store)
     due = None if not_before is None else _time(not_before)
-
-    async def submitted() -> str:
-        try:
-            run = await place.submit(
-                prompt, run_id=run_id, labels=labels_from(label) or None, not_before=due, priority=priority
-            )
-            return run.id
-        finally:
-            await place.store.close()
-
-    write(visible_line(asyncio.run(submitted())))
+    labels = labels_from(label) or None
+    submitting = place.submit(prompt, run_id=run_id, labels=labels, not_before=due, priority=priority)
+    write(visible_line(then_closed(place.store, submitting).id))
 
 
 def _time(text: str) -> datetime:
@@ -119,9 +109,9 @@ def recover(
       ziggurat recover desk.py:agent
       ziggurat recover desk.py:agent --store sqlite:///agents.db
     """
-    recovery = asyncio.run(
-        _recover(agent_of(options.AgentOptions(agent=agent), store), concurrency, attempts, cancelled)
-    )
+    runnable = agent_of(options.AgentOptions(agent=agent), store)
+    recovering = runnable.recover(concurrency=concurrency, attempts=attempts, cancelled=cancelled)
+    recovery = then_closed(runnable.store, recovering)
     for run_id, run in recovery.runs.items():
         write(f"{visible_line(run_id)}  {type(run.stop).__name__}")
     for run_id, error in recovery.errors.items():
@@ -133,10 +123,3 @@ def recover(
     waiting = UNFINISHED - {stops.Suspended.__name__}  # a run that waits for a decision has done what it could
     failed = any(type(run.stop).__name__ in waiting for run in recovery.runs.values())
     return STOPPED if failed or recovery.errors else COMPLETED
-
-
-async def _recover(agent: Runnable, concurrency: int, attempts: int, cancelled: bool) -> Recovery[object]:
-    try:
-        return await agent.recover(concurrency=concurrency, attempts=attempts, cancelled=cancelled)
-    finally:
-        await agent.store.close()
