@@ -349,6 +349,8 @@ async def test_a_stream_that_is_read_without_its_block_says_so() -> None:
             pass
     with pytest.raises(ConfigurationError, match="async with"):
         await stream
+    with pytest.raises(ConfigurationError, match="async with"), stream:
+        pass
 
 
 @pytest.mark.parametrize(("buffer", "leave_at"), [(1, 0), (2, 1), (1, 7), (1, None), (64, None)])

@@ -174,6 +174,7 @@ class Agent(Runnable[Out]):
             output_validator,
             checks_names=checks_names,
         )
+        self.settings.check_functions()
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
         parts = agent_parts(
             name,

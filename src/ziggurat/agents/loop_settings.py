@@ -9,6 +9,8 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
 from ziggurat.agents.stop import Policy, any_of
 from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.protocols import takes
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
@@ -36,6 +38,15 @@ class LoopSettings(Struct, frozen=True, eq=False):
     validator: OutputValidator | None = None
     hidden: frozenset[str] = frozenset()
     checks_names: Callable[[Set[str], Toolbox], None] | None = None
+
+    def check_functions(self) -> None:
+        """Raise ConfigurationError for a function that does not take what it will be given."""
+        for name, given, parameters in (
+            ("instructions", self.instructions, "ctx"),
+            ("output_validator", self.validator, "answer, ctx"),
+        ):
+            if callable(given) and not takes(given, parameters.count(",") + 1):
+                raise ConfigurationError(f"Agent({name}=...) is a function of ({parameters}); got {given!r:.200}")
 
     async def with_offered(self, ctx: Context) -> "LoopSettings":
         """Return the settings with the tools of the sources among the tools."""

@@ -234,7 +234,9 @@ def misfit(value: object, rule: ValueRule) -> str:
         return f"{_describe(value)}, write [{value!r}]"
     if rule.item is not None and isinstance(value, Collection) and not isinstance(value, (str, bytes)):
         wrong = [each for each in value if not rule.item.allows(each)]
-        return _describe(wrong[0], " among them") if wrong else _describe(value)
+        nested = wrong and isinstance(wrong[0], (list, tuple)) and all(map(rule.item.allows, wrong[0]))
+        hint = " among them; write * before a list in a list" if nested else " among them"
+        return _describe(wrong[0], hint) if wrong else _describe(value)
     return _describe(value)
 
 
@@ -242,6 +244,7 @@ def _describe(value: object, where: str = "") -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}{where}; make an object of it"
     if isinstance(value, Coroutine):
-        return f"the result of {value.__name__}(){where}; pass {value.__name__} itself, do not call it"
+        name = getattr(value, "__name__", "function")
+        return f"the result of {name}(){where}; pass {name} itself, do not call it"
     text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
     return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"

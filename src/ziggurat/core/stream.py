@@ -179,7 +179,7 @@ class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     ) -> Coroutine[Any, Any, bool | None]:
         return self._block.__aexit__(kind, error, trace)
 
-    def _raise_misused(self) -> NoReturn:
+    def _raise_misused(self, *_: object) -> NoReturn:
         raise ConfigurationError(
             "a stream is read within its block, which ends the call when it is left: "
             "async with agent.stream('...') as events: async for event in events: ..."
@@ -188,6 +188,8 @@ class _StreamBlock(AbstractAsyncContextManager[EventStream[R]]):
     __aiter__: Callable[..., NoReturn] = _raise_misused
     __iter__: Callable[..., NoReturn] = _raise_misused
     __await__: Callable[..., NoReturn] = _raise_misused
+    __enter__: Callable[..., NoReturn] = _raise_misused
+    __exit__: Callable[..., NoReturn] = _raise_misused
 
 
 @checked

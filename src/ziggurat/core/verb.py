@@ -45,7 +45,7 @@ def verb(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[A
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        coroutine = method(*args, **kwargs)
+        coroutine: Any = method(*args, **kwargs)
         if isinstance(coroutine, _Unawaited):  # of a verb that this one is made of
             coroutine = coroutine._coroutine
         coroutine.__name__, coroutine.__qualname__ = name, title  # for Python's warning about one that was not awaited
