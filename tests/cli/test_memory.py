@@ -9,7 +9,8 @@ import pytest
 from tests.cli.conftest import AGENTS, Command
 from tests.cli.test_export import outcome_of
 from ziggurat import Agent
-from ziggurat.cli.agents import AgentOptions, agent_of
+from ziggurat.cli.agents import agent_of
+from ziggurat.cli.options import AgentOptions
 from ziggurat.memory import AgentMemory, LocalMemoryStore, import_memories, open_memory
 from ziggurat.models import PROVIDERS, FunctionModel
 
