@@ -67,8 +67,8 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
     warned: list[str] = []
 
     @flow(store=InMemoryStore())
-    async def order() -> list[Any]:
-        return [await event("paid", Payment), await event("note", int), await event("paid")]
+    async def order() -> tuple[Payment, int, object]:
+        return await event("paid", Payment), await event("note", int), await event("paid")
 
     async def listen(what: Any) -> None:
         if isinstance(what, Warned):
@@ -89,7 +89,7 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
     assert "'note'" in warned[0]
     assert await order.send("o", "note", 5)
     assert await order.send("o", "paid", {"sum": 3})  # any value will do
-    assert (await order.resume("o")).output == [Payment(3), 5, {"sum": 3}]
+    assert (await order.resume("o")).output == (Payment(3), 5, {"sum": 3})
 
 
 @pytest.mark.parametrize("default", [False, True])

@@ -12,14 +12,17 @@ from msgspec import json
 from tests.stores.places import stores
 from tests.values.attributes import ATTRS
 from tests.values.kinds import HELD_OUT, OWN
+from tests.values.library import LIBRARY
 from tests.values.models import MODELS
 from tests.values.places import made
 from tests.values.records import RECORDS
+from tests.values.services import SERVICES
+from tests.values.structs import STRUCTS
 from ziggurat import ConfigurationError
 from ziggurat.agents import Answer
 from ziggurat.flows import ask, flow, step
 
-KINDS = [*OWN, *HELD_OUT, *MODELS, *ATTRS, *RECORDS]
+KINDS = [*OWN, *HELD_OUT, *MODELS, *ATTRS, *RECORDS, *SERVICES, *LIBRARY, *STRUCTS]
 
 
 def facts(value: Any) -> Any:
@@ -29,6 +32,8 @@ def facts(value: Any) -> Any:
         return kind, repr(value.astimezone(datetime.UTC))
     if isinstance(value, (str, int)) and isinstance(value, enum.Enum):  # equal to its text or number
         return facts(value.value)
+    if isinstance(value, memoryview):
+        return kind, bytes(value)
     if isinstance(value, dict):
         return kind, {str(key): facts(each) for key, each in value.items()}
     if isinstance(value, (set, frozenset)):
@@ -39,8 +44,9 @@ def facts(value: Any) -> Any:
         return kind, [facts(each) for each in value]
     names = getattr(type(value), "__struct_fields__", None) or getattr(type(value), "__dataclass_fields__", ())
     names = names or [each.name for each in getattr(type(value), "__attrs_attrs__", ())]
-    if names or hasattr(value, "model_dump"):
-        names = names or [*vars(value), *(getattr(value, "model_extra", None) or ())]
+    if hasattr(value, "model_dump"):
+        return kind, {name: facts(each) for name, each in {**vars(value), **(value.model_extra or {})}.items()}
+    if names:
         return kind, {name: facts(getattr(value, name)) for name in names if hasattr(value, name)}
     return kind, repr(value)
 

@@ -28,7 +28,7 @@ def _within(kind: Any, data: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "list", types.GenericAlias(list, (kind,)), [data, data]
     yield "dict", types.GenericAlias(dict, (str, kind)), {"k": data}
     yield "optional", Optional[kind], data  # noqa: UP045 - made at run time
-    with suppress(PydanticUserError):  # of classes that pydantic does not read
+    with suppress(PydanticUserError, UserWarning):  # of classes that pydantic does not read, or reads in part
         yield "model", create_model("Model", it=(kind, ...)), {"it": data}
     yield "dataclass", make_dataclass("Made", [("it", kind)]), {"it": data}
 
@@ -45,10 +45,11 @@ OF_THE_TYPE = (
     "none of them checks",
     "of the type Iterable",
     "by a path",
+    "which JSON does not have",
 )
 """Why a type is refused at every place, when the agent, the tool or the step is made."""
 
-REFUSED = {"Size": "an Enum of tuples", "Audit": "its JSON gives another value each time"}
+REFUSED = {"Audit": "its JSON gives another value each time"}
 """Why these types alone are refused; that of an Audit is found with its first value, before anything acts on it."""
 
 

@@ -61,8 +61,8 @@ class OutputForm(Struct, frozen=True, eq=False):
             form = self.parameter.recorded(output, *(() if run._accepted is UNSET else (run._accepted,)))
         try:
             natural = form == plain(output) and canonical(form) == canonical(output)
-        except TypeError:
-            natural = False
+        except TypeError:  # such as of a pattern in it, which only its type can write
+            return replace(run, output=form, _accepted=form)
         accepted = UNSET if natural else form
         return run if accepted is run._accepted else replace(run, _accepted=accepted)
 

@@ -128,11 +128,12 @@ async def enter(
             run = frame.counted(await hooked(middleware, "after_agent", run, ctx), ctx)
         if journal.reopened:
             run = frame.counted(run, ctx, tries_before=True)
-        run = _kept(parts, run)
+        kept = _kept(parts, run)
+        run = replace(kept, output=run._output) if kept._output is kept._accepted else kept
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = await _failed(contained(raised), parts.name, frame, request, ctx, chain, ends)
         raise _with_run(error, frame, request, ctx)  # noqa: B904 - it has its cause already
-    await journal.write(Result(ctx.path, parts.name, request, run))
+    await journal.write(Result(ctx.path, parts.name, request, kept))
     if ctx.emit is not SILENCE:
         await ctx.emit(AgentEnded(ctx.path, run))
     return run
@@ -315,7 +316,7 @@ def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> Ag
 
 
 def _read_run(outcome: Outcome, run: AgentRun, parts: AgentParts) -> AgentRun:
-    by_reference = isinstance(outcome, Result) and outcome.value is run
+    by_reference = isinstance(outcome, Result) and outcome.value is run and run._output is not run._accepted
     return run if by_reference else read_output(run, parts.read)
 
 

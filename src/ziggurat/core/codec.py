@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from pathlib import PurePath
 from types import GenericAlias, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
@@ -38,6 +39,8 @@ def _write(value: object) -> object:
             return plain(value)
     if hasattr(kind, "model_dump"):  # a pydantic model, without importing pydantic
         return kind.model_dump(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+    if hasattr(kind, "__get_pydantic_core_schema__"):  # such as HttpUrl
+        return _adapter(kind).dump_python(value, mode="json", round_trip=True, warnings=False)
     if is_text(kind):
         return str(value)
     if isinstance(value, deque):
@@ -45,9 +48,14 @@ def _write(value: object) -> object:
     raise NotImplementedError(f"{kind.__name__} cannot be written as JSON")
 
 
+@lru_cache(maxsize=512)
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
 def _read(kind: type, value: object) -> object:
-    if kind is object:
-        return value
     reader = getattr(kind, "from_json", None) or getattr(kind, "model_validate", None)
     if reader is None:
         return read_standard(kind, value)
@@ -56,7 +64,7 @@ def _read(kind: type, value: object) -> object:
 
 def is_text(kind: object) -> bool:
     """Return whether a type of the standard library is a path or an address, which JSON has as text."""
-    return isinstance(kind, type) and (hasattr(kind, "__fspath__") or kind.__module__ == "ipaddress")
+    return isinstance(kind, type) and (issubclass(kind, PurePath) or kind.__module__ == "ipaddress")
 
 
 def container_of(kind: Any) -> Any:
@@ -70,12 +78,14 @@ def container_of(kind: Any) -> Any:
 
 
 def read_standard(kind: Any, value: object) -> object:
-    """Read a type of the standard library that msgspec does not read; a hook for its decoders.
+    """Read a type of the standard library, or ``object``, which msgspec does not read; a hook for its decoders.
 
     Raises:
         ValueError: the value does not fit.
         NotImplementedError: it is another type.
     """
+    if kind is object:
+        return value
     if is_text(kind):
         if not isinstance(value, str):
             raise ValueError(f"expected a string for a {kind.__name__}")

@@ -131,6 +131,8 @@ def _classes_of(annotation: Any) -> tuple[type, ...]:
         return _classes_of(get_args(annotation)[0])
     if annotation is Any or is_protocol(annotation):
         return (object,)
+    if hasattr(annotation, "__get_pydantic_core_schema__") and not hasattr(annotation, "model_fields"):
+        return (object,)  # such as AwareDatetime, whose values are of another class
     if isinstance(annotation, type) and origin is None:
         if is_typeddict(annotation):
             return (dict,)

@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.core.protocols import is_awaited
 from ziggurat.core.similar import similar
 from ziggurat.plans.reducers import Appended, Reducer, append, fitting, merge, reducer_of
-from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.parameter import Parameter, read_back
 
 Values = dict[str, Any]
 """The values of a state's fields, by name."""
@@ -71,7 +71,17 @@ def _unchecked(value: Any) -> Any:
 
 
 def _checking(parameter: Parameter) -> Callable[[Any], Any]:
-    return partial(msgspec.convert, type=parameter.wire) if parameter.check is None else partial(_same, parameter)
+    return partial(_converted if parameter.check is None else _same, parameter)
+
+
+def _converted(parameter: Parameter, value: object) -> object:
+    try:
+        return msgspec.convert(value, parameter.wire, dec_hook=read_back)
+    except msgspec.ValidationError as error:  # also of some instances, such as those of an Enum within a union
+        try:
+            return _same(parameter, value)
+        except ConfigurationError:
+            raise error from None
 
 
 def _same(parameter: Parameter, value: object) -> object:

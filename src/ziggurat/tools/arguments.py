@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 
@@ -10,6 +11,7 @@ import msgspec
 
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.limits import check_size, unique_object
+from ziggurat.tools.values import field_names
 
 MAX_DEPTH = 100
 """How many levels deep the arrays and objects in a tool's arguments may be nested."""
@@ -114,18 +116,11 @@ def has_infinity(value: object) -> bool:
         return not math.isfinite(value)
     if isinstance(value, Decimal):
         return not value.is_finite()
-    if isinstance(value, (str, bytes, int)) or value is None:
-        return False
-    return _holds_infinity(msgspec.to_builtins(value, builtin_types=(Decimal,), str_keys=True, enc_hook=str))
-
-
-def _holds_infinity(plain: object) -> bool:
-    if isinstance(plain, float):
-        return not math.isfinite(plain)
-    if isinstance(plain, Decimal):
-        return not plain.is_finite()
-    inner = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, (list, tuple, set)) else ()
-    return any(map(_holds_infinity, inner))
+    if isinstance(value, Mapping):
+        return any(map(has_infinity, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return any(map(has_infinity, value))
+    return any(has_infinity(getattr(value, name, None)) for name in field_names(value))
 
 
 def listing(problems: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -54,10 +55,14 @@ class PydanticReader:
         self._name = name
         self._adapter = _adapter(annotation)
         for node in _nodes(self._adapter.core_schema):
-            if node.get("type") == "enum" and any(isinstance(each.value, (tuple, list)) for each in node["members"]):
-                raise ConfigurationError(f"{annotation} has an Enum of tuples, which JSON has as lists: use texts")
+            if node.get("type") == "enum" and not all(isinstance(each.value, _SCALARS) for each in node["members"]):
+                raise ConfigurationError(f"{annotation} has an Enum whose values JSON does not have: use texts")
         kinds = {kind for node in _nodes(self._adapter.core_schema) if isinstance(kind := node.get("type"), str)}
         self._has_sets = bool(kinds & {"set", "frozenset", "any"})
+        if "is-subclass" in kinds:
+            raise ConfigurationError(
+                f"{annotation} has a field that is a class, which JSON does not have: use its name"
+            )
         if "generator" in kinds:
             raise ConfigurationError(
                 f"{annotation} has a field of the type Iterable, which pydantic reads once: use list"
@@ -188,6 +193,7 @@ def _has_unions(schema: object, definitions: unions.Definitions) -> bool:
     return isinstance(schema, list) and any(_has_unions(each, definitions) for each in schema)
 
 
+_SCALARS = (str, int, float, NoneType)
 _FIELDS = ("model-field", "dataclass-field", "typed-dict-field")
 
 

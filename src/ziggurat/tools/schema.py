@@ -179,6 +179,8 @@ def _unsupported(annotation: object, error: Exception) -> str:
     if reason.startswith("Generating JSON schema for custom types"):
         culprit = str(error).rpartition("type <class '")[2].partition("'")[0]
         reason = f"{culprit or name} has no known JSON form"
+    elif reason.startswith("Encoding objects"):
+        reason = f"a default: {reason}; give it as default_factory"
     return f"cannot make a JSON schema for {name} ({reason}); use {_KNOWN}"
 
 

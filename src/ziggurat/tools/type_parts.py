@@ -5,7 +5,7 @@ import inspect
 import types
 import typing
 from abc import ABC
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
@@ -49,6 +49,7 @@ def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
     if not libraries & {"pydantic", "attrs"}:
         try:
             msgspec.json.Decoder(Any if annotation is object else annotation)
+            msgspec.json.schema(annotation, schema_hook=lambda _: {"type": "null"})  # with the defaults
             return annotation
         except (TypeError, AttributeError) as error:  # of an instance in place of its class, too
             refused = error
@@ -121,6 +122,8 @@ def _libraries(annotation: object) -> frozenset[str]:
     for part, in_class in _parts(annotation):
         if getattr(part, "__unpacked__", False):
             raise TypeError(f"{part} in a tuple has no JSON Schema")
+        if _has_keys_without_text(part):
+            raise TypeError(f"{part} has keys that JSON does not have: use texts, numbers, dates or an Enum")
         if isinstance(part, dataclasses.InitVar):
             libraries.add("pydantic")
         elif isinstance(part, type) and typing.get_origin(part) is None:
@@ -135,6 +138,14 @@ def _libraries(annotation: object) -> frozenset[str]:
         elif typing.get_origin(part) is Annotated:
             libraries.update(*(_library_of(note, in_class) for note in typing.get_args(part)[1:]))
     return frozenset(libraries)
+
+
+def _has_keys_without_text(annotation: Any) -> bool:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if not (isinstance(origin, type) and issubclass(origin, Mapping) and arguments):
+        return False
+    kind = typing.get_origin(arguments[0]) or arguments[0]
+    return isinstance(kind, type) and (issubclass(kind, (tuple, frozenset)) or _is_class(kind))
 
 
 def _has_attrs(annotation: object) -> bool:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -137,56 +138,67 @@ def numbers(data: object) -> object:
     return _NUMBERS.get(data, data) if isinstance(data, str) else data
 
 
-_PLAIN = (dict, list, str, int, float, bool)
-
-
 def difference(one: object, other: object, path: str = "") -> str | None:
     """Return the path at which two values differ in type or content, None if nowhere; NaN is equal to itself.
 
-    Where any JSON may stand, the other is what JSON has for the one, such as a list for a tuple. Classes without a
-    comparison of their own are compared by their fields.
+    A list may stand for a tuple, which JSON does not have. Classes without a comparison of their own are compared by
+    their fields.
     """
     if one is other:
         return None
     if type(one) is not type(other) and not {type(one), type(other)} <= {list, tuple}:
-        untyped = type(other) in _PLAIN and type(one) not in _PLAIN
-        return None if untyped and plain(one) == other else path
+        return path
     with suppress(Exception):  # of a comparison that is the user's
         if (one == other) is True:
             return None
-    if isinstance(one, float) and isinstance(other, float):
+    if isinstance(one, (float, Decimal)) and isinstance(other, (float, Decimal)):
         return None if math.isnan(one) and math.isnan(other) else path
+    pairs = _pairs(one, other, path)
+    try:
+        return next((found for where, a, b in pairs if (found := difference(a, b, where)) is not None), None)
+    except RecursionError:  # a value that holds itself
+        return path[:100]
+
+
+_Pairs = list[tuple[str, object, object]]
+
+
+def _pairs(one: Any, other: Any, path: str) -> _Pairs:
+    """Return what two values of one kind consist of, each with its path; two unequal ones if they differ."""
+    differ: _Pairs = [(path, None, UNSET)]
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         if [*one] != [*other] and one.keys() != other.keys():
-            return path
-        pairs = [(f"{path}.{key}", one[key], other[key]) for key in one]
-    elif isinstance(one, (set, frozenset)) and isinstance(other, (set, frozenset)):
+            return differ
+        return [(f"{path}.{key}", one[key], other[key]) for key in one]
+    if isinstance(one, (set, frozenset)) and isinstance(other, (set, frozenset)):
         if len(one) != len(other):
-            return path
+            return differ
         sides = zip(sorted(one, key=canonical), sorted(other, key=canonical), strict=True)
-        pairs = [(path, a, b) for a, b in sides]
-    elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return [(path, a, b) for a, b in sides]
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         if len(one) != len(other):
-            return path
-        pairs = [(f"{path}[{number}]", a, b) for number, (a, b) in enumerate(zip(one, other, strict=True))]
-    else:
-        names = {**dict.fromkeys(_fields(one)), **dict.fromkeys(_fields(other))}
-        if not names:
-            return path
-        pairs = [(f"{path}.{name}", getattr(one, name, UNSET), getattr(other, name, UNSET)) for name in names]
-    return next((found for where, a, b in pairs if (found := difference(a, b, where)) is not None), None)
+            return differ
+        return [(f"{path}[{number}]", a, b) for number, (a, b) in enumerate(zip(one, other, strict=True))]
+    names = {**dict.fromkeys(_parts(one)), **dict.fromkeys(_parts(other))}
+    return [(f"{path}.{each}", getattr(one, each, UNSET), getattr(other, each, UNSET)) for each in names] or differ
 
 
-def _fields(value: Any) -> Iterator[str]:
-    """Yield the names of the fields of an object that its JSON may show."""
+def field_names(value: Any, compared: bool = False) -> Iterator[str]:
+    """Yield the names of the fields of an instance of a class of plain data; none of others."""
     kind = type(value)
     if has_class_fields(kind):
-        yield from (each.name for each in class_fields(kind) if each.compare)
+        yield from (each.name for each in class_fields(kind) if each.compare or not compared)
     elif isinstance(value, Struct):
         yield from value.__struct_fields__
     elif hasattr(kind, "model_fields"):
         yield from kind.model_fields
         yield from getattr(value, "model_extra", None) or ()
-    else:
-        yield from vars(value) if hasattr(value, "__dict__") else ()
-        yield from (name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name))
+
+
+def _parts(value: Any) -> list[str]:
+    """Return the names under which an object has what it is."""
+    names = [*field_names(value, compared=True)]
+    if not names:
+        slots = (name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()))
+        names = [*getattr(value, "__dict__", ()), *(name for name in slots if hasattr(value, name))]
+    return names

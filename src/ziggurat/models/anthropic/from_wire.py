@@ -6,13 +6,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
+from ziggurat.models.http.stated import count, read, usage_as
 
 OPAQUE = "anthropic:"
 """The prefix of the ids of opaque thoughts: provider-specific JSON, kept in `redacted` to be sent back."""
@@ -77,16 +77,16 @@ def caller_of(block: Block) -> str | None:
 
 
 class _OutputDetails(Struct, gc=False):
-    thinking_tokens: int | None = None
+    thinking_tokens: Any = None
 
 
 class WireUsage(Struct, gc=False):
     """The API's own figures; `input_tokens` excludes tokens read from and written to the cache."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    cache_read_input_tokens: Any = None
     output_tokens_details: _OutputDetails | None = None
 
 
@@ -99,7 +99,7 @@ class MessageObject(Struct, gc=False):
     content: list[Raw] | str | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
     stop_details: Raw = NOTHING
     container: Raw = NOTHING
     context_management: Raw = NOTHING
@@ -123,19 +123,21 @@ def finish_of(stop_reason: str | None, *, within_call: bool) -> FinishReason:
     return "malformed" if finish == "length" and within_call else finish
 
 
-def usage_of(usage: WireUsage | None) -> Usage:
+def usage_of(stated: object) -> Usage:
     """Return the usage with cached tokens included in the input."""
+    usage = usage_as(WireUsage, stated)
     if usage is None:
         return Usage(requests=1)
-    fresh, written, read = usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+    written, read = usage.cache_creation_input_tokens, usage.cache_read_input_tokens
+    parts = [count(usage.input_tokens), count(written or 0), count(read or 0)]
+    known = [each for each in parts if each is not None]
     details = usage.output_tokens_details
-    parts = (fresh or 0, written or 0, read or 0)
     return Usage(
-        None if fresh is None or min(parts) < 0 else sum(parts),
-        usage.output_tokens,
-        read,
-        written,
-        None if details is None else details.thinking_tokens,
+        sum(known) if len(known) == len(parts) else None,
+        count(usage.output_tokens),
+        count(read),
+        count(written),
+        count(details and details.thinking_tokens),
         1,
     )
 
@@ -174,8 +176,7 @@ _cited = msgspec.json.Decoder(list[Raw])
 def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
     """Read a plain reply of the Messages API."""
     try:
-        check_depth(body)
-        reply = _reply.decode(body)
+        reply = read(_reply, body)
         parts, citations = _parts(reply.content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unreadable(dialect, str(error)) from error

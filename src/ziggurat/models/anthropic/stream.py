@@ -18,7 +18,6 @@ from ziggurat.models.anthropic.from_wire import (
     NOTHING,
     OPAQUE,
     MessageObject,
-    WireUsage,
     caller_of,
     details,
     finish_of,
@@ -28,6 +27,7 @@ from ziggurat.models.anthropic.from_wire import (
 )
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure
+from ziggurat.models.http.stated import read
 
 
 class _Delta(Struct, gc=False):
@@ -53,7 +53,7 @@ class _Event(Struct, gc=False):
     delta: _Delta | None = None
     content_block: Raw = NOTHING
     message: MessageObject | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
     context_management: Raw = NOTHING
 
 
@@ -150,7 +150,7 @@ class Reader:
         self._dialect = dialect
         self._fold = Fold()
         self._reply = MessageObject()
-        self._usage = WireUsage()
+        self._usage: dict[str, Any] = {}
         self._signatures: dict[int, list[str]] = {}
         self._calls: dict[int, _Call] = {}
         self._opaque: dict[int, _Opaque] = {}
@@ -161,8 +161,7 @@ class Reader:
 
     def push(self, event: ServerEvent) -> list[PartDelta]:
         try:
-            check_depth(event.data)
-            got = _event.decode(event.data)
+            got = read(_event, event.data)
         except (msgspec.DecodeError, RecursionError) as error:
             return self._odd(event, error)
         kind = got.type or event.event
@@ -237,13 +236,10 @@ class Reader:
             if is_present(got.delta.container):
                 reply.container = got.delta.container
 
-    def _count(self, usage: WireUsage | None) -> None:
+    def _count(self, usage: object) -> None:
         """Store usage figures; they count from the beginning of the message, so newer ones replace older ones."""
-        if usage is not None:
-            for name in WireUsage.__struct_fields__:
-                value = getattr(usage, name)
-                if value is not None:
-                    setattr(self._usage, name, value)
+        if isinstance(usage, dict):
+            self._usage.update((name, value) for name, value in usage.items() if value is not None)
 
     # -- events of a block -------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from ziggurat.http.client import Transport
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import is_loopback
 from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.usage import Usage
+from ziggurat.models.http import stated
 from ziggurat.models.http.dialect import Dialect, dialect_of, headers_of, path_of, secrets_in
 from ziggurat.models.http.providers import base_of, key_of, transport_of
 from ziggurat.models.real import require_real_calls_allowed
@@ -25,14 +25,10 @@ class _Vector(msgspec.Struct):
     embedding: str | list[float]
 
 
-class _Tokens(msgspec.Struct):
-    prompt_tokens: int | None = None
-
-
 class _Answer(msgspec.Struct):
     data: list[_Vector]
     model: str = ""
-    usage: _Tokens | None = None
+    usage: Any = None
 
 
 _answer = msgspec.json.Decoder(_Answer)
@@ -135,7 +131,8 @@ class HttpEmbedder:
                 mask_error(error, self._secrets)
                 raise
             vectors += _ordered(answer, len(texts), self.dialect.name)
-            used = Usage(None if answer.usage is None else answer.usage.prompt_tokens, 0, requests=1)
+            figure = answer.usage.get("prompt_tokens") if isinstance(answer.usage, dict) else None
+            used = Usage(stated.count(figure), 0, requests=1)
             if used.input is None:
                 used = Usage(sum(map(len, texts)) // 4, 0, requests=1, estimated=True)
             usage += used
@@ -159,8 +156,7 @@ class HttpEmbedder:
 
             raise failure(reply.status, reply.headers, data, self.dialect, now=ctx.clock.now())
         try:
-            check_depth(data)
-            return _answer.decode(data)
+            return stated.read(_answer, data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ModelError(f"{self.dialect.name} returned no embeddings: {error}", kind="malformed") from None
 

@@ -9,6 +9,7 @@ from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, W
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of, redacted
+from ziggurat.models.http.stated import read
 from ziggurat.models.openai.reading import (
     arguments_of,
     content_deltas,
@@ -19,7 +20,15 @@ from ziggurat.models.openai.reading import (
     usage_of,
 )
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import ChatCompletion, Chunk, ReplyChoice, ReplyMessage, ToolPiece, name_of, read
+from ziggurat.models.openai.shapes import (
+    ChatCompletion,
+    Chunk,
+    ReplyChoice,
+    ReplyMessage,
+    ToolPiece,
+    name_of,
+    usage_shape,
+)
 
 _DECODER = msgspec.json.Decoder(ChatCompletion)
 
@@ -44,7 +53,7 @@ def from_wire(body: bytes, dialect: Dialect) -> ModelResponse:
         fold.push(delta)
     answer = fold.message()
     finish = finish_of(choice.finish_reason, calls=bool(answer.tool_calls), refused=bool(message.refusal))
-    usage, own = usage_of(reply.usage)
+    usage, own = usage_of(usage_shape(reply.usage))
     raw = raw_of(reply, finish, choice.finish_reason, choice.native_finish_reason)
     fields = {
         "usage": own,
@@ -79,8 +88,8 @@ def raw_of(reply: ChatCompletion | Chunk, finish: FinishReason, end: str | None,
         raw["finish_reason"] = end
     if native and native != end:
         raw["native_finish_reason"] = native
-    if reply.usage is not None and reply.usage.cost is not None:
-        raw["cost"] = reply.usage.cost
+    if (usage := usage_shape(reply.usage)) is not None and usage.cost is not None:
+        raw["cost"] = usage.cost
     return raw
 
 

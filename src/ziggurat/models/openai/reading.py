@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ from ziggurat.messages.parts import Audio, Image, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.fitting import is_object
+from ziggurat.models.http.stated import count
 from ziggurat.models.openai.reasoning import signature_delta
-from ziggurat.models.openai.shapes import Count, Details, FunctionPiece, ToolPiece, UsageShape, name_of
+from ziggurat.models.openai.shapes import Details, FunctionPiece, ToolPiece, UsageShape, name_of, usage_shape
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -153,14 +153,14 @@ def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
         return Usage(requests=1), None
     read = shape.prompt_tokens_details or _NONE
     written = shape.completion_tokens_details or _NONE
-    count, output = _count(shape.prompt_tokens), _count(shape.completion_tokens)
-    cached, reasoning = _count(read.cached_tokens), _count(written.reasoning_tokens)
+    given, output = count(shape.prompt_tokens), count(shape.completion_tokens)
+    cached, reasoning = count(read.cached_tokens), count(written.reasoning_tokens)
     usage = Usage(
-        count,
+        given,
         output,
         cached if cached is not None else _cached_elsewhere(shape),
-        _count(read.cache_write_tokens if read.cache_write_tokens is not None else shape.cache_creation_input_tokens),
-        reasoning if reasoning is not None else _count(shape.reasoning_tokens),
+        count(read.cache_write_tokens if read.cache_write_tokens is not None else shape.cache_creation_input_tokens),
+        reasoning if reasoning is not None else count(shape.reasoning_tokens),
         1,
     )
     missing = _missing(shape)
@@ -168,12 +168,8 @@ def usage_of(shape: UsageShape | None) -> tuple[Usage, dict[str, Any] | None]:
         usage = _completed(usage, missing, read.audio_tokens)
     if not missing and usage.cache_read == cached and usage.reasoning == reasoning:
         return usage, None
-    own = {"input": count, "output": output, "cached": cached, "reasoning": reasoning}
+    own = {"input": given, "output": output, "cached": cached, "reasoning": reasoning}
     return usage, {name: value for name, value in own.items() if value is not None}
-
-
-def _count(number: Count) -> int | None:
-    return int(number) if number is not None and 0 <= number < math.inf else None
 
 
 def _cached_elsewhere(shape: UsageShape) -> int | None:
@@ -184,26 +180,29 @@ def _cached_elsewhere(shape: UsageShape) -> int | None:
         shape.cache_read_input_tokens,
     ):
         if number is not None:
-            return _count(number)
+            return count(number)
     return None
 
 
 def _missing(shape: UsageShape) -> int:
     """Return how many tokens of the total are in neither the prompt nor the completion count."""
-    read, written, total = _count(shape.prompt_tokens), _count(shape.completion_tokens), _count(shape.total_tokens)
+    read, written, total = count(shape.prompt_tokens), count(shape.completion_tokens), count(shape.total_tokens)
     return 0 if read is None or written is None or total is None else max(0, total - read - written)
 
 
-def _completed(usage: Usage, missing: int, audio: Count) -> Usage:
+def _completed(usage: Usage, missing: int, audio: object) -> Usage:
     """Add tokens that only the total includes: to the input if they are audio, otherwise to the output as reasoning."""
     if missing == audio:
         return msgspec.structs.replace(usage, input=(usage.input or 0) + missing)
     return msgspec.structs.replace(usage, output=(usage.output or 0) + missing)
 
 
-def merge_usage(known: UsageShape | None, latest: UsageShape) -> UsageShape:
+def merge_usage(known: UsageShape | None, stated: object) -> UsageShape | None:
     """Return the latest usage in a stream: newer figures replace older ones, and are not added up."""
-    if known is None or (latest.prompt_tokens is not None and latest.completion_tokens is not None):
+    latest = usage_shape(stated)
+    if latest is None or known is None:
+        return latest or known
+    if latest.prompt_tokens is not None and latest.completion_tokens is not None:
         return latest
     names = UsageShape.__struct_fields__
     return UsageShape(*[b if (b := getattr(latest, name)) is not None else getattr(known, name) for name in names])

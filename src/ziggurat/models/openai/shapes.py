@@ -1,16 +1,10 @@
 """The JSON of Chat Completions replies: only the fields that are read, with tolerant types."""
 
-import json
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from ziggurat.messages.limits import check_depth
-
-T = TypeVar("T")
-
-Count = int | float | None
+from ziggurat.models.http.stated import usage_as
 
 
 class FunctionPiece(Struct, gc=False):
@@ -30,26 +24,26 @@ class ToolPiece(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    cached_tokens: Count = None
-    cache_write_tokens: Count = None
-    audio_tokens: Count = None
-    reasoning_tokens: Count = None
+    cached_tokens: Any = None
+    cache_write_tokens: Any = None
+    audio_tokens: Any = None
+    reasoning_tokens: Any = None
 
 
 class UsageShape(Struct, gc=False):
     """Usage, with the fields in which various dialects report cached tokens."""
 
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    total_tokens: Count = None
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    total_tokens: Any = None
     prompt_tokens_details: Details | None = None
     completion_tokens_details: Details | None = None
-    prompt_cache_hit_tokens: Count = None
-    num_cached_tokens: Count = None
-    cached_tokens: Count = None
-    cache_read_input_tokens: Count = None
-    cache_creation_input_tokens: Count = None
-    reasoning_tokens: Count = None
+    prompt_cache_hit_tokens: Any = None
+    num_cached_tokens: Any = None
+    cached_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    reasoning_tokens: Any = None
     cost: Any = None
 
 
@@ -95,7 +89,7 @@ class _Envelope(Struct, gc=False):
 
     id: str | int | None = None
     model: str | None = None
-    usage: UsageShape | None = None
+    usage: Any = None
     error: Any = None
     object: str | None = None
     message: Any = None
@@ -119,24 +113,6 @@ def name_of(identity: str | int | None) -> str:
     return identity if isinstance(identity, str) else "" if identity is None else str(identity)
 
 
-def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Decode a reply or an event, even with lone surrogates, NaN or raw control characters."""
-    check_depth(data)
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:
-        loose = json.loads(data, strict=False)
-        return msgspec.convert(_whole(loose), decoder.type)
-    except (RecursionError, msgspec.ValidationError) as error:
-        raise ValueError(str(error)) from None
-
-
-def _whole(value: Any) -> Any:
-    """Return a value with lone surrogates replaced in its texts, so that they can be encoded."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
+def usage_shape(usage: object) -> UsageShape | None:
+    """Return what a reply states of its usage; None for nothing that can be read."""
+    return usage_as(UsageShape, usage)

@@ -18,10 +18,11 @@ from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.fitting import is_object
+from ziggurat.models.http.stated import read
 from ziggurat.models.openai import reading
 from ziggurat.models.openai.from_wire import raw_of
 from ziggurat.models.openai.reasoning import signature_delta, thought_deltas
-from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of, read
+from ziggurat.models.openai.shapes import Chunk, ChunkChoice, ChunkDelta, UsageShape, name_of
 
 _DECODER = msgspec.json.Decoder(Chunk)
 _decode = _DECODER.decode
@@ -186,7 +187,7 @@ class Reader:
             raise self._interrupted(why)
         finish = reading.finish_of(self._finish, calls=bool(calls), refused=bool(self._refusal), unsaid="other")
         usage, own = reading.usage_of(self._usage)
-        self._kept.usage = self._usage
+        self._kept.usage = self._usage and msgspec.to_builtins(self._usage)
         raw = raw_of(self._kept, finish, self._finish, self._native)
         fields = {
             "usage": own,

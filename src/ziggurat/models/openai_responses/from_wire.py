@@ -12,6 +12,7 @@ from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
+from ziggurat.models.http.stated import count, read, usage_as
 from ziggurat.models.openai_responses.items import (
     FunctionCall,
     Item,
@@ -19,22 +20,21 @@ from ziggurat.models.openai_responses.items import (
     OutputMessage,
     deltas_of_items,
     item_of,
-    read,
 )
 
 
 class _InputDetails(Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Any = None
+    cache_write_tokens: Any = None
 
 
 class _OutputDetails(Struct, gc=False):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Any = None
 
 
 class _Usage(Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -50,7 +50,7 @@ class ResponseObject(Struct):
     model: str | None = None
     status: str | None = None
     output: list[Raw] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
     incomplete_details: _Incomplete | None = None
     service_tier: str | None = None
@@ -127,16 +127,17 @@ def _is_cut_within_a_call(reply: ResponseObject, items: list[Item]) -> bool:
     )
 
 
-def _usage_of(usage: _Usage | None) -> Usage:
+def _usage_of(stated: object) -> Usage:
+    usage = usage_as(_Usage, stated)
     if usage is None:
         return Usage(requests=1)
-    read, written = usage.input_tokens_details, usage.output_tokens_details
+    given, written = usage.input_tokens_details, usage.output_tokens_details
     return Usage(
-        usage.input_tokens,
-        usage.output_tokens,
-        read.cached_tokens if read else None,
-        read.cache_write_tokens if read else None,
-        written.reasoning_tokens if written else None,
+        count(usage.input_tokens),
+        count(usage.output_tokens),
+        count(given and given.cached_tokens),
+        count(given and given.cache_write_tokens),
+        count(written and written.reasoning_tokens),
         requests=1,
     )
 

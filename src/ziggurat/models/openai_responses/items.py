@@ -13,24 +13,20 @@ id), so that `encode_message` sends every item back unchanged and in its place:
 The ids of opaque parts begin with ``responses:``, so that every wire can tell where they come from.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.parts import Thinking
 
 OPAQUE = "responses:"
 """The prefix of the ids of parts that only this wire can read."""
 
 _FOREIGN = re.compile(r"\{|google$|anthropic:|reasoning")  # the marks of thoughts from other wires that have an id
-
-T = TypeVar("T")
 
 
 class Content(Struct, gc=False):
@@ -108,22 +104,6 @@ class _Head(Struct):
 
 
 _head = msgspec.json.Decoder(_Head | None)
-
-
-def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
-    """Decode JSON, even if it is slightly invalid (a lone surrogate, NaN, raw control characters)."""
-    check_depth(data)
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        try:
-            loose = json.loads(data, strict=False)
-        except (ValueError, RecursionError):
-            raise msgspec.DecodeError(str(error)) from None
-        written = json.dumps(loose, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return decoder.decode(written)
 
 
 def item_of(raw: Raw) -> Item | None:

@@ -14,6 +14,7 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
+from ziggurat.models.http.stated import read
 from ziggurat.models.openai_responses.from_wire import ResponseObject, raise_failure, response_of, unreadable
 from ziggurat.models.openai_responses.items import (
     FunctionCall,
@@ -25,7 +26,6 @@ from ziggurat.models.openai_responses.items import (
     last_deltas,
     piece,
     pieces_of,
-    read,
 )
 
 _NOTHING = Raw(b"null")
@@ -250,7 +250,7 @@ class Reader:
         return deltas + self._tell(last_deltas(item))
 
     def _ended(self, event: _Event) -> list[PartDelta]:
-        reply = _reply.decode(event.response)
+        reply = read(_reply, bytes(event.response))
         try:
             raise_failure(reply, self._dialect)
         except ModelError as error:
