@@ -3,18 +3,24 @@
 import json
 import random
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from tests.conformance.accepted import faults
+from tests.conformance.episodes import EPISODES, ODD_TOOLS
 from tests.conformance.faulty import TOOLS, WIRES, conversation
 from tests.conformance.requests import ROOMS
 from tests.samples import SEED, amount
-from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, ToolCall
+from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, ToolCall, Usage, user
+from ziggurat.errors import ModelError
 from ziggurat.messages import OutputSchema, Transcript, assistant
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.fitting import Names
+from ziggurat.wires.types import ReplyHead
+from ziggurat.wires.writer import WRITERS
 
 SOURCES = [*WIRES, "by hand"]
 MODELS = {"gemini": "gemini-3-pro", "anthropic": "claude-sonnet-4-5"}
@@ -29,8 +35,6 @@ def histories() -> Iterator[tuple[str, list[Message]]]:
 
 
 def sent(provider: str, request: ModelRequest) -> bytes:
-    from importlib import import_module
-
     to_wire = import_module(f"ziggurat.models.{ROOMS[WIRES[provider]]}").to_wire
     body: bytes = to_wire(request, model=MODELS.get(provider, "any"), stream=False, dialect=DIALECTS[provider])
     return body
@@ -86,3 +90,47 @@ def test_the_answer_maps_back(provider: str) -> None:
         assert call.parsed().keys() <= known.parameters["properties"].keys()
         assert None not in call.parsed().values()
     assert answer[1].parsed().keys() == TOOLS[1].parameters["properties"].keys()
+
+
+def _read_from(source: str, messages: list[Message]) -> list[Message]:
+    """Return a conversation as it is on record if a provider has sent what the model said."""
+    if source == "by hand":
+        return messages
+    reader = import_module(f"ziggurat.models.{ROOMS[WIRES[source]]}")
+    found: list[Message] = []
+    for message in messages:
+        if message.role == "assistant":
+            with suppress(ModelError, TypeError, ValueError):  # what no provider of this wire can send, or no model say
+                parts = [part for part in message.parts if isinstance(part, (Text, ToolCall))]
+                body = WRITERS[WIRES[source]](ReplyHead("1", "m")).plain(parts, "stop", Usage(3, 4))
+                message = reader.from_wire(json.dumps(body).encode(), DIALECTS[source]).message
+        found.append(message)
+    return found
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_what_was_written_by_hand_is_accepted(provider: str) -> None:
+    found: list[tuple[str, str, list[str]]] = []
+    for name, told in EPISODES.items():
+        for source in ("by hand", "openai", "openai-responses", "anthropic"):
+            messages = _read_from(source, told)
+            body = sent(provider, ModelRequest(Transcript.of(*messages), "Be brief.", ODD_TOOLS))
+            if wrong := faults(provider, body):
+                found.append((name, source, wrong))
+    assert len(EPISODES) >= 60
+    assert not found[:2], len(found)
+
+
+@pytest.mark.parametrize("provider", WIRES)
+def test_odd_names_of_tools_and_keys_map_back(provider: str) -> None:
+    request = ModelRequest(Transcript.of(user("go")), tools=ODD_TOOLS)
+    shown = _tools(sent(provider, request))
+    assert len({each["name"] for each in shown}) == len(ODD_TOOLS)
+    calls = [
+        ToolCall(str(n), each["name"], json.dumps(dict.fromkeys(each["schema"].get("properties", ()), 7)))
+        for n, each in enumerate(shown)
+    ]
+    answer = Names(request, DIALECTS[provider]).restored(ModelResponse(assistant(*calls))).tool_calls
+    assert [call.name for call in answer] == [tool.name for tool in ODD_TOOLS]
+    for called, tool in zip(answer, ODD_TOOLS, strict=True):
+        assert called.parsed().keys() == tool.parameters.get("properties", {}).keys()

@@ -36,7 +36,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     mark = _cache_mark(settings)
     body: dict[str, Any] = {**dialect.body, "model": model}
     tools = [_tool(tool, dialect) for tool in request.tools]
-    choice = _choice(settings, bool(tools))
+    choice = _choice(settings, bool(tools), dialect)
     if request.output is not None:
         choice = _enforce_schema(body, tools, choice, request.output, can, dialect)
     forced = choice is not None and choice["type"] in ("any", "tool")
@@ -135,13 +135,16 @@ def _place_system(turns: list[_Turn]) -> list[_Turn]:
 
 
 def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
-    wire: dict[str, Any] = {"name": tool.name, "input_schema": fitted_parameters(tool.parameters, dialect.key_rule)}
+    wire: dict[str, Any] = {
+        "name": fitted(tool.name, dialect.name_rule),
+        "input_schema": fitted_parameters(tool.parameters, dialect.key_rule),
+    }
     if tool.description:
         wire["description"] = tool.description
     return wire
 
 
-def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
+def _choice(settings: ModelSettings, tools: bool, dialect: Dialect) -> dict[str, Any] | None:
     setting = settings.tool_choice
     if not tools:
         return None
@@ -151,7 +154,7 @@ def _choice(settings: ModelSettings, tools: bool) -> dict[str, Any] | None:
     elif setting == "required":
         choice = {"type": "any"}
     elif setting is not None:
-        choice = {"type": "tool", "name": setting}
+        choice = {"type": "tool", "name": fitted(setting, dialect.name_rule)}
     if settings.parallel_tool_calls is not None and setting != "none":
         choice = choice or {"type": "auto"}
         choice["disable_parallel_tool_use"] = not settings.parallel_tool_calls

@@ -7,7 +7,7 @@ names that a provider refuses of tools and parameters are mapped back in its rep
 
 import re
 from base64 import b32encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -159,28 +159,41 @@ def _with_keys(text: str, keys: dict[str, str]) -> str:
 
 def altered(messages: Sequence[Message]) -> dict[int, Message]:
     """Return the messages that are refused beside the others, by position, as they are accepted."""
-    return {**_without_end(messages), **_with_own_ids(messages)}
+    return {**_without_end(messages), **with_own_ids(messages)}
 
 
-def _with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
+def with_own_ids(messages: Iterable[Message]) -> dict[int, Message]:
     """Return the messages whose calls repeat ids of earlier calls, and their results, by position, with other ids."""
     times: dict[str, int] = {}
-    ids: dict[str, str] = {}
+    open_calls: dict[str, list[str]] = {}  # by the id that they repeat
     changed: dict[int, Message] = {}
     for at, message in enumerate(messages):
         if message.role == "assistant":
-            ids = {}
+            open_calls = {}
             for call in message.tool_calls:
-                times[call.id] = times.get(call.id, 0) + 1
-                if times[call.id] > 1:
-                    ids[call.id] = f"{call.id}#{times[call.id]}"
-        if ids and any(isinstance(part, (ToolCall, ToolResult)) and part.id in ids for part in message.parts):
-            parts = [
-                replace(part, id=ids.get(part.id, part.id)) if isinstance(part, (ToolCall, ToolResult)) else part
-                for part in message.parts
-            ]
-            changed[at] = replace(message, parts=tuple(parts))
+                times[call.id] = number = times.get(call.id, 0) + 1
+                open_calls.setdefault(call.id, []).append(call.id if number == 1 else f"{call.id}#{number}")
+        repeated = {key: each for key, each in open_calls.items() if each != [key]}
+        if any(isinstance(part, (ToolCall, ToolResult)) and part.id in repeated for part in message.parts):
+            left = {key: [*each] for key, each in repeated.items()} if message.role == "assistant" else repeated
+            changed[at] = replace(message, parts=tuple([_with_own_id(part, left) for part in message.parts]))
     return changed
+
+
+def _with_own_id(part: Part, ids: dict[str, list[str]]) -> Part:
+    """Return a call or a result with the next of the ids of its own."""
+    if not isinstance(part, (ToolCall, ToolResult)) or part.id not in ids:
+        return part
+    left = ids[part.id]
+    return replace(part, id=left.pop(0) if len(left) > 1 else left[0])
+
+
+def rewritten(fragments: list[bytes], messages: Sequence[Message], encode: Callable[[Message], bytes]) -> list[bytes]:
+    """Return the fragments of messages, with those anew in which calls have an id of their own."""
+    changed = with_own_ids(messages)
+    return (
+        [encode(changed[at]) if at in changed else each for at, each in enumerate(fragments)] if changed else fragments
+    )
 
 
 def _without_end(messages: Sequence[Message]) -> dict[int, Message]:

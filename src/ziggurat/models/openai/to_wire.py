@@ -13,7 +13,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import fitted, object_text, offered, to_json
+from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
 
 
@@ -31,7 +31,8 @@ def encode_conversation(request: ModelRequest, dialect: Dialect, unsigned: str =
     form = (dialect.system_role, dialect.reasoning_reply, dialect.empty_content, dialect.id_rule, dialect.name_rule)
     key = f"chat {dialect.name} {unsigned} {form}"
     transcript = request.messages
-    fragments = transcript.fragments(key, partial(encode_message, dialect=dialect, unsigned=unsigned))
+    encode = partial(encode_message, dialect=dialect, unsigned=unsigned)
+    fragments = rewritten(transcript.fragments(key, encode), transcript[:], encode)
     pictures = transcript.fragments(f"{key} pictures", partial(encode_pictures, dialect=dialect))
     if any(pictures):
         fragments = _with_pictures(fragments, pictures, [message.role for message in transcript])

@@ -14,7 +14,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import fitted, object_text, offered, to_json
+from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
@@ -41,7 +41,8 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
     if "input" not in body:
         form = (dialect.system_role, dialect.id_rule, dialect.name_rule)
         encode = partial(encode_message, dialect=dialect)
-        fragments = request.messages.fragments(f"openai_responses:{form}", encode)
+        written = request.messages.fragments(f"openai_responses:{form}", encode)
+        fragments = rewritten(written, request.messages[:], encode)
         body["input"] = Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
     return to_json(body)
 
@@ -104,7 +105,7 @@ def encode_message(message: Message, dialect: Dialect) -> bytes:
     else:
         items = [_result(part, dialect) for part in parts if isinstance(part, ToolResult)]
         content = [part for part in parts if not isinstance(part, (ToolResult, Thinking, ToolCall))]
-        if content:
+        if any(not isinstance(part, Text) or part.text.strip() for part in content):
             role = dialect.system_role if message.role == "system" else "user"
             items.append({"role": role, "content": _content(content)})
     return to_json(items)[1:-1]
