@@ -306,7 +306,7 @@ class Address(NamedTuple):
     zone: zoneinfo.ZoneInfo = zoneinfo.ZoneInfo("UTC")
 
 
-class Coordinates(NamedTuple, Generic[T]):  # type: ignore[misc]
+class Coordinates(NamedTuple, Generic[T]):
     first: T
     rest: tuple[T, ...] = ()
 
@@ -417,7 +417,7 @@ LIBRARY: list[tuple[Any, Any]] = [
     (tuple, [1, "a"]),
     (set, [1, 2]),
     (type(None), None),
-    (int | None | list["int | None"], [1, None]),  # type: ignore[operator]
+    (int | None | list["int | None"], [1, None]),
     (datetime.date | str | None, "2026-01-31"),
     (uuid.UUID | str, "12345678-1234-5678-1234-567812345678"),
     (decimal.Decimal | int, "1.50"),

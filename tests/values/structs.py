@@ -119,11 +119,16 @@ class Server:
     debug: bool = attrs.field(default=False, converter=attrs.converters.to_bool)
 
 
+_LISTED: Any = attrs.converters.default_if_none(factory=list)
+_PATH: Any = attrs.converters.pipe(str.strip, Path)
+_SCALED: Any = attrs.Converter(lambda value, self: value * (10 if self.unit == "cm" else 1), takes_self=True)  # type: ignore[call-overload]
+
+
 @attrs.define
 class Optionals:
     size: int | None = attrs.field(default=None, converter=attrs.converters.optional(int))
-    names: list[str] = attrs.field(default=None, converter=attrs.converters.default_if_none(factory=list))  # type: ignore[assignment]
-    path: Path = attrs.field(default="a", converter=attrs.converters.pipe(str.strip, Path))
+    names: list[str] = attrs.field(default=None, converter=_LISTED)  # type: ignore[misc]
+    path: Path = attrs.field(default="a", converter=_PATH)  # type: ignore[misc, assignment]
 
 
 @attrs.frozen(slots=False)
@@ -141,7 +146,7 @@ class Frozen:
 
 @attrs.define(on_setattr=[attrs.setters.convert, attrs.setters.validate])
 class Guarded:
-    percent: int = attrs.field(converter=lambda value: max(0, min(100, int(value))))
+    percent: int = attrs.field(converter=lambda value: max(0, min(100, int(value))))  # type: ignore[var-annotated]
 
     def __attrs_post_init__(self) -> None:
         self.percent = self.percent // 2  # each time it is made
@@ -200,9 +205,7 @@ class Prepared:
 @attrs.define
 class TakesSelf:
     unit: str
-    size: float = attrs.field(
-        converter=attrs.Converter(lambda value, self: value * (10 if self.unit == "cm" else 1), takes_self=True)
-    )
+    size: float = attrs.field(converter=_SCALED)  # type: ignore[misc]
 
 
 @attrs.define(init=False)
@@ -212,7 +215,7 @@ class OwnInit:
 
     def __init__(self, text: str) -> None:
         left, right = text.split(",")
-        self.__attrs_init__(int(left), int(right))  # type: ignore[attr-defined]
+        self.__attrs_init__(int(left), int(right))
 
 
 Made = attrs.make_class("Made", {"x": attrs.field(type=int), "y": attrs.field(type=list[int], factory=list)})

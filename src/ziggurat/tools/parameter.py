@@ -145,7 +145,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                 continue
         raise ConfigurationError(
             f"a value of the type {type(value).__name__} cannot be recorded: {wrong}; values are recorded as JSON and "
-            "read back, so serializers and validators must fit together"
+            "read back, so their types must be annotated, and serializers and validators must fit together"
         )
 
     def given(self, value: object) -> object:
