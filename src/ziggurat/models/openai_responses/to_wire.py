@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 import msgspec
-from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Message
@@ -43,7 +42,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         encode = partial(encode_message, dialect=dialect)
         written = request.messages.fragments(f"openai_responses:{form}", encode)
         fragments = rewritten(written, request.messages[:], encode)
-        body["input"] = Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
+        body["input"] = msgspec.Raw(b"[" + b",".join([each for each in fragments if each]) + b"]")
     return to_json(body)
 
 
@@ -184,7 +183,7 @@ def _output(parts: tuple[Part, ...], dialect: Dialect) -> list[Any]:
             elif (own := _own(part.redacted)).get("type") in ("message", "function_call"):
                 beside = own
             else:
-                items.append(Raw(part.redacted.encode()))
+                items.append(msgspec.Raw(part.redacted.encode()))
     return items
 
 
