@@ -14,7 +14,7 @@ from ziggurat.http.sse import ServerEvent
 from ziggurat.messages import Transcript
 from ziggurat.models import anthropic, openai, openai_responses
 from ziggurat.models.http.dialect import dialect_of
-from ziggurat.testing.server.writing import streamed
+from ziggurat.testing.server.quirk import streamed
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS
 
