@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.samples import SEED, amount
+from tests.samples import SEED, amount, sample
 from tests.stores.places import PLACES, Place
 from tests.stores.watched import WatchedStore
 from ziggurat.agents import Answer, runs_of
-from ziggurat.errors import AlreadyDecided, ConfigurationError, LeaseHeld, StoreError
-from ziggurat.flows import Flow, ask, event, flow, gather, send
+from ziggurat.errors import AlreadyDecided, ConfigurationError, LeaseHeld, MailboxFull, StoreError
+from ziggurat.flows import Flow, ask, event, first, flow, gather, send
+from ziggurat.journal import store as journal_store
 from ziggurat.journal.entries import Decided
 from ziggurat.messages.posted import PostedEvent, read_posted
 
@@ -204,3 +205,44 @@ async def test_a_life_of_an_inbox_ends_as_everybody_was_told(kind: str, count: i
             print(f"life {number} of {kind}: {life.sent} {life.keys} {life.answers}")
             raise
         await life.close()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("new_store", sample(PLACES, 2), indirect=True)
+async def test_only_what_nothing_has_taken_fills_an_inbox(
+    new_store: Place, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, most, taken = random.Random(SEED), 6, list[int]()
+    monkeypatch.setattr(journal_store, "MAX_ITEMS", most)
+
+    @flow(name="taking")
+    async def taking() -> None:
+        taken.clear()
+        while True:
+            taken.append(await first(event("paid", int), event("also", int)))
+            taken.append((await gather(first(event("also", int), event("paid", int))))[0])
+
+    made = taking.with_store(new_store()) if stored else taking
+    await made.run(run_id="r")
+    sent, cancels = 0, 0
+    for _ in range(amount(80, 250)):
+        act = chance.choices(["send", "resume", "again", "cancel"], [6, 1, 1, 1])[0]
+        if act == "send":
+            name, full = chance.choice(["paid", "paid", "also"]), sent + cancels - len(taken) >= most
+            try:
+                await made.send("r", name, sent)
+                assert not full
+                sent += 1
+            except MailboxFull:
+                assert full
+        elif act == "cancel" and not cancels and stored:
+            cancels += await made.attach("r").cancel()  # which no number of items refuses
+        else:
+            if act == "again" and stored:
+                made = taking.with_store(new_store())
+            await made.resume("r")
+            if cancels:
+                await made.resume("r")
+            cancels = 0
+    assert sent > 2 * most
+    assert len({*taken}) == len(taken)

@@ -55,7 +55,7 @@ async def test_a_full_inbox_takes_what_ends_the_waiting_only(kind: str, tmp_path
 
 def test_what_is_too_large_is_refused_whatever_it_is() -> None:
     for begin in (*ALWAYS, "event ", ""):
-        InboxItem.following("run:r", 0, begin, bytes(MAX_ITEM_BYTES - len(begin)))
+        InboxItem.following("run:r", 0, 0, begin, bytes(MAX_ITEM_BYTES - len(begin)))
         for count, key, size in ((0, begin, MAX_ITEM_BYTES + 1), (0, begin + "k" * MAX_ITEM_BYTES, 1)):
             with pytest.raises(MailboxFull):
-                InboxItem.following("run:r", count, key, bytes(size))
+                InboxItem.following("run:r", count, 0, key, bytes(size))

@@ -279,8 +279,10 @@ async def test_what_waits_in_a_database_of_the_first_format_is_listed(tmp_path: 
     run = await order.with_store(store).run(run_id="r")
     await store.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as connection:
-        for statement in ("DROP INDEX logs_asking", "ALTER TABLE logs DROP COLUMN asks", "PRAGMA user_version = 1"):
-            connection.execute(statement)
+        connection.execute("DROP INDEX logs_asking")
+        for column in ("asks", "taken"):
+            connection.execute(f"ALTER TABLE logs DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 1")
     store = _store(tmp_path)
     assert await store.pending() == {"r": run.pending}
     await store.close()

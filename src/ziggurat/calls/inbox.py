@@ -2,8 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.log import logger
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.core.scope import Key
-from ziggurat.journal.entries import Decided, Pending, Result
+from ziggurat.journal.entries import Decided, Ended, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Decision
@@ -25,6 +24,7 @@ from ziggurat.messages.posted import (
     PostedWithdrawal,
     read_posted,
 )
+from ziggurat.messages.steer import Steer
 
 
 class Inboxes(Protocol):
@@ -39,8 +39,9 @@ class Inboxes(Protocol):
         ...
 
 
-Receive = Callable[[int, PostedSteering, LocalJournal], None]
-"""Cancels or steers the run as an item with this number asks for, unless that was done before."""
+Receive = Callable[[int, PostedSteering, int], bool]
+"""Cancels or steers the run as an item with this number asks for, unless it has ended since, with the entry of the last
+number; returns whether it waits for the run to take it."""
 
 
 GROUPS = frozenset({"first", "quorum", "settled"})
@@ -70,7 +71,7 @@ class _Events:
         self.sent: list[Sent] = []
         self.first: int = 0
 
-    def untaken(self, numbers: Container[int]) -> Iterator[Sent]:
+    def untaken(self, numbers: set[int]) -> Iterator[Sent]:
         """Yield the events whose numbers are not among those that were taken; more may be taken meanwhile."""
         while self.first < len(self.sent) and self.sent[self.first].number in numbers:
             self.first += 1
@@ -83,8 +84,8 @@ class Inbox:
     """What others have posted to a run."""
 
     __slots__ = (
-        "_decisions", "_entries", "_events", "_inboxes", "_journal", "_keys", "_last", "_looked", "_own", "_receive",
-        "_run_id", "_spoilt", "_taken", "_takers",
+        "_decisions", "_end", "_entries", "_events", "_inboxes", "_journal", "_keys", "_last", "_looked", "_own",
+        "_receive", "_run_id", "_spoilt", "_taken", "_takers", "_waiting",
     )  # fmt: skip
 
     def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
@@ -99,8 +100,10 @@ class Inbox:
         self._events: defaultdict[str, _Events] = defaultdict(_Events)
         self._decisions: dict[int, PostedDecisions] = {}  # by the numbers of the items
         self._taken: set[int] = set()
+        self._waiting: set[int] = set()  # the events and messages that were read, and that nothing has taken
         self._takers: dict[str, list[Decided]] = {}  # of what has taken an event, by each path above
         self._entries = 0  # how many entries of the record were searched for what was taken
+        self._end = 0  # the number of the last of them with which the run has ended
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
     @property
@@ -110,6 +113,7 @@ class Inbox:
 
     async def read(self) -> None:
         """Take in what was posted since the last call."""
+        self.find_taken()
         for item in await self._inboxes.inbox(self._run_id, self._last):
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
@@ -125,15 +129,19 @@ class Inbox:
                 self._spoilt.add(item.key)
             return
         self._keys[item.key] = item.number
+        waits = item.number not in self._taken
         if isinstance(content, PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
         elif isinstance(content, PostedDecisions):
-            self._decisions[item.number] = content
+            self._decisions[item.number], waits = content, False
         elif isinstance(content, PostedWithdrawal):
             self._decisions.pop(self._keys.get(content.key, 0), None)
             self._spoilt.add(content.key)
+            waits = False
         else:
-            self._receive(item.number, content, self._journal)
+            waits = waits and self._receive(item.number, content, self._end)
+        if waits:
+            self._waiting.add(item.number)
 
     async def events(self, name: str, path: str) -> Iterator[Sent]:
         """Return the events of a name that nothing has taken yet, in order, for the wait at a path."""
@@ -144,10 +152,14 @@ class Inbox:
         return self._events[name].untaken(self._taken)
 
     def find_taken(self) -> None:
-        """Search the entries of the record since the last search for the events that were taken, or given back."""
-        for entry in islice(self._journal.entries, self._entries, None):
-            if isinstance(entry, Decided) and entry.posted:
-                self._taken.add(entry.posted)
+        """Search the entries of the record since the last search for what was taken, or given back."""
+        for number, entry in enumerate(self._journal.entries[self._entries :], self._entries + 1):
+            if isinstance(entry, Ended) and entry.stop != "Suspended":
+                self._end = number
+            elif isinstance(entry, Result) and entry.name == "steering":
+                self._mark_taken(as_type(entry.value, Steer).posted)
+            elif isinstance(entry, Decided) and entry.posted:
+                self._mark_taken(entry.posted)
                 for path in upwards(parent_of(entry.path)):
                     self._takers.setdefault(path, []).append(entry)
             elif isinstance(entry, Result) and entry.name in GROUPS and entry.path in self._takers:
@@ -158,9 +170,14 @@ class Inbox:
                         self._give_back(taker.posted)
         self._entries = len(self._journal.entries)
 
+    def _mark_taken(self, number: int) -> None:
+        self._taken.add(number)
+        self._waiting.discard(number)
+
     def _give_back(self, number: int) -> None:
         """Leave an event to later waits: the part of a group that has taken it was not the one that counts."""
         self._taken.discard(number)
+        self._waiting.add(number)
         for events in self._events.values():
             events.first = min(events.first, bisect_left(events.sent, number, key=lambda sent: sent.number))
         # Those that wait already look again, in a run that is due at once.
@@ -176,7 +193,7 @@ class Inbox:
 
     def take(self, sent: Sent, path: str) -> None:
         """Take an event for the wait at a path, which is over; the record follows."""
-        self._taken.add(sent.number)
+        self._mark_taken(sent.number)
         self._looked.pop(path, None)
         self._note()
 
@@ -228,6 +245,7 @@ class Inbox:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
         unused = (number - 1 for number in self._decisions)
         self._journal.inbox_read = min((*self._looked.values(), *unused), default=self._last)
+        self._journal.inbox_taken = self._last - len(self._waiting) - len(self._decisions)
 
 
 INBOX: Key[Callable[[str, LocalJournal], Inbox]] = Key("inbox")

@@ -291,6 +291,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE logs SET asks = true WHERE status = 'Suspended'",
         "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
     ),
+    ("ALTER TABLE logs ADD COLUMN taken bigint NOT NULL DEFAULT 0",),
 )
 """The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 

@@ -53,6 +53,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE logs SET asks = 1 WHERE status = 'Suspended'",
         "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
     ),
+    ("ALTER TABLE logs ADD COLUMN taken INTEGER NOT NULL DEFAULT 0",),
 )
 """The statements that upgrade each format version to the next; ``user_version`` holds a file's version."""
 

@@ -98,8 +98,8 @@ class LocalJournal(RunRecord):
 
     __slots__ = (
         "_closed", "_errors", "_given", "_losses", "_screens", "calm",
-        "cancelled", "inbox_read", "incomplete", "mismatch", "mode", "refusing", "replaying", "strict",
-        "writer",
+        "cancelled", "inbox_read", "inbox_taken", "incomplete", "mismatch", "mode", "refusing", "replaying",
+        "strict", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -121,6 +121,7 @@ class LocalJournal(RunRecord):
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
+        self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._closed = False
         self._losses = 0  # how often the run's process was lost, if that was too often

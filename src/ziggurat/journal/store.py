@@ -39,6 +39,7 @@ class Row(Struct, frozen=True, gc=False):
         data: One JSON document without line breaks.
         status: The state of the log from this row on.
         asks: Whether something in it waits for a person from this row on.
+        taken: How many of the items in its inbox are taken from this row on.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Row(Struct, frozen=True, gc=False):
     data: bytes
     status: str = "running"
     asks: bool = False
+    taken: int = 0
 
 
 class LogMark(Struct, frozen=True):
@@ -144,7 +146,7 @@ class LogInfo(Struct, frozen=True):
 
 
 MAX_ITEMS = 100_000
-"""The largest number of items in an inbox; those of `ALWAYS` are accepted beyond it."""
+"""The largest number of items in an inbox that nothing has taken; those of `ALWAYS` are accepted beyond it."""
 
 MAX_ITEM_BYTES = 4 << 20
 """The largest size of an item, its key included."""
@@ -167,8 +169,10 @@ class InboxItem(Struct, frozen=True):
     data: bytes
 
     @classmethod
-    def following(cls, log: str, count: int, key: str, data: bytes) -> "InboxItem":
-        """Return a new item for an inbox with so many; a store does so in the write that adds it.
+    def following(cls, log: str, count: int, taken: int, key: str, data: bytes) -> "InboxItem":
+        """Return a new item for an inbox with so many, of which the last row says how many are taken.
+
+        A store does so in the write that adds it.
 
         Raises:
             MailboxFull: the item is too large, or the inbox is full.
@@ -176,8 +180,8 @@ class InboxItem(Struct, frozen=True):
         size = len(key) + len(data)
         if size > MAX_ITEM_BYTES:
             raise MailboxFull(f"{size:,} bytes are too many to be sent to {log}; the maximum is {MAX_ITEM_BYTES:,}")
-        if count >= MAX_ITEMS and not key.startswith(ALWAYS):
-            raise MailboxFull(f"{log} was sent {count:,} items already, which is the maximum; begin another run")
+        if count - taken >= MAX_ITEMS and not key.startswith(ALWAYS):
+            raise MailboxFull(f"{count - taken:,} items that were sent to {log} wait there, which is the maximum")
         return cls(count + 1, key, data)
 
 

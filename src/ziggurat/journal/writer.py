@@ -194,7 +194,7 @@ class LogWriter:
                 blobs[name] = data
                 data = msgspec.json.encode(Blob(name, len(data)))
             self._digest = self._chain.link(self._log, self._digest, data)
-            rows.append(Row(number, self._digest, data, status, self._asks))
+            rows.append(Row(number, self._digest, data, status, self._asks, self._journal.inbox_taken))
         return rows, blobs
 
     def _on_written(

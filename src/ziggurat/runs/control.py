@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ziggurat.core.codec import as_type
 from ziggurat.core.containment import StopSignal
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.log import logger
 from ziggurat.core.scope import Key
-from ziggurat.journal.entries import Ended, Result
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedMessages
-from ziggurat.messages.steer import Steer, Verb
+from ziggurat.messages.steer import Verb
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox, Inboxes
@@ -137,7 +135,6 @@ class RunControl:
         self._inbox: Inbox | None = None
         self._driving: Interruption | None = None
         self._posted = False  # whether it was cancelled from elsewhere
-        self._earlier: _Earlier | None = None  # read when it is needed
 
     def events(self) -> "AsyncGenerator[SubscribedItem, None]":
         """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
@@ -174,21 +171,22 @@ class RunControl:
 
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
-    def receive(self, number: int, posted: PostedCancel | PostedMessages, journal: LocalJournal) -> None:
-        """Do what others have posted to the run, unless that was done before."""
+    def receive(self, number: int, posted: PostedCancel | PostedMessages, end: int) -> bool:
+        """Do what others have posted, unless the run has ended since, with this entry; return whether it waits."""
         act = self._act_of(number, posted)
         at_once = isinstance(posted, PostedCancel) and not posted.after_step
         try:
             check_steerable(self.steerable, act.verb, "the agent", loop=not at_once)
         except (Denied, ConfigurationError) as error:
             logger.warning("what was posted to the run %s as number %d is refused: %s", self.run_id, number, error)
-            return
-        self._earlier = earlier = self._earlier or _Earlier.of(journal)
-        outdated = earlier.end > posted.entries if isinstance(posted, PostedCancel) else number in earlier.used
-        if not outdated and at_once:
+            return False
+        if isinstance(posted, PostedCancel) and posted.entries < end:
+            return False
+        if at_once:
             self._cancel()
-        elif not outdated:
+        else:
             self.mailbox.put(act)
+        return not at_once
 
     def _act_of(self, number: int, posted: PostedCancel | PostedMessages) -> SteeringAct:
         if isinstance(posted, PostedCancel):
@@ -213,20 +211,3 @@ class RunControl:
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
         return self._driving is not None and self._driving.end(error)
-
-
-class _Earlier(Struct, frozen=True):
-    """What the record of a run says of what was posted to it before this process drove it."""
-
-    used: frozenset[int]
-    end: int
-
-    @classmethod
-    def of(cls, journal: LocalJournal) -> "_Earlier":
-        used, end = set[int](), 0
-        for number, entry in enumerate(journal.entries, 1):
-            if isinstance(entry, Result) and entry.name == "steering":
-                used.add(as_type(entry.value, Steer).posted)
-            elif isinstance(entry, Ended) and entry.stop != "Suspended":
-                end = number
-        return cls(frozenset(used), end)

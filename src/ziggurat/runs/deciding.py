@@ -29,7 +29,7 @@ async def decide(
 
     async def post(journal: LocalJournal) -> list[Decided]:
         check(journal)
-        now, inbox = clock.now(), Inbox(runs, run_id, journal, lambda *steering: None)
+        now, inbox = clock.now(), Inbox(runs, run_id, journal, lambda *steering: False)
         await hold_posted(journal, inbox, now, agent)
         return await post_decided(inbox, decision_entries(journal, decisions, now, agent, in_time=True), journal, now)
 

@@ -379,12 +379,14 @@ class LocalRuns(Runs):
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run."""
-        if run_id not in self._in_progress:
-            self._find(run_id)
+        journal = self._in_progress.get(run_id)
+        if journal is None and run_id not in self._in_progress:
+            journal = self._find(run_id)
+        taken = 0 if journal is None else journal.inbox_taken
         inbox, keys = self._inboxes.setdefault(run_id, []), self._keys.setdefault(run_id, set())
         if key in keys:
             return False
-        inbox.append(InboxItem.following(run_log(run_id), len(inbox), key, data))
+        inbox.append(InboxItem.following(run_log(run_id), len(inbox), taken, key, data))
         keys.add(key)
         return True
 

@@ -43,7 +43,8 @@ async def send(
         RunNotFound: the store has no such run.
         ConfigurationError: the run is suspended and waits for an event of this name with another type of value, it has
             ended, or the value has no JSON form. Nothing is sent then.
-        MailboxFull: it has more than 4 MiB, or the run was sent 100,000 items already. Nothing is sent then.
+        MailboxFull: it has more than 4 MiB, or nothing has taken 100,000 items that the run was sent. Nothing is sent
+            then.
     """
     return await send_to(runs_of(store), run_id, name, value, key)
 

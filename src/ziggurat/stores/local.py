@@ -28,6 +28,7 @@ class _Log(Struct):
     blobs: dict[str, bytes] = {}
     inbox: list[InboxItem] = []
     keys: set[str] = set()  # of the inbox
+    taken: int = 0
 
     def described(self, now: float) -> LogInfo:
         return self.info if not self.info.owner or self.until > now else replace(self.info, owner="")
@@ -176,6 +177,7 @@ class InMemoryStore(ListsPending):
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         known.rows.extend(rows)
         known.blobs.update(blobs)
+        known.taken = rows[-1].taken
         known.until = now + self.seconds
         if not release and rows[-1].status == info.status:
             due = info.due
@@ -275,7 +277,7 @@ class InMemoryStore(ListsPending):
         known, now = self._require(log), self.clock.now()
         if key in known.keys:
             return False
-        known.inbox.append(InboxItem.following(log, len(known.inbox), key, data))
+        known.inbox.append(InboxItem.following(log, len(known.inbox), known.taken, key, data))
         known.keys.add(key)
         if known.info.status == "Suspended" and (known.info.due is None or known.info.due > now):
             known.info = replace(known.info, due=now)

@@ -42,10 +42,18 @@ class LogLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     data: Raw = Raw()
     problem: str = ""
     asks: bool = False
+    taken: int = 0
 
     @classmethod
     def of(cls, row: Row) -> "LogLine":
-        return cls(number=row.number, digest=row.digest, status=row.status, data=Raw(row.data), asks=row.asks)
+        return cls(
+            number=row.number,
+            digest=row.digest,
+            status=row.status,
+            data=Raw(row.data),
+            asks=row.asks,
+            taken=row.taken,
+        )
 
 
 _LINE = msgspec.json.Decoder(LogLine)
@@ -116,6 +124,17 @@ class KnownInbox:
     def count(self) -> int:
         """The number of items that were read."""
         return len(self.places) - 1
+
+    @property
+    def taken(self) -> int:
+        """How many of the items are taken, by the last row of the log, however many rows there are."""
+        with os.fdopen(open_private(self.path.with_name("log.jsonl"), os.O_RDONLY), "rb") as file:
+            for text in _backwards(file):
+                with contextlib.suppress(*UNREADABLE):
+                    line = _LINE.decode(text)
+                    if line.number is not None:
+                        return line.taken
+        return 0
 
     def read(self, after: int | None = None) -> list[InboxItem]:
         """Read what is new, and return the items numbered higher than `after`, by default the new ones."""

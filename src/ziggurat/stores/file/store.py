@@ -341,7 +341,7 @@ class FileStore(ListsPending):
                 self._disk.sync(at)
             if key in known.keys:
                 return False
-            append_lines(self._disk, at, [InboxItem.following(log, known.count, key, data)])
+            append_lines(self._disk, at, [InboxItem.following(log, known.count, known.taken, key, data)])
         self._disk.sync_folder(folder)
         return True
 

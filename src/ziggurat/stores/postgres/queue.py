@@ -71,10 +71,10 @@ class PostgresQueue(ListsPending):
                 known = await connection.fetchrow(sql.POSTED, log)
                 if known is None:
                     raise RunNotFound(f"there is no {log} in this store")
-                number, posted = known
+                number, posted, taken = known
                 if await connection.fetchval(sql.ADD, number, posted + 1, key, data) is None:
                     return again  # it was added before the connection was lost
-                new = InboxItem.following(log, posted, key, data)  # an error takes it back
+                new = InboxItem.following(log, posted, taken, key, data)  # an error takes it back
                 await connection.fetch(sql.WAKE, self._now(), new.number, number, self._channel)
             return True
 

@@ -18,11 +18,11 @@ def _with_time(*parts: str) -> str:
 _APPEND = """,
 given AS (
     SELECT * FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[],
-        $10::float8[], $11::bigint[], $12::boolean[])
-    AS given (id, epoch, before, more, status, release, due, read, asks)),
+        $10::float8[], $11::bigint[], $12::boolean[], $13::bigint[])
+    AS given (id, epoch, before, more, status, release, due, read, asks, taken)),
 done AS (
-    UPDATE logs SET count = logs.count + given.more, status = given.status, asks = given.asks, updated = now,
-        until = now + $2, owner = CASE WHEN given.release THEN '' ELSE logs.owner END,
+    UPDATE logs SET count = logs.count + given.more, status = given.status, asks = given.asks, taken = given.taken,
+        updated = now, until = now + $2, owner = CASE WHEN given.release THEN '' ELSE logs.owner END,
         due = CASE WHEN given.status = logs.status AND NOT given.release THEN logs.due
             WHEN given.due = 0 OR given.read < logs.posted THEN now ELSE given.due END
     FROM given, moment
@@ -31,12 +31,12 @@ done AS (
 written AS (
     INSERT INTO rows (id, number, digest, data, status)
     SELECT id, row.number, row.digest, row.data, row.status
-    FROM unnest($13::bigint[], $14::bigint[], $15::text[], $16::bytea[], $17::text[])
+    FROM unnest($14::bigint[], $15::bigint[], $16::text[], $17::bytea[], $18::text[])
     AS row (id, number, digest, data, status) JOIN done USING (id))"""
 
 _KEEP = """, kept AS (
     INSERT INTO blobs (id, digest, data) SELECT id, blob.digest, blob.data
-    FROM unnest($18::bigint[], $19::text[], $20::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
+    FROM unnest($19::bigint[], $20::text[], $21::bytea[]) AS blob (id, digest, data) JOIN done USING (id)
     ON CONFLICT DO NOTHING)"""
 
 _TOLD = """
@@ -147,7 +147,7 @@ DELETE = (
 WATCH = _with_time("""
 UPDATE logs SET watched = now + $2 FROM moment WHERE log = $3 RETURNING id, count""")
 
-POSTED = "SELECT id, posted FROM logs WHERE log = $1 FOR UPDATE"
+POSTED = "SELECT id, posted, taken FROM logs WHERE log = $1 FOR UPDATE"
 
 ADD = "INSERT INTO inbox (id, number, key, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING RETURNING number"
 
@@ -254,6 +254,7 @@ async def write(
         [append.due for append in appends],
         [append.read for append in appends],
         [append.rows[-1].asks for append in appends],
+        [append.rows[-1].taken for append in appends],
         [at for at, _ in rows],
         [row.number for _, row in rows],
         [row.digest for _, row in rows],

@@ -107,7 +107,7 @@ class SqliteQueue(ListsPending):
     _writer: Writer
     _held: dict[str, int]
     _ids: dict[str, int]
-    _states: dict[str, tuple[str, bool]]
+    _states: dict[str, tuple[str, bool, int]]
     _lost: LostLeases
     _busy: set[str]
 
@@ -138,13 +138,13 @@ class SqliteQueue(ListsPending):
 
     def _post(self, log: str, key: str, data: bytes) -> bool:
         execute = self._database.execute
-        known = execute("SELECT id, posted FROM logs WHERE log = ?", (log,)).fetchone()
+        known = execute("SELECT id, posted, taken FROM logs WHERE log = ?", (log,)).fetchone()
         if known is None:
             raise RunNotFound(f"there is no {log} in this store")
-        number, posted = known
+        number, posted, taken = known
         if execute("SELECT 1 FROM inbox WHERE id = ? AND key = ?", (number, key)).fetchone() is not None:
             return False
-        new = InboxItem.following(log, posted, key, data)
+        new = InboxItem.following(log, posted, taken, key, data)
         execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, new.number, key, data))
         execute(_DUE_NOW, (self.clock.now(), number))
         return True

@@ -37,7 +37,8 @@ _OURS = (
 
 
 _STATE = (
-    "UPDATE logs SET status = ?, asks = ?, updated = ?, until = ?, owner = CASE WHEN ? THEN '' ELSE owner END, "
+    "UPDATE logs SET status = ?, asks = ?, taken = ?, updated = ?, until = ?, "
+    "owner = CASE WHEN ? THEN '' ELSE owner END, "
     "due = CASE WHEN status = ? AND NOT ? THEN due WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
 )
 
@@ -85,7 +86,7 @@ class SqliteStore(SqliteQueue):
         self.owner: str = new_owner()
         self._held: dict[str, int] = {}
         self._ids: dict[str, int] = {}
-        self._states: dict[str, tuple[str, bool]] = {}  # status and asks of each held log, as in the table of logs
+        self._states: dict[str, tuple[str, bool, int]] = {}  # of the last row of each held log, as in the table of logs
         self._lost = LostLeases(clock)
         self._busy: set[str] = set()  # the agents of which the last claim has found a run
         self._touched: dict[str, float] = {}  # times of writes that are not yet in the table of logs
@@ -174,7 +175,7 @@ class SqliteStore(SqliteQueue):
             (*values, now + self.seconds, labels_text(info.labels), due, info.priority),
         )
         self._ids[info.log] = int(cursor.lastrowid or 0)
-        self._states[info.log] = ("running", False)
+        self._states[info.log] = ("running", False, 0)
         if rows:
             self._append(info.log, 1, rows, blobs, False, info.due)
         self._held[info.log] = 1
@@ -218,17 +219,17 @@ class SqliteStore(SqliteQueue):
         read: int | None = None,
     ) -> None:
         database, now, number = self._database, self.clock.now(), self._ids.get(log, 0)
-        status, asks = rows[-1].status, rows[-1].asks
+        state = rows[-1].status, rows[-1].asks, rows[-1].taken
         if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
                 self._forget(log)
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
-        if release or self._states.get(log) != (status, asks):
+        if release or self._states.get(log) != state:
             due = now if due == 0 else due
             database.execute(
-                _STATE, (status, asks, now, now + self.seconds, release, status, release, read, now, due, number)
+                _STATE, (*state, now, now + self.seconds, release, state[0], release, read, now, due, number)
             )
-            self._states[log] = (status, asks)
+            self._states[log] = state
             self._touched.pop(log, None)
         else:
             self._touched[log] = now
