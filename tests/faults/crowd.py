@@ -41,11 +41,13 @@ from ziggurat.teams import background
 
 NAMES = ("a", "b", "c")
 KINDS = ("first", "quorum", "gather", "timer", "team")
-LATE = 10.0
-"""Seconds after which an answer to the last that was posted is late."""
+LEASE = 1.5
 
-LOST = 3.0
-"""Seconds more for each time that a worker has claimed the run since, of which all but the last may have been lost."""
+LATE = 10.0
+"""Seconds after which an answer to the last that was posted is late, with what was killed and paused meanwhile.
+
+A run whose worker was lost is claimed again `LEASE` and a second later, if there is room: three losses take 7.5 s.
+"""
 
 PATIENCE = 60.0
 """Seconds after the last kill within which all must have ended."""
@@ -309,8 +311,7 @@ class Outside:
                     found.wrong.append(f"{run_id} {kind}: {name} is {taken[name]}, yes was said of {said}")
             if taken.get("never", -1) != -1:
                 found.wrong.append(f"{run_id}: an event that nobody sent: {taken}")
-            late = self.ended[run_id] - self.posted[run_id]
-            if late > LATE + LOST * len(self._said(run_id, "claimed ")):
+            if (late := self.ended[run_id] - self.posted[run_id]) > LATE:
                 found.late.append(f"{run_id} {kind} {late:.1f} s\n{await self._story(run_id)}")
         found.lost += [f"{each} has not ended" for each in await self._missing_ticks()]
         kinds = Counter(KINDS[each % len(KINDS)] for each in range(number))
@@ -326,10 +327,10 @@ class Outside:
             lines.append(f"{at} {entry.kind} {entry.path} {getattr(entry, 'until', None) or getattr(entry, 'due', '')}")
         return "\n".join(f"      {line:.200}" for line in (*lines, *self._said(run_id)))
 
-    def _said(self, run_id: str, what: str = "") -> list[str]:
+    def _said(self, run_id: str) -> list[str]:
         """Return what the workers have said of a run since the last was posted to it."""
         lines = [line for line in (self.folder / "log").read_text().splitlines() if line[:1].isdigit()]
-        fitting = [line for line in lines if re.search(rf"{what}.*\b{run_id}\b", line)]
+        fitting = [line for line in lines if re.search(rf"\b{run_id}\b", line)]
         return [line for line in fitting if float(line.split()[0]) > self.posted[run_id]]
 
     async def _missing_ticks(self) -> list[str]:
@@ -399,10 +400,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(2)))
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=QUICK))
-    url = f"{schema()}&lease=1.5" if options.store == "postgres" else f"sqlite:///{folder}/runs.db?lease=1.5"
+    url = f"{schema()}&" if options.store == "postgres" else f"sqlite:///{folder}/runs.db?"
     began = time.monotonic()
     try:
-        done, found = storm(url, folder, options.seed, options.kills, options.pauses, options.workers, options.chance)
+        done, found = storm(
+            f"{url}lease={LEASE}", folder, options.seed, options.kills, options.pauses, options.workers, options.chance
+        )
     finally:
         shutil.rmtree(folder)
     figures = " ".join(f"{name} {len(items)}" for name, items in asdict(found).items())

@@ -1,6 +1,7 @@
 """The queue of each store: a claim looks at what is due, not at all that waits."""
 
 import asyncio
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from tests.samples import amount
+from tests.stores.places import QUEUES
 from tests.stores.server import asked, schema
+from tests.stores.test_conformance import STORES
 from ziggurat.journal import LogInfo
 from ziggurat.stores import PostgresStore, SqliteStore
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
+
+LOOK = 1.0
+"""The longest time between two looks for what is lost, in seconds, while others are due."""
 
 
 async def test_a_claim_does_not_look_at_what_is_not_due(tmp_path: Path) -> None:
@@ -88,26 +95,60 @@ def _column(url: str, statement: str) -> list[str]:
     return asyncio.run(go())
 
 
+@pytest.mark.parametrize("seed", range(amount(2, 40)))
+@pytest.mark.parametrize("kind", QUEUES)
+async def test_a_lost_run_is_claimed_a_second_after_its_lease_at_the_latest(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    clock, make, chance = HandClock(), STORES[kind](tmp_path), random.Random(seed)
+    store, lost = make(clock), dict[str, float]()
+    elsewhere, number = [make(clock) for _ in range(3)], 0
+    for at, each in enumerate(elsewhere):  # which renew no more leases before seven seconds, then
+        await each.create(LogInfo(f"run:held-{at}"), rows(1))
+        await each.claim("desk")
+    for _ in range(60):
+        for _ in range(chance.choice([0, 1, 1, 3])):  # as a rule there is more to do than there is room for
+            log, number = f"run:{number}", number + 1
+            await store.release(log, await store.create(LogInfo(log, "desk", due=0.0), rows(1)))
+        if chance.random() < 0.3:
+            for claim in await chance.choice(elsewhere).claim("desk", chance.randint(1, 4)):
+                lost[claim.log] = clock.now()
+        pause = chance.choice([0.05, 0.25, 0.25, 1.0, 8.0])
+        clock.skip(pause)
+        room, now = chance.randint(1, 2), clock.now()
+        claims = await store.claim("desk", room)
+        late = {log for log, since in lost.items() if since + 30.0 + LOOK + pause < now}
+        here = {claim.log for claim in claims if claim.lost}
+        assert len(claims) < room or not late or here, "what is lost was due before"
+        assert here <= lost.keys()
+        assert len(here) >= min(room, len(late))
+        for claim in claims:
+            lost.pop(claim.log, None)
+            await store.append(claim.log, claim.epoch, rows(1, 1, status="Completed"), release=True)
+    for each in (store, *elsewhere):
+        await each.close()
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_lost_runs_are_found_within_a_second_while_others_wait(kind: str, tmp_path: Path) -> None:
-    clock, url = HandClock(), "" if kind == "sqlite" else schema()
+async def test_lost_runs_are_looked_for_once_a_second_unless_there_are_more(kind: str, tmp_path: Path) -> None:
+    clock, make = HandClock(), STORES[kind](tmp_path)
+    store, elsewhere = make(clock), make(clock)
 
-    def opened() -> SqliteStore | PostgresStore:
-        return SqliteStore(tmp_path / "runs.db", clock=clock) if kind == "sqlite" else PostgresStore(url, clock=clock)
-
-    store, elsewhere = opened(), opened()
-    for number in range(9):
+    async def create(number: int, owner: Any, *, lost: bool) -> None:
         log = f"run:{number}"
-        owner = elsewhere if number < 2 else store
-        epoch = await owner.create(LogInfo(log, "desk", due=0.0, priority=number < 2), rows(1))
-        if number >= 2:
-            await store.release(log, epoch)
+        epoch = await owner.create(LogInfo(log, "desk", due=0.0, priority=lost), rows(1))
+        if not lost:
+            await owner.release(log, epoch)
+
+    for number in range(8):
+        await create(number, elsewhere if number < 2 else store, lost=number < 2)
     claimed = [claim.log for claim in await store.claim("desk")]
-    clock.skip(31.0)  # the leases elsewhere lapse
-    claimed += [claim.log for _ in range(2) for claim in await store.claim("desk")]
-    assert claimed == ["run:2", "run:0", "run:3"], "it has looked for them in this second"
-    clock.skip(1.0)
-    assert [claim.log for claim in await store.claim("desk")] == ["run:1"]
-    assert len(await store.claim("desk", 9)) == 5
+    clock.skip(16.0)
+    await create(8, elsewhere, lost=True)
+    clock.skip(15.0)  # the other leases elsewhere lapse
+    claimed += [claim.log for _ in range(4) for claim in await store.claim("desk")]
+    clock.skip(15.5)
+    claimed += [claim.log for claim in await store.claim("desk")]
+    assert claimed == ["run:2", "run:0", "run:1", "run:3", "run:4", "run:8"]
     await elsewhere.close()
     await store.close()

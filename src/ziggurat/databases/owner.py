@@ -116,3 +116,7 @@ class LostLeases:
             return False
         self._looked[agent] = now
         return True
+
+    def found(self, agent: str) -> None:
+        """Note that a claim has got some of them: there may be more than it had room for, so the next looks again."""
+        self._looked.pop(agent, None)

@@ -40,15 +40,15 @@ class PostgresQueue(ListsPending):
         return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     def _claim(self, agent: str, limit: int) -> list[Claim]:
-        if self._lost.are_due(agent):
-            return self._claim_due(sql.CLAIM_ANY, agent, limit, *self._lost_to(agent))
-        claims = self._claim_due(sql.CLAIM, agent, limit)
+        claims = [] if self._lost.are_due(agent) else self._claim_due(sql.CLAIM, agent, limit)
         if len(claims) < limit:  # there is time to look for others
             try:
                 claims += self._claim_due(sql.CLAIM_ANY, agent, limit - len(claims), *self._lost_to(agent))
             except StoreError:
                 if not claims:  # those must be driven, for their leases are renewed; the next claim fails, too
                     raise
+        if any(claim.lost for claim in claims):
+            self._lost.found(agent)
         return claims
 
     def _lost_to(self, agent: str) -> tuple[list[str], list[int]]:

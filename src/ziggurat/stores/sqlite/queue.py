@@ -149,10 +149,9 @@ class SqliteQueue(ListsPending):
         execute(_DUE_NOW, (self.clock.now(), number))
         return True
 
-    def _due(self, agent: str, limit: int) -> list[_Due]:
-        """Return the logs to be claimed next; those that have lost their holders too if it is time to look for them."""
+    def _due(self, agent: str, limit: int, look: bool = True) -> list[_Due]:
+        """Return the logs to be claimed next; if there is time to `look`, also those that have lost their holders."""
         now = self.clock.now()
-        look = self._lost.are_due(agent)
         waiting = self._waiting(agent, limit, now)
         if not look and len(waiting) >= limit:
             return waiting
@@ -176,11 +175,10 @@ class SqliteQueue(ListsPending):
         return due.log not in self._held and (due.until <= now or (due.owner != self.owner and is_gone(due.owner)))
 
     def _claim(self, agent: str, limit: int) -> list[Claim]:
-        now = self.clock.now()
-        return [
-            Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner))
-            for each in self._due(agent, limit)
-        ]
+        now, due = self.clock.now(), self._due(agent, limit, self._lost.are_due(agent))
+        if any(each.owner for each in due):
+            self._lost.found(agent)
+        return [Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner)) for each in due]
 
     # -- the methods of Queue ------------------------------------------------------------------------------------
 
