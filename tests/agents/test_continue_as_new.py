@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,45 @@ async def test_a_tick_is_submitted_once_though_its_run_continued_as_new() -> Non
     found = await watch.store.logs("run:", labels={"schedule": hourly.name})
     assert {info.id for info in found} == {run_id, f"{run_id}~2"}
     assert (await watch.attach(run_id).status()).status == "Suspended"
+
+
+@pytest.mark.parametrize("kept", ["returned", "dropped", "named", "followed by a step"])
+async def test_it_is_refused_where_it_is_not_awaited(kept: str) -> None:
+    @step
+    async def note() -> None:
+        calls.append("note")
+
+    calls: list[str] = []
+    store = new_store()
+
+    @flow(store=store, name="forgetful")
+    async def forgetful(number: int) -> Any:
+        if number == 1:
+            if kept == "returned":
+                return continue_as_new(2)
+            if kept == "dropped":
+                continue_as_new(2)
+            if kept == "named":
+                _later = continue_as_new(2)
+            if kept == "followed by a step":
+                continue_as_new(2)
+                await note()
+        return number
+
+    with pytest.raises(ConfigurationError, match="await continue_as_new"):
+        await forgetful.run(1, run_id="r")
+    assert calls == []
+    assert await store.find(run_log("r~2")) is None
+
+
+@pytest.mark.parametrize("caught", [BaseException, asyncio.CancelledError])
+async def test_it_takes_effect_where_it_is_swallowed(caught: type[BaseException]) -> None:
+    @flow(store=new_store(), name="greedy")
+    async def greedy(number: int) -> int:
+        if number == 1:
+            with suppress(caught):
+                await continue_as_new(2)
+        return number
+
+    assert (await greedy.run(1, run_id="r")).stop == stops.Continued("r~2")
+    assert (await greedy.resume("r~2")).output == 2

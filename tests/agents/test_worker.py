@@ -9,8 +9,9 @@ import pytest
 
 from tests.agents.working import Storm, address, storm_acts, with_lease
 from tests.samples import amount, sample
-from tests.stores.places import Place
+from tests.stores.places import QUEUES, Place
 from tests.stores.server import schema
+from tests.stores.test_conformance import STORES as CLOCKED
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, Key, Message, tool
 from ziggurat.agents import Answer, Environment, Worker
 from ziggurat.errors import RunExists, StoreError, StoreUnavailable
@@ -322,3 +323,34 @@ async def test_each_run_ends_once_whatever_happens_to_workers(
     outcome = await Storm(url, tmp_path, 2, acts).rage(runs)
     assert (outcome.completed, outcome.ended_more_than_once, outcome.doubled) == (runs, [], [])
     assert sum(outcome.acts.values()) == kills + pauses + drains
+
+
+@pytest.mark.parametrize("skew", [-60.0, -1.5, -0.01, 0.0, 0.05, 7.0, 60.0])
+@pytest.mark.parametrize("kind", sample(QUEUES, 2))
+async def test_a_run_that_is_due_by_the_clock_of_the_store_goes_on(kind: str, skew: float, tmp_path: Path) -> None:
+    class Skewed(HandClock):
+        def now(self) -> float:
+            return clock.now() + skew
+
+    clock = HandClock()
+    store = CLOCKED[kind](tmp_path)(clock)
+
+    @flow(name="waiting", store=store)
+    async def waiting() -> str:
+        await sleep(seconds=20)
+        await event("paid", timeout=20, default=None)
+        return await ask("Which?", default="none", expires=20)
+
+    environment = Environment(clock=Skewed())
+    await waiting.submit(run_id="r", environment=environment)
+    stages = list[str]()
+    while True:
+        run = (await waiting.recover(environment=environment)).runs["r"]
+        if not run.pending:
+            break
+        stages.append(run.pending[0].stage)
+        clock.skip(19.9)
+        assert (await waiting.recover(environment=environment)).runs == {}
+        clock.skip(0.2)
+    assert (stages, run.output) == (["timer", "event", "question"], "none")
+    await store.close()

@@ -218,7 +218,9 @@ class Worker(Generic[Out]):
     async def _drive(self, driven: "_Driven", pause: float) -> None:
         """Drive one run to its end, or until it waits."""
         claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
-        options = replace(self._options, control=driven.control)
+        clock = _by_store(self._options.clock, claim.at)
+        environment = replace(self._options.environment, clock=clock)
+        options = replace(self._options, control=driven.control, environment=environment)
         recovering = Recovering(claim, self._attempts, partial(self._isolate, driven.control))
         reopen = partial(opener.reopen, run_id, options, recovering=recovering)
         try:
@@ -369,6 +371,28 @@ async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+class _StoreClock:
+    """A clock set to the time of the store, which decides when a run is due: otherwise it could be due before its time.
+
+    Args:
+        clock: The clock of this process.
+        ahead: The seconds that the store's is ahead.
+    """
+
+    def __init__(self, clock: Clock, ahead: float) -> None:
+        self._now, self._ahead = clock.now, ahead
+        self.monotonic, self.sleep, self.call_at = clock.monotonic, clock.sleep, clock.call_at
+
+    def now(self) -> float:
+        return self._now() + self._ahead
+
+
+def _by_store(clock: Clock, claimed: float) -> Clock:
+    """Return a clock that is not behind the time of a claim, nor further ahead of it than a claim takes."""
+    ahead = claimed - clock.now()
+    return clock if not claimed or -_WAIT <= ahead <= 0.0 else _StoreClock(clock, ahead)
 
 
 class _Driven(Struct, frozen=True):

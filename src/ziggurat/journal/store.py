@@ -453,11 +453,13 @@ class Claim(Struct, frozen=True):
         log: Its name.
         epoch: The epoch of the lease.
         lost: Whether its last writer was lost: its process is gone, or its lease expired.
+        at: When it was claimed, by the clock of the store, in POSIX seconds; 0 if that is unknown.
     """
 
     log: str
     epoch: int
     lost: bool = False
+    at: float = 0.0
 
 
 @runtime_checkable

@@ -299,7 +299,7 @@ class InMemoryStore(ListsPending):
             if info.agent == agent and info.due is not None and info.due <= now and free:
                 due.append(((info.rank, info.due, info.created), log))
         chosen = [(log, self._logs[log]) for _, log in sorted(due)[:limit]]
-        return [Claim(log, lost=bool(known.info.owner), epoch=self._take(log, known)) for log, known in chosen]
+        return [Claim(log, lost=bool(known.info.owner), epoch=self._take(log, known), at=now) for log, known in chosen]
 
     async def woken(self, after: int, seconds: float) -> int:
         await SYSTEM_CLOCK.sleep(min(seconds, _POLL))

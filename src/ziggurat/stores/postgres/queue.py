@@ -60,9 +60,9 @@ class PostgresQueue(ListsPending):
     def _claim_due(self, statement: str, agent: str, limit: int, *lost: object) -> list[Claim]:
         due = self._writing.fetch(statement, self._now(), self.seconds, self.owner, agent, limit, *lost)
         claims: list[Claim] = []
-        for *_, number, log, epoch, was_owned in sorted(tuple(row) for row in due):
+        for *_, number, log, epoch, was_owned, at in sorted(tuple(row) for row in due):
             self._held[log] = (number, epoch)
-            claims.append(Claim(log, epoch, was_owned))
+            claims.append(Claim(log, epoch, was_owned, at))
         return claims
 
     def _post(self, log: str, key: str, data: bytes) -> bool:

@@ -201,7 +201,7 @@ any_due AS (
 _LEASE = """
 UPDATE logs SET owner = $3, until = now + $2, epoch = epoch + 1 FROM {chosen} AS chosen, moment
 WHERE logs.id = chosen.id
-RETURNING chosen.rank, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> ''"""
+RETURNING chosen.rank, chosen.due, chosen.created, logs.id, log, epoch, chosen.owner <> '', moment.now"""
 
 CLAIM = "".join((_LEVELS, _LEASE)).format(rank=_RANK, chosen="waiting")
 """Leases the logs of an agent that wait and are due, in the order of `Queue.claim`."""

@@ -178,7 +178,9 @@ class SqliteQueue(ListsPending):
         now, due = self.clock.now(), self._due(agent, limit, self._lost.are_due(agent))
         if any(each.owner for each in due):
             self._lost.found(agent)
-        return [Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner)) for each in due]
+        return [
+            Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner), now) for each in due
+        ]
 
     # -- the methods of Queue ------------------------------------------------------------------------------------
 
