@@ -1,12 +1,12 @@
 """Continue as new: a flow that goes on for ever ends its record, and the next run begins with an input."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.places import place_of
+from ziggurat.calls.places import Places, place_of
 from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, RunExists
@@ -37,7 +37,23 @@ class ContinueAsNew(BaseException):
         return stops.Continued(next_id(ctx.run_id))
 
 
-async def continue_as_new(value: Any = None) -> NoReturn:
+class _Continuing(Awaitable[NoReturn]):
+    """What is to be awaited at once in the function at some places; until then, that can neither go on nor return."""
+
+    def __init__(self, value: object, places: Places) -> None:
+        self._value, self._places = value, places
+        places.left = ConfigurationError(
+            "continue_as_new() was called in the function of a run's outermost flow and not awaited there: write "
+            "await continue_as_new(...)"
+        )
+
+    def __await__(self) -> Generator[Any, Any, NoReturn]:
+        self._places.left = ContinueAsNew(self._value)
+        raise self._places.left
+        yield
+
+
+def continue_as_new(value: Any = None) -> Awaitable[NoReturn]:
     """End this run of a flow, and begin its next one with another input: a record that grows for weeks becomes slow.
 
     ::
@@ -59,14 +75,14 @@ async def continue_as_new(value: Any = None) -> NoReturn:
 
     Raises:
         ConfigurationError: this is not the function of a run's outermost flow, or the run is part of a session; or the
-            input is not of the flow's type.
+            input is not of the flow's type; or it is not awaited, which the end of the flow shows.
     """
     ambient = AMBIENT.get()
     if ambient is None or JOURNAL not in ambient.scope or "/" in ambient.path or ambient.charges is not None:
         at = "here is none" if ambient is None else f"this is {ambient.path}"
         raise ConfigurationError(f"continue_as_new() belongs into the function of a run's outermost flow; {at}")
     place_of(ambient, "continue_as_new")  # not in a task of its own, nor after a call that was given up
-    raise ContinueAsNew(value)
+    return _Continuing(value, ambient.state(Places, Places))
 
 
 async def _begin(request: AgentRequest, ctx: Context) -> None:

@@ -49,15 +49,15 @@ def note_left(ctx: Context | None, error: BaseException) -> None:
 
 
 def check_left(ctx: Context) -> None:
-    """Raise the Suspend that the function at a context has caught."""
+    """Raise what ends the function at a context, such as a Suspend, and what it has caught or dropped."""
     left = ctx.state(Places, Places).left
-    if isinstance(left, Suspend):
+    if left is not None and not isinstance(left, asyncio.CancelledError):
         raise left
 
 
 def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
-    """Raise if a function goes on that waits, or with what is not on record: that one of its calls was cancelled."""
-    if isinstance(left, Suspend):
+    """Raise if a function goes on that waits or ends, or with what is not on record: that a call was cancelled."""
+    if not isinstance(left, asyncio.CancelledError):
         raise left
     task = asyncio.current_task()
     if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
