@@ -1,5 +1,6 @@
 """Asked: the type of an answer or an event, which comes from outside as JSON."""
 
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -22,8 +23,8 @@ class Asked(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, name: str, kind: Any) -> "Asked":
-        """Make it for a type."""
-        return cls(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+        """Make it for a type, once for a class: a run that is continued asks all again that it has asked before."""
+        return _of_class(name, kind) if isinstance(kind, type) else _of_type(name, kind)
 
     def plain(self, value: object, name: str) -> object:
         """Return a choice or a default as plain JSON data; `name` says which one it is."""
@@ -50,3 +51,10 @@ class Asked(Struct, frozen=True, eq=False):
             return self.parameter.recorded(value, accepted)
 
         return self.parameter.revive(await ctx.at("value").once("value", None, recorded, returns=object))
+
+
+def _of_type(name: str, kind: Any) -> Asked:
+    return Asked(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+
+
+_of_class = lru_cache(128)(_of_type)

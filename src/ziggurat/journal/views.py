@@ -198,12 +198,15 @@ class Waits:
     def numbered(self) -> dict[int, Pending]:
         """Return them by the numbers of their entries, in the order in which they started waiting."""
         numbered: dict[int, Pending] = {}
-        for number, entry in enumerate(self._entries, 1):
+        start = len(self._entries)
+        while start and not (isinstance(entry := self._entries[start - 1], Ended) and entry.waits is not None):
+            start -= 1
+        if start and isinstance(ended := self._entries[start - 1], Ended):  # what waited before is over, or in there
+            waits = ((each, self._entries[each - 1]) for each in ended.waits or ())
+            numbered = {each: wait for each, wait in waits if isinstance(wait, Pending)}
+        for number, entry in enumerate(self._entries[start:], start + 1):
             if isinstance(entry, Pending):
                 numbered[number] = entry
-            elif isinstance(entry, Ended) and entry.waits is not None:
-                waits = ((each, self._entries[each - 1]) for each in entry.waits)
-                numbered = {each: wait for each, wait in waits if isinstance(wait, Pending)}
             elif numbered and isinstance(entry, Result):
                 numbered = {each: wait for each, wait in numbered.items() if not is_beneath(wait.path, entry.path)}
         return {number: entry for number, entry in numbered.items() if self._lasts(entry)}
