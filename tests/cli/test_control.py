@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cli.conftest import Command
 from ziggurat import Agent, AgentRun, tool
-from ziggurat.flows import event, flow, sleep
+from ziggurat.flows import continue_as_new, event, flow, sleep
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore, connect
@@ -111,3 +111,29 @@ def test_an_event_is_sent_once_and_checked(ziggurat: Command, url: str) -> None:
     assert ziggurat("send", "order-1", "note", "thank you", "--store", url).code == 0
     assert asyncio.run(go(resume=True)) == "30 thank you"
     assert ziggurat("approve", "order-1", "--store", url).code != 0
+
+
+def test_what_is_sent_to_a_run_goes_to_the_one_as_which_it_continues(ziggurat: Command, url: str) -> None:
+    async def watch(seen: list[int]) -> str:
+        seen = [*seen, await event("reading", int)]
+        if len(seen) < 3:
+            await continue_as_new(seen)
+        return f"seen {seen}"
+
+    async def go(run_id: str) -> object:
+        store = connect(url)
+        watching = flow(store=store)(watch)
+        run = await (watching.run([], run_id=run_id) if run_id == "r-1" else watching.resume(run_id.lstrip("=")))
+        await store.close()
+        return run.stop
+
+    for number, run_id in enumerate(("r-1", "=r-1", "r-1~2", "r-1~3")):
+        stop = asyncio.run(go(run_id))
+        assert isinstance(stop, (stops.Suspended, stops.Continued, stops.Continued, stops.Completed)[number]), run_id
+        if number == 0:
+            assert ziggurat("send", "r-1", "reading", "0", "--store", url).code == 0
+        elif number < 3:
+            sent = ziggurat("send", "r-1", "reading", str(number), "--store", url)
+            assert (sent.code, sent.out) == (0, "r-1  reading sent\n")
+    ended = ziggurat("attach", "r-1", "--store", url)
+    assert (ended.code, ended.out) == (0, "seen [0, 1, 2]\n")

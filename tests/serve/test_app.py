@@ -12,7 +12,7 @@ from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, Message, Middleware, ToolCall, tool
 from ziggurat.errors import StoreError
 from ziggurat.events import Delta, TextDelta
-from ziggurat.flows import ask, flow
+from ziggurat.flows import ask, continue_as_new, flow
 from ziggurat.messages import stops
 from ziggurat.models import FunctionModel, ScriptedModel
 from ziggurat.observe import Metrics
@@ -381,3 +381,20 @@ async def test_metrics_that_all_agents_share_are_a_page_for_prometheus(number: i
     else:
         assert answer.status_code == 404
         assert "give one Metrics()" in answer.text
+
+
+async def test_a_run_that_continues_as_new_names_the_next() -> None:
+    @flow(name="count")
+    async def counting(text: str) -> str:
+        if len(text) < 3:
+            await continue_as_new(text + "+")
+        return text
+
+    async with serving(served(counting)) as server:
+        await server.post("/runs", {"agent": "count", "prompt": "+", "run_id": "r-1"}, 201)
+        runs, run_id = list[tuple[str, str, object]](), "r-1"
+        while run_id:
+            run = await server.until(run_id, "end")
+            runs.append((run["run_id"], run["status"], run["output"]))
+            run_id = run["next"]
+    assert runs == [("r-1", "Continued", None), ("r-1~2", "Continued", None), ("r-1~3", "Completed", "+++")]

@@ -18,7 +18,7 @@ from tests.serve.proxies import PROXIES, TlsProxy
 from tests.serve.real_server import RealServer
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, Message, Runnable, ToolCall, tool
-from ziggurat.flows import ask, flow
+from ziggurat.flows import ask, continue_as_new, flow
 from ziggurat.memory import Remembering, everything_said
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
 from ziggurat.serve import app
@@ -79,11 +79,18 @@ class World:
             return "All done." if messages[-1].tool_results else tool_call("pay", amount=3)
 
         remembering = Remembering(f"sqlite:///{self.folder / 'memory.db'}", "ann", remember=everything_said)
+
+        @flow
+        async def twice(text: str) -> str:
+            if text == "once":
+                await continue_as_new("twice")
+            return text
+
         desk = Agent(FunctionModel(answer), name="desk", tools=[pay], middleware=[remembering])
         story: ScriptedReply = ["Once upon ", self.gate, "a time."]
         teller = Agent(ScriptedModel(story, "The end.", per_run=True), name="teller")
         broken = Agent(ScriptedModel(story, per_run=True), name="broken")  # has no reply to a message
-        agents: list[Runnable[Any]] = [desk, teller, book, enquire, broken]
+        agents: list[Runnable[Any]] = [desk, teller, book, enquire, broken, twice]
         return app(agents, token=TOKEN, proxies=["127.0.0.1"], store=f"sqlite:///{self.folder / 'runs.db'}")
 
 
@@ -189,6 +196,14 @@ def test_a_question_is_answered(open_page: Page) -> None:
     page.get_by_label("Answer").fill("12a")
     page.get_by_role("button", name="Answer", exact=True).click()
     expect(page.get_by_text("Completed", exact=True)).to_be_visible()
+
+
+@long
+def test_a_run_that_continues_as_new_links_to_the_next(open_page: Page) -> None:
+    page = open_page
+    run_id = _start(page, "twice", "once")
+    page.get_by_role("link", name=f"{run_id}~2").click()
+    expect(page.get_by_label("Output")).to_have_text("twice")
 
 
 @long

@@ -100,7 +100,8 @@ def _column(url: str, statement: str) -> list[str]:
 async def test_a_lost_run_is_claimed_a_second_after_its_lease_at_the_latest(
     kind: str, seed: int, tmp_path: Path
 ) -> None:
-    clock, make, chance = HandClock(), STORES[kind](tmp_path), random.Random(seed)
+    clock, chance = HandClock(), random.Random(seed)
+    make: Any = STORES[kind](tmp_path)
     store, lost = make(clock), dict[str, float]()
     elsewhere, number = [make(clock) for _ in range(3)], 0
     for at, each in enumerate(elsewhere):  # which renew no more leases before seven seconds, then
@@ -131,7 +132,8 @@ async def test_a_lost_run_is_claimed_a_second_after_its_lease_at_the_latest(
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_lost_runs_are_looked_for_once_a_second_unless_there_are_more(kind: str, tmp_path: Path) -> None:
-    clock, make = HandClock(), STORES[kind](tmp_path)
+    clock = HandClock()
+    make: Any = STORES[kind](tmp_path)
     store, elsewhere = make(clock), make(clock)
 
     async def create(number: int, owner: Any, *, lost: bool) -> None:

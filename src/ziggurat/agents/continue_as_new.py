@@ -1,7 +1,7 @@
 """Continue as new: a flow that goes on for ever ends its record, and the next run begins with an input."""
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, cast
 
 from msgspec.structs import replace
 
@@ -37,7 +37,7 @@ class ContinueAsNew(BaseException):
         return stops.Continued(next_id(ctx.run_id))
 
 
-class _Continuing(Awaitable[NoReturn]):
+class _Continuing:
     """What is to be awaited at once in the function at some places; until then, that can neither go on nor return."""
 
     def __init__(self, value: object, places: Places) -> None:
@@ -47,13 +47,13 @@ class _Continuing(Awaitable[NoReturn]):
             "await continue_as_new(...)"
         )
 
-    def __await__(self) -> Generator[Any, Any, NoReturn]:
+    def __await__(self) -> Any:
         self._places.left = ContinueAsNew(self._value)
         raise self._places.left
         yield
 
 
-def continue_as_new(value: Any = None) -> Awaitable[NoReturn]:
+def continue_as_new(value: Any = None) -> Coroutine[Any, Any, NoReturn]:
     """End this run of a flow, and begin its next one with another input: a record that grows for weeks becomes slow.
 
     ::
@@ -82,7 +82,8 @@ def continue_as_new(value: Any = None) -> Awaitable[NoReturn]:
         at = "here is none" if ambient is None else f"this is {ambient.path}"
         raise ConfigurationError(f"continue_as_new() belongs into the function of a run's outermost flow; {at}")
     place_of(ambient, "continue_as_new")  # not in a task of its own, nor after a call that was given up
-    return _Continuing(value, ambient.state(Places, Places))
+    # A type checker finds a coroutine that is not awaited, of which Python would warn only.
+    return cast("Coroutine[Any, Any, NoReturn]", _Continuing(value, ambient.state(Places, Places)))
 
 
 async def _begin(request: AgentRequest, ctx: Context) -> None:

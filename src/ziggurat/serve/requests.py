@@ -20,13 +20,15 @@ from ziggurat.core.errors import (
 IN_PROGRESS = (RunInProgress, LeaseHeld)
 """Raised when a run is started or continued that is driven already, here or elsewhere."""
 
-_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
+_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}(~[0-9]{1,9})?")
+"""The ids that are given, with the numbers of runs that continue others as new."""
 
 
 def check_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ConfigurationError(
-            f"an id has letters, digits and . _ - (at most 128), and is not . or .., got {text!r:.150}"
+            f"an id has letters, digits and . _ - (at most 128), perhaps a number after ~, and is not . or .., "
+            f"got {text!r:.150}"
         )
     return text
 

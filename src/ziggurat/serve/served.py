@@ -128,11 +128,14 @@ class ServedAgents:
         return task
 
     def _ended(self, run_id: str, task: "asyncio.Task[object]") -> None:
-        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
+        """Forget a run, or go on with the next; an error that is not in its record is logged, for nobody may wait."""
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, IN_PROGRESS):
             logger.warning("the run %s: %s", run_id, error)
+        stop = None if task.cancelled() or error is not None else getattr(task.result(), "stop", None)
+        if (newer := getattr(stop, "run_id", None)) is not None:  # of a run that continues as new
+            self.drive(newer, self.resume(newer))
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
