@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.messages.strategies import usages
 from tests.samples import amount as examples, sample
 from tests.stores.places import PLACES, opening
-from ziggurat import Agent, AgentRun, Approve, ModelRequest, ModelResponse, Usage, stack, tool
+from ziggurat import Agent, AgentRun, Approve, Middleware, ModelRequest, ModelResponse, Usage, stack, tool
 from ziggurat.errors import ModelError
 from ziggurat.journal import Store
 from ziggurat.layers.retry import retry
@@ -40,7 +40,7 @@ class Team:
         self.ledger: dict[str, list[Usage]] = defaultdict(list)
         self._failed: set[tuple[int, int]] = set()
 
-    def agent(self, store: Store | None = None) -> Agent:
+    def agent(self, store: Store | None = None, *middleware: Middleware) -> Agent:
         @tool(approval=True)
         def sign() -> str:
             return "signed"
@@ -48,7 +48,10 @@ class Team:
         below: Any = sign
         for number in range(len(self.stages) - 1, -1, -1):
             name = f"agent{number}"
-            agent = Agent(self._model(number), tools=[below], name=name, description="Signs.", store=store)
+            hooks = middleware if number == 0 else ()
+            agent = Agent(
+                self._model(number), tools=[below], name=name, description="Signs.", store=store, middleware=hooks
+            )
             below = agent.as_tool()
         return agent
 

@@ -77,7 +77,7 @@ def test_hooks_may_change_what_goes_in_and_out() -> None:
             return replace(run, output=f"{run.output}!")
 
     run = Agent(ScriptedModel(always=lambda request: request.messages[0].text), middleware=[Change()]).run_sync("go")
-    assert run.output == "changed!"
+    assert (run.output, run.text, run.messages[run.start].text) == ("changed!", "changed", "changed")
 
 
 def test_an_error_is_told_once_to_each_however_far_it_flies() -> None:

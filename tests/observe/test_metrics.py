@@ -5,12 +5,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.agents.test_usage_by_model import Team
 from tests.observe.test_otel import fail, look, random_agent
 from tests.samples import amount
 from ziggurat import Agent, Approvals, Approve, Budget, ConfigurationError, Event, Usage, tool
@@ -20,6 +22,7 @@ from ziggurat.models import ScriptedModel
 from ziggurat.observe import CallStatistics, Metrics
 from ziggurat.observe.conventions import BUCKETS
 from ziggurat.runtime import Child, RestartsExceeded, Supervisor
+from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
 
@@ -147,6 +150,23 @@ async def test_each_agent_has_its_own_steps_calls_and_tokens() -> None:
     assert seen["above"] == (2, 4, 4, 3, 400)
     assert 'ziggurat_agent_steps_total{gen_ai_agent_name="above"} 4' in metrics.prometheus_text()
     assert json.dumps(metrics.snapshot())
+
+
+@pytest.mark.parametrize("fails", list(product([False, True], repeat=2)))
+async def test_their_tokens_are_those_that_the_runs_were_charged(fails: tuple[bool, bool]) -> None:
+    store, parts = InMemoryStore(), (Metrics(), Metrics())
+    team = Team([("a", fails[0]), ("b", fails[1]), ("a", True)])
+    run = await team.agent(store, parts[0]).run("go", run_id="r")
+    assert parts[0].usage == run.usage_by_model
+    approved = {item.id: Approve() for item in run.pending}
+    run = await team.agent(store, parts[1]).resume("r", approved)
+    await team.agent(store, parts[1]).replay("r")
+    assert {name: parts[0].usage[name] + parts[1].usage[name] for name in "ab"} == run.usage_by_model == team.sums()
+    spent = [parts[0].agents["agent1"], parts[1].agents["agent1"]]
+    assert sum((each.usage["b"] for each in spent), Usage()) == run.usage_by_model["b"]
+    tokens = spent[0].usage["b"].input
+    line = f'ziggurat_agent_input_tokens_total{{gen_ai_agent_name="agent1",gen_ai_request_model="b"}} {tokens}'
+    assert line in parts[0].prometheus_text().splitlines()
 
 
 async def test_figures_of_supervisors_are_shown_by_name() -> None:

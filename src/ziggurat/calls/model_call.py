@@ -69,7 +69,7 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         for each in reserved:
             each.release(sent=True)
-        count(ctx, name, (*lost, response.usage), live=False)  # the budgets have counted each try as it ended
+        count(ctx, name, (*lost, response.usage), admitted=True)  # the budgets have counted each try as it ended
         await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
@@ -111,7 +111,7 @@ async def _failed(
         spent = () if tries is None else tries.failed(error)
         for each in reserved:
             each.release(sent=bool(spent))
-        count(ctx, name, spent, live=False)
+        count(ctx, name, spent, admitted=True)
     try:
         await journal.write_failure(ctx, name, request, error, spent)
     except BaseException as failed:  # noqa: BLE001 - raised by the caller

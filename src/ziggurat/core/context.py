@@ -343,20 +343,33 @@ METER = Key[Meter]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
 BUDGETS = Key[tuple[Meter, ...]]("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
+METERS = Key[tuple[Meter, ...]]("meters")
+"""Sums over many runs, such as those of metrics."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 """The context of the user function that is running; read only by an agent's `run`, `stream` and `run_sync`."""
 
 
-def count(ctx: Context, name: str, spent: tuple[object, ...] | list[object], *, live: bool) -> None:
-    """Add what a call has used to the sum of the run, and if it is not on record already, to the budgets in effect."""
+def count(
+    ctx: Context, name: str, spent: tuple[object, ...] | list[object], *, new: bool = True, admitted: bool = False
+) -> None:
+    """Add what a call has used to the sum of the run and, unless it is on record already, to all others in effect.
+
+    Args:
+        ctx: The context of the call.
+        name: The name of the service.
+        spent: What it has used.
+        new: Whether it is not on record already.
+        admitted: Whether the budgets have counted it already.
+    """
     meter = ctx.scope.get(METER)
-    if meter is not None:
+    meters: tuple[Meter, ...] = () if meter is None else (meter,)
+    if new:
+        meters += ctx.scope.get(METERS) or ()
+        meters += () if admitted else ctx.scope.get(BUDGETS) or ()
+    for each in meters:
         for usage in spent:
-            meter.add(usage, name)
-    for budget in (ctx.scope.get(BUDGETS) or ()) if live else ():
-        for usage in spent:
-            budget.add(usage, name)
+            each.add(usage, name)
 
 
 def root(name: str = "run", scope: Scope | None = None, emit: Emit = SILENCE) -> Context:

@@ -305,7 +305,7 @@ class LocalJournal(RunRecord):
             error = contained_call(raised, name, ctx.path)
             charged.lose(error)
             spent = tuple(charged.spent)
-            count(ctx, name, spent, live=True)
+            count(ctx, name, spent)
             await self.write_failure(ctx, name, request, error, spent)
             raise error  # noqa: B904 - it has its cause already
         spent = tuple(charged.spent)
@@ -313,7 +313,7 @@ class LocalJournal(RunRecord):
         usage = getattr(value, "usage", None)
         # Counted before the entry is durable: another call may be admitted meanwhile, and must see this usage.
         if spent or usage is not None:
-            count(ctx, name, (*spent, usage), live=True)
+            count(ctx, name, (*spent, usage))
         if waiting is not None:
             await waiting
         return value
@@ -531,7 +531,7 @@ class LocalJournal(RunRecord):
             record.counted = number
             tries.append(tried)
         for each in tries:
-            count(ctx, each.name, self.composites.costs(each), live=False)
+            count(ctx, each.name, self.composites.costs(each), new=False)
 
     # -- continuing ----------------------------------------------------------------------------------------------
 

@@ -6,9 +6,8 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import field
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import METERS, Context
 from ziggurat.core.errors import Suspend, type_name_of
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
@@ -43,8 +42,8 @@ class CallStatistics(msgspec.Struct):
 
     calls: int = 0
     seconds: float = 0.0
-    failures: Counter[str] = field(default_factory=Counter)
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    failures: Counter[str] = msgspec.field(default_factory=Counter)
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
     @property
     def mean_seconds(self) -> float:
@@ -72,18 +71,30 @@ class AgentStatistics(CallStatistics):
         steps: The steps of the calls that ended.
         model_calls: The model calls that ended, failed ones included.
         tool_calls: The tool calls that ended, failed ones included.
-        usage: Tokens by the name of the model.
+        usage: Tokens by the name of the model, those of failed tries included, as in `AgentRun.usage_by_model`.
     """
 
     steps: int = 0
     model_calls: int = 0
     tool_calls: int = 0
-    usage: dict[str, Usage] = field(default_factory=dict)
+    usage: dict[str, Usage] = msgspec.field(default_factory=dict)
 
     @property
     def cost(self) -> Decimal | None:
         """The cost of its model calls in US dollars, by list prices; None if one is unknown, as without ``prices``."""
         return total_of(self.usage)
+
+
+class _Charged:
+    """Adds what the calls of an agent use to its statistics in some metrics."""
+
+    def __init__(self, metrics: "Metrics", statistics: AgentStatistics) -> None:
+        self.metrics = metrics
+        self._usage = statistics.usage
+
+    def add(self, cost: object, name: str = "", /) -> None:
+        if isinstance(cost, Usage):
+            _add(self._usage, cost.model or name, cost)
 
 
 class Metrics(Instruments, Middleware):
@@ -106,7 +117,7 @@ class Metrics(Instruments, Middleware):
             of the model.
         tools: Those of tool calls by the name of the tool.
         agents: Those of agents by name, with their steps, calls and tokens; that a limit ended it is a failure, too.
-        usage: Tokens by the name of the model.
+        usage: Those tokens of all agents together.
         runs: The number of runs that ended. An agent below another one is part of its run.
         running: The number of runs in progress.
     """
@@ -116,10 +127,18 @@ class Metrics(Instruments, Middleware):
         self.first_chunks: dict[str, CallStatistics] = {}
         self.tools: dict[str, CallStatistics] = {}
         self.agents: dict[str, AgentStatistics] = {}
-        self.usage: dict[str, Usage] = {}
         self.runs: int = 0
         self.running: int = 0
         super().__init__()
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """Tokens by the name of the model, of all agents together."""
+        sums: dict[str, Usage] = {}
+        for agent in self.agents.values():
+            for model, usage in agent.usage.items():
+                _add(sums, model, usage)
+        return sums
 
     def _agent(self, ctx: Context) -> AgentStatistics:
         return self.agents.setdefault(ctx.scope[CALLER].agent, AgentStatistics())
@@ -136,9 +155,6 @@ class Metrics(Instruments, Middleware):
             agent.model_calls += 1
             if first.seconds is not None:
                 self.first_chunks.setdefault(name, CallStatistics()).add(first.seconds, None)
-        self.usage[name] = self.usage.get(name, Usage()) + response.usage
-        model_name = response.model or name
-        agent.usage[model_name] = agent.usage.get(model_name, Usage()) + response.usage
         return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
@@ -174,7 +190,9 @@ class Metrics(Instruments, Middleware):
         self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
     ) -> AgentRun:
         statistics = self._agent(ctx)
-        run = await _timed(statistics, agent, request, ctx)
+        others = [each for each in ctx.scope.get(METERS) or () if getattr(each, "metrics", None) is not self]
+        metered = ctx.within(METERS, (*others, _Charged(self, statistics)))
+        run = await _timed(statistics, agent, request, metered)
         statistics.steps += run.steps
         return run
 
@@ -227,8 +245,19 @@ class Metrics(Instruments, Middleware):
         for own in ("steps", "model_calls", "tool_calls"):
             done = [({"gen_ai_agent_name": name}, getattr(each, own)) for name, each in self.agents.items()]
             lines += counter_lines(f"ziggurat.agent.{own}", f"{own.replace('_', ' ').capitalize()} of agents.", done)
+        for kind in ("input", "output"):
+            spent = [
+                ({"gen_ai_agent_name": name, "gen_ai_request_model": model}, getattr(usage, kind) or 0)
+                for name, each in self.agents.items()
+                for model, usage in each.usage.items()
+            ]
+            lines += counter_lines(f"ziggurat.agent.{kind}_tokens", f"{kind.capitalize()} tokens of agents.", spent)
         lines += self.own_lines()
         return "\n".join(lines) + "\n"
+
+
+def _add(sums: dict[str, Usage], model: str, usage: Usage) -> None:
+    sums[model] = sums.get(model, Usage()) + usage
 
 
 async def _counted(
