@@ -1,14 +1,17 @@
 """Records, and the time to make them, grow by what is new: by twice for twice as many turns, of every kind of run.
 
-Time is counted in calls of functions, which do not depend on the machine; one that works in C on a list is one call.
+Time is counted in calls of functions, which do not depend on the machine; one that works in C on a list is one call. In
+the long form the time of the processor is measured, too.
 """
 
+import gc
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from time import process_time
 from types import FrameType
 from typing import Any
 
@@ -255,9 +258,38 @@ async def measured(kind: str, place: str, folder: Path, turns: int) -> tuple[int
         await store.close()
 
 
-@pytest.mark.parametrize(("kind", "place"), sample(rows(KINDS, ["memory", "sqlite", "postgres"]), 8))
+async def seconds(kind: str, place: str, folder: Path, turns: int) -> float:
+    """Return the seconds of the processor for so many turns: the lesser of two times, as other work only adds."""
+    times = []
+    for again in "ab":
+        folder.with_suffix(f".{again}").mkdir()
+        store = PLACES[place](folder.with_suffix(f".{again}"))()
+        gc.collect()
+        gc.disable()
+        begun = process_time()
+        try:
+            await KINDS[kind](store, turns)
+        finally:
+            times.append(process_time() - begun)
+            gc.enable()
+            await store.close()
+    return min(times)
+
+
+CASES = sample(rows(KINDS, ["memory", "sqlite", "postgres"]), 8)
+
+
+@pytest.mark.parametrize(("kind", "place"), CASES)
 async def test_records_grow_by_what_is_new(kind: str, place: str, tmp_path: Path) -> None:
     await measured(kind, place, tmp_path / "warm", 2)
     figures = [await measured(kind, place, tmp_path / str(n), n) for n in (TURNS, 2 * TURNS, 4 * TURNS)]
     for less, more in pairwise(figures):
         assert max(more[0] / less[0], more[1] / less[1]) <= TWICE, figures
+
+
+@pytest.mark.skipif(not LONG, reason="the time of the processor is measured in the long form")
+@pytest.mark.parametrize(("kind", "place"), CASES)
+async def test_the_time_of_the_processor_grows_by_what_is_new(kind: str, place: str, tmp_path: Path) -> None:
+    await seconds(kind, place, tmp_path / "warm", 2)
+    figures = [await seconds(kind, place, tmp_path / str(n), n) for n in (TURNS, 2 * TURNS, 4 * TURNS)]
+    assert figures[2] / figures[0] <= TWICE**2, figures

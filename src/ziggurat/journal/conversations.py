@@ -164,7 +164,7 @@ def _messages_of(asked: JournalEntry | None) -> Sequence[object]:
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many values at the start of two sequences are equal."""
     length = min(len(one), len(other))
-    one, other = list(one[:length]), list(other[:length])
+    one, other = (each if isinstance(each, list) else list(each) for each in (one[:length], other[:length]))
     if one == other:
         return length
     low, high = 0, length - 1  # so many are equal, and at most so many

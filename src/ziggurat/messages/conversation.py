@@ -235,7 +235,9 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         if isinstance(index, slice):
-            return self._conversation.log[: self._length][index]
+            start, stop, step = index.indices(self._length)
+            log = self._conversation.log
+            return log[start:stop:step] if step > 0 else log[: self._length][index]
         if index < 0:
             index += self._length
         if not 0 <= index < self._length:
