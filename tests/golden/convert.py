@@ -18,9 +18,12 @@ from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.golden import teams
 from tests.golden.agents import GOLDEN, PROMPT, Golden, talker
 from tests.golden.stores import FOLDER, put, put_session
+from tests.golden.teams import TEAMS
 from tests.stores.records import dump_of
+from tests.teams.patterns import PATTERNS
 from ziggurat import AgentRun, Usage
 from ziggurat.agents import Environment
 from ziggurat.core.codec import SHAPE_VERSION
@@ -30,6 +33,9 @@ from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 
 SESSION = "session-1"
+
+NAMES = [*GOLDEN, SESSION, *PATTERNS]
+"""All that is recorded: agents, a session, and teams in a session."""
 
 
 async def recorded(golden: Golden) -> bytes:
@@ -63,7 +69,11 @@ async def record_into(folder: Path, names: Sequence[str]) -> None:
     version = folder / f"version-{SHAPE_VERSION}"
     version.mkdir()
     for name in names:
-        if name == SESSION:
+        if name in PATTERNS:
+            (folder / TEAMS).mkdir(exist_ok=True)
+            with TemporaryDirectory() as store:
+                (folder / TEAMS / f"{name}.jsonl").write_bytes(await teams.recorded(name, Path(store)))
+        elif name == SESSION:
             (folder / f"{name}.jsonl").write_bytes(await session())
         else:
             (version / f"{name}.jsonl").write_bytes(await recorded(GOLDEN[name]))
@@ -72,6 +82,9 @@ async def record_into(folder: Path, names: Sequence[str]) -> None:
 async def read(recording: Path) -> dict[str, Any]:
     """Return what a recording says: of a run when it is replayed, of a session when it goes on."""
     store, name = InMemoryStore(), recording.stem
+    if name in PATTERNS:
+        with TemporaryDirectory() as folder:
+            return await teams.read(name, recording.read_bytes(), Path(folder))
     run: AgentRun
     if name == SESSION:
         await put_session(store, recording.read_bytes())
@@ -113,10 +126,10 @@ async def differences(kept: Path, new: Path) -> list[str]:
 def main(arguments: Sequence[str], kept: Path = FOLDER) -> int:
     """Compare the recordings in a folder with new ones; return 1 if any differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(GOLDEN)}, {SESSION}; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; default: all")
     parser.add_argument("--write", action="store_true", help="replace the committed recordings")
     args = parser.parse_args(arguments)
-    names = args.names or [*GOLDEN, SESSION]
+    names = args.names or NAMES
     with TemporaryDirectory() as folder:
         asyncio.run(record_into(Path(folder), names))
         found = asyncio.run(differences(kept, Path(folder)))

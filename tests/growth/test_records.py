@@ -259,21 +259,18 @@ async def measured(kind: str, place: str, folder: Path, turns: int) -> tuple[int
 
 
 async def seconds(kind: str, place: str, folder: Path, turns: int) -> float:
-    """Return the seconds of the processor for so many turns: the lesser of two times, as other work only adds."""
-    times = []
-    for again in "ab":
-        folder.with_suffix(f".{again}").mkdir()
-        store = PLACES[place](folder.with_suffix(f".{again}"))()
-        gc.collect()
-        gc.disable()
-        begun = process_time()
-        try:
-            await KINDS[kind](store, turns)
-        finally:
-            times.append(process_time() - begun)
-            gc.enable()
-            await store.close()
-    return min(times)
+    """Return the seconds of the processor for so many turns, without those of Python's collector of garbage."""
+    folder.mkdir()
+    store = PLACES[place](folder)()
+    gc.collect()
+    gc.disable()
+    begun = process_time()
+    try:
+        await KINDS[kind](store, turns)
+        return process_time() - begun
+    finally:
+        gc.enable()
+        await store.close()
 
 
 CASES = sample(rows(KINDS, ["memory", "sqlite", "postgres"]), 8)
@@ -290,6 +287,11 @@ async def test_records_grow_by_what_is_new(kind: str, place: str, tmp_path: Path
 @pytest.mark.skipif(not LONG, reason="the time of the processor is measured in the long form")
 @pytest.mark.parametrize(("kind", "place"), CASES)
 async def test_the_time_of_the_processor_grows_by_what_is_new(kind: str, place: str, tmp_path: Path) -> None:
-    await seconds(kind, place, tmp_path / "warm", 2)
-    figures = [await seconds(kind, place, tmp_path / str(n), n) for n in (TURNS, 2 * TURNS, 4 * TURNS)]
-    assert figures[2] / figures[0] <= TWICE**2, figures
+    least: dict[int, float] = {}
+    for again in range(6):  # other work on the machine only adds to the time
+        for turns in (TURNS // 2, 2 * TURNS):
+            taken = await seconds(kind, place, tmp_path / f"{turns}.{again}", turns)
+            least[turns] = min(taken, least.get(turns, taken))
+        if again and least[2 * TURNS] <= TWICE**2 * least[TURNS // 2]:
+            return
+    raise AssertionError(least)

@@ -106,6 +106,12 @@ def test_a_view_reads_like_a_sequence() -> None:
     assert repr(view).startswith("Transcript([Message(role='user'")
 
 
+@given(st.slices(6), st.integers(0, 6))
+def test_a_view_is_sliced_like_a_list(cut: slice, length: int) -> None:
+    log = [user(str(number)) for number in range(6)]
+    assert Conversation(log).view().first(length)[cut] == log[:length][cut]
+
+
 @given(logs)
 def test_a_view_comes_back_through_json(log: list[Message]) -> None:
     assert decode(encode(Transcript.of(*log)), Transcript) == log
