@@ -117,9 +117,10 @@ def asked_once(messages: Sequence[Message]) -> Any:
     """Return the reply of a manager of one turn: a plan, a member to ask, and that this was enough."""
     if "JSON object" not in messages[-1].text:
         return "plan"
-    asked = [message.text for message in messages if "asks ann" in message.text or message.text.startswith("question")]
+    asked = (message.text for message in reversed(messages))
+    last = next(text for text in asked if "asks ann" in text or text.startswith("question"))
     turn = {"done": False, "progress": True, "next": "ann", "instruction": "go on"}
-    return json.dumps(turn if asked[-1].startswith("question") else {"done": True})
+    return json.dumps(turn if last.startswith("question") else {"done": True})
 
 
 def joining(messages: Sequence[Message]) -> Any:
