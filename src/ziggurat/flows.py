@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ziggurat.calls.question import ask as ask
     from ziggurat.calls.step import Arguments as Arguments, Step as Step, step as step
     from ziggurat.calls.timer import sleep as sleep
-    from ziggurat.core.clock import Every as Every, cron as cron, due_ticks as due_ticks, every as every
+    from ziggurat.core.recurrence import Every as Every, cron as cron, due_ticks as due_ticks, every as every
     from ziggurat.runs.sending import send as send
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

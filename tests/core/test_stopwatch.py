@@ -7,7 +7,7 @@ import pytest
 from tests.core.hand import HandClock
 from tests.samples import amount
 from ziggurat import Context
-from ziggurat.core.stopwatch import Stopwatch
+from ziggurat.core.clock import Stopwatch
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The time that each composite of a record has worked."""
 
-from ziggurat.journal.entries import Ended, Entered, JournalEntry, Opened, Pending, Result
-from ziggurat.journal.views import Durations
+from ziggurat.journal.entries import Durations, Ended, Entered, JournalEntry, Opened, Pending, Result
 
 
 def _opened() -> Opened:

@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 from tests.samples import amount
 from ziggurat import ConfigurationError, Context, Event, stack
 from ziggurat.core import root
+from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.context import JOURNAL
 from ziggurat.core.fan_out import FanOut
-from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.errors import LimitExceeded, Suspend
 from ziggurat.events import Queued
 from ziggurat.journal import LocalJournal

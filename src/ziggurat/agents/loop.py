@@ -19,11 +19,12 @@ from ziggurat.agents.reply import (
     validate_answer,
 )
 from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
-from ziggurat.agents.stop import Advice, Progress, Verdict, natural_end
+from ziggurat.agents.stop import Advice, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.tool_call import REDIRECTED, call_tool, call_tools, not_executed
+from ziggurat.core.clock import take_back
 from ziggurat.core.containment import contained, swallowed_cancellation
 from ziggurat.core.context import RUN_ID, Context, running
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
@@ -31,7 +32,6 @@ from ziggurat.core.event import SILENCE
 from ziggurat.core.facts import Fact
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.held import held
-from ziggurat.core.stopwatch import take_back
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -277,7 +277,7 @@ class AgentLoop:
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
                     response, answer = await self._usable_reply(run, response, ctx)
                 calls = tool_calls_of(response.message)
-                natural = None if calls else natural_end(response)
+                natural = None if calls else stops.natural_end(response.finish)
                 end = natural if answer is None else end_of(response, settings.output)
                 stop = end if policy is None else self._verdict(policy.on_response, run, response, end) or end
                 if steered is not None:

@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.stop import natural_end
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
 from ziggurat.core.failures import noting_mistakes
@@ -42,14 +41,14 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
             return None, output.read(response.text if final is None else final.arguments)
         except InvalidArguments as error:
             fault = str(error)
-    ended = final is None and not isinstance(natural_end(response), stops.Completed)
+    ended = final is None and not isinstance(stops.natural_end(response.finish), stops.Completed)
     return (None if ended else fault), None
 
 
 def end_of(response: ModelResponse, output: AnswerReader | None) -> stops.Stop:
     """Return the stop for a reply with an answer: one that fits its type is whole, whatever the provider says."""
     is_text = output is None or (output.mode == "tool" and not response.tool_calls)
-    return natural_end(response) if is_text else stops.Completed()
+    return stops.natural_end(response.finish) if is_text else stops.Completed()
 
 
 def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:

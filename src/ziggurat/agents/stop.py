@@ -129,14 +129,6 @@ class BasePolicy:
         return not_(self)
 
 
-_INCOMPLETE = frozenset({"length", "content_filter", "refusal", "paused", "error"})
-
-
-def natural_end(response: ModelResponse) -> stops.Stop:
-    """Return the stop for a response without tool calls: whether its text is whole is up to the provider."""
-    return stops.Incomplete(response.finish) if response.finish in _INCOMPLETE else stops.Completed()
-
-
 Judge = Callable[[Progress], Verdict]
 
 

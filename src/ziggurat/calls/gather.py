@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ziggurat.calls.inbox import Winners, give_back_events
 from ziggurat.calls.places import note_left, place_of, program_at
+from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
 from ziggurat.core.containment import as_failure
@@ -17,7 +18,6 @@ from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
-from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.tools.guarded_call import end_tasks

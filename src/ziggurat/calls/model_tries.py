@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Reservation
-from ziggurat.calls.costs import cost_of, with_usage
 from ziggurat.core.context import Charges, Context
 from ziggurat.core.errors import attach
 from ziggurat.core.protocols import usage_of
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages.budget import expected_usage
+from ziggurat.messages.budget import cost_of, expected_usage, with_usage
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
 

@@ -4,11 +4,11 @@ import math
 from datetime import UTC, datetime
 
 from ziggurat.calls.wait import item_of, wait, waiting_place
+from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonNegativeSeconds, checked
-from ziggurat.core.stopwatch import Stopwatch, take_back
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, PendingItem
 from ziggurat.messages.parts import ToolCall

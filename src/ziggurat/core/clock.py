@@ -1,22 +1,23 @@
-"""Clock, id source and random source of a run; each can be replaced, so that any run can be made deterministic."""
+"""Time of a run: its clock, its ids and random numbers, and the stopwatches of its calls; each can be replaced."""
 
 import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
-from datetime import UTC, datetime, timedelta, tzinfo
 from heapq import heapify, heappop, heappush
-from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.event import SILENCE, Emit
 from ziggurat.core.scope import Key
-from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
+
+if TYPE_CHECKING:
+    from ziggurat.core.held import Slot
 
 
 class Timer(Protocol):
@@ -170,147 +171,211 @@ def new_id() -> str:
 
 # -- recurring times ---------------------------------------------------------------------------------------------------
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WHILE = 0.01
 
 
-class Every(Struct, frozen=True):
-    """A fixed interval, made by `every`.
+class Stopwatch:
+    """Measures the seconds that a call and all calls below it work; waiting for a person is not counted."""
 
-    Attributes:
-        seconds: Its length.
-        start: A time at which there is a tick; there are none before it.
-    """
+    __slots__ = (
+        "_began", "_branches", "_followers", "_limit", "_returning", "_sleeping", "_stopped", "_waits",
+        "clock", "emit", "limited", "outer", "slots",
+    )  # fmt: skip
 
-    seconds: int
-    start: datetime = _EPOCH
+    def __init__(
+        self, clock: Clock, outer: "Stopwatch | None" = None, emit: Emit = SILENCE, earlier: float = 0.0
+    ) -> None:
+        self.outer: Stopwatch | None = outer
+        self.emit: Emit = emit
+        self.clock: Clock = clock
+        self._began = clock.monotonic() - emit.blocked - earlier  # later by each time that is not counted, but `emit`'s
+        self._stopped: float | None = None  # since when it stands still
+        self._waits = 0  # how many waits for people, and stopwatches that stand still, are directly below
+        self._branches = 0
+        self._returning = 0  # how many calls below have their decision, and take slots back
+        self._followers: list[Stopwatch] | None = None  # of calls that wait for this one
+        self._sleeping: list[Alarm] | None = None
+        self._limit: Alarm | None = None
+        self.slots: tuple[Slot, ...] = ()  # of the calls that it measures, in the order in which they took them
+        self.limited: bool = outer is not None and outer.limited  # whether it or one around it has a limit
 
-    def after(self, time: datetime) -> Iterator[datetime]:
-        """Yield the ticks after a time, in UTC."""
-        passed = (time - self.start) // timedelta(seconds=self.seconds)
-        tick = max(self.start, self.start + timedelta(seconds=self.seconds * (passed + 1))).astimezone(UTC)
-        while True:
-            yield tick
-            tick += timedelta(seconds=self.seconds)
+    @property
+    def began(self) -> float:
+        """When the call would have begun, in seconds of the clock's `monotonic`, had it worked ever since."""
+        still = 0.0 if self._stopped is None else self.clock.monotonic() - self._stopped
+        return self._began + still + self.emit.blocked
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds counted so far."""
+        now = self.clock.monotonic() if self._stopped is None else self._stopped
+        return now - self._began if self.emit is SILENCE else now - self._began - self.emit.blocked
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first limit on this stopwatch or one around it is reached, unless they stop; None for never."""
+        first: float | None = None
+        watch: Stopwatch | None = self
+        while watch is not None:
+            if watch._limit is not None and (first is None or watch._limit.when < first):
+                first = watch._limit.when
+            watch = watch.outer
+        return first
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
+        """Call `callback` when `seconds` more have been counted."""
+        return Alarm(self, seconds, callback)
+
+    def limit(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
+        """Do the same as `after`, as the deadline of the call."""
+        self._limit = Alarm(self, seconds, callback)
+        self.limited = True
+        return self._limit
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for a person within the block."""
+        self._change(1, 0)
+        try:
+            yield
+        finally:
+            self._change(-1, 0)
+
+    def begin_branch(self) -> "Stopwatch":
+        """Return the stopwatch of one of several calls that are made at the same time, until `end_branch`."""
+        self._change(0, 1)
+        return Stopwatch(self.clock, self, self.emit)
+
+    def end_branch(self) -> None:
+        """End one of the branches that were begun."""
+        self._change(0, -1)
+
+    @contextmanager
+    def followed_by(self, other: "Stopwatch") -> Iterator[None]:
+        """Let `other`, of a call that only waits for this one, stand still within the block while this one does."""
+        self._followers = [*(self._followers or ()), other]
+        if self._stopped is not None:
+            other._change(1, 0)
+        try:
+            yield
+        finally:
+            self._followers = [each for each in self._followers if each is not other]
+            if self._stopped is not None:
+                other._change(-1, 0)
+
+    def discount(self, seconds: float) -> None:
+        """Do not count the last `seconds`, in which nothing could work: here, around and in all that follow."""
+        reached: set[Stopwatch] = set()
+        left: list[Stopwatch | None] = [self]
+        while left:
+            watch = left.pop()
+            if watch is not None and watch not in reached:
+                reached.add(watch)
+                left += [watch.outer, *(watch._followers or ())]
+                if watch._stopped is None:
+                    watch._began += seconds
+
+    def _change(self, waits: int, branches: int) -> None:
+        self._waits += waits
+        self._branches += branches
+        stands = 0 < self._waits >= self._branches
+        if stands == (self._stopped is not None):
+            return
+        now = self.clock.monotonic()
+        if self._stopped is None:
+            self._stopped = now
+            self._leave_slots()
+        else:
+            self._began += now - self._stopped
+            self._stopped = None
+            sleeping, self._sleeping = self._sleeping, None
+            for alarm in sleeping or ():
+                alarm.arm()
+        if self.outer is not None:
+            self.outer._change(1 if stands else -1, 0)
+        for follower in self._followers or ():
+            follower._change(1 if stands else -1, 0)
+
+    def _leave_slots(self) -> None:
+        """Let others have the slots of a call that only waits, unless a call below is about to go on in them."""
+        if self._stopped is not None and not self._returning:
+            for slot in self.slots:
+                slot.leave()
+
+    def _return(self, calls: int) -> None:
+        """Count calls below that take slots back from now on, or do not any more."""
+        watch: Stopwatch | None = self
+        while watch is not None:
+            watch._returning += calls
+            watch = watch.outer
 
 
-class Cron(Struct, frozen=True):
-    """A cron expression in a time zone, made by `cron`.
-
-    Attributes:
-        expression: Minute, hour, day of the month, month and day of the week.
-        zone: The name of the time zone.
-    """
-
-    expression: str
-    zone: str = "UTC"
-
-    def after(self, time: datetime) -> Iterator[datetime]:
-        """Yield the ticks after a time, in UTC."""
-        from cronsim import CronSim
-
-        last = time.astimezone(UTC)
-        for local in CronSim(self.expression, time.astimezone(_zone(self.zone))):
-            tick = local.astimezone(UTC)
-            if tick > last:  # an hour that a clock goes through twice has its ticks once
-                yield tick
-                last = tick
-
-
-Recurrence = Every | Cron
-"""When something recurs."""
-
-
-@checked
-def every(
-    *,
-    seconds: NonNegativeInt = 0,
-    minutes: NonNegativeInt = 0,
-    hours: NonNegativeInt = 0,
-    days: NonNegativeInt = 0,
-    start: datetime | None = None,
-) -> Every:
-    """Return a fixed interval, such as ``every(hours=1)``; for a time of day in a time zone use `cron`.
-
-    Args:
-        seconds: Its length, in whole seconds; the sum of this and the next three.
-        minutes: Its length, in minutes.
-        hours: Its length, in hours.
-        days: Its length, in days of 24 hours.
-        start: A time at which there is a tick, with a time zone; by default the full hour, or midnight UTC.
-
-    Raises:
-        ConfigurationError: it has no length, or the start has no time zone.
-    """
-    length = seconds + 60 * minutes + 3600 * hours + 86400 * days
-    if not length:
-        raise ConfigurationError("every() takes the length of an interval, as in every(hours=1); got none")
-    if start is not None and start.tzinfo is None:
-        raise ConfigurationError(f"start needs a time zone, such as datetime.now(UTC) has; got {start!r}")
-    return Every(length, _EPOCH if start is None else start)
-
-
-@checked
-def cron(expression: NonEmptyText, zone: NonEmptyText = "UTC") -> Cron:
-    """Return the times of a cron expression, such as ``cron("0 3 * * *", "Europe/Berlin")`` for 3:00 there every night.
-
-    A time that is skipped when clocks are put forward is moved behind the gap; one that comes twice when they are put
-    back has one tick. Needs the extra ``schedules``.
-
-    Args:
-        expression: Minute, hour, day of the month, month and day of the week, as Debian's cron has them.
-        zone: The name of the time zone.
-
-    Raises:
-        ConfigurationError: the expression is not valid or never comes true, or there is no such time zone.
-        MissingExtra: the extra is not installed.
-    """
+async def take_back(watch: Stopwatch | None) -> None:
+    """Wait until the calls that a stopwatch measures have the slots again that they left, the outermost first."""
+    # Meanwhile none of them is left again, although another call may begin to wait: who takes an inner slot without the
+    # outer one would wait for the latter where it must not.
+    if watch is None:
+        return
+    watches = [watch]
+    while (outer := watches[-1].outer) is not None:
+        watches.append(outer)
+    watch._return(1)
     try:
-        from cronsim import CronSim, CronSimError
-    except ImportError as error:
-        raise MissingExtra("A cron expression", "schedules") from error
-    try:
-        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=_zone(zone))))
-    except (CronSimError, StopIteration) as error:
-        why = str(error) or "it never comes true"
-        raise ConfigurationError(f"the cron expression {expression!r:.200} is not valid: {why}") from error
-    return Cron(expression, zone)
+        for each in reversed(watches):
+            for slot in each.slots:
+                await slot.take_back()
+    except BaseException:
+        watch._return(-1)
+        for each in watches:
+            each._leave_slots()
+        raise
+    watch._return(-1)
 
 
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo
+class Alarm:
+    """Calls back when a stopwatch has counted a number of seconds from now on."""
 
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
-        raise ConfigurationError(
-            f"there is no time zone {name!r:.200}: use a name such as Europe/Berlin, and install tzdata where the "
-            "system has no time zones"
-        ) from error
+    __slots__ = ("_armed", "_began", "_callback", "_start", "_timer", "seconds", "watch")
 
+    def __init__(self, watch: Stopwatch, seconds: float, callback: Callable[[], None]) -> None:
+        self.watch: Stopwatch = watch
+        self.seconds: float = seconds
+        self._callback: Callable[[], None] | None = callback
+        self._start = watch.clock.monotonic()
+        self._began = self._armed = watch.began
+        self._timer: Timer = watch.clock.call_at(self._start + seconds, self._ring)
 
-def due_ticks(
-    recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
-) -> list[datetime]:
-    """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
+    @property
+    def when(self) -> float:
+        """When it will ring if the stopwatch does not stop again, in seconds of the clock's `monotonic`."""
+        return self._start + self.seconds + self.watch.began - self._began
 
-    >>> first = datetime(2026, 1, 1, tzinfo=UTC)
-    >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
-    ['06:00', '12:00', '18:00', '00:00']
+    def _ring(self) -> None:
+        if self.watch._stopped is not None:
+            self.watch._sleeping = [*(self.watch._sleeping or ()), self]
+        elif self.watch.began > self._armed:
+            self.arm()
+        else:
+            self._end()
 
-    Args:
-        recurrence: When something recurs.
-        after: The first tick is later than this.
-        until: The last tick is not later than this.
-        limit: The largest number of ticks.
+    def arm(self) -> None:
+        """Set the timer anew, after the stopwatch has stood still."""
+        clock, when = self.watch.clock, self.when
+        now = clock.monotonic()
+        if now >= when:
+            self._end()
+            return
+        self._armed = self.watch.began
+        self._timer = clock.call_at(max(when, now + _WHILE), self._ring)  # blocked time may grow as fast as the clock
 
-    Raises:
-        ConfigurationError: a time has no time zone.
-    """
-    if after.tzinfo is None or until.tzinfo is None:
-        raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")
-    ticks: list[datetime] = []
-    for tick in islice(recurrence.after(after), limit):
-        if tick > until:
-            break
-        ticks.append(tick)
-    return ticks
+    def _end(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+    def cancel(self) -> None:
+        """Cancel it; no effect if it has rung."""
+        self._callback = None
+        self._timer.cancel()
+        if self.watch._limit is self:
+            self.watch._limit = None  # no reference cycle is left

@@ -9,12 +9,11 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.errors import Timeout, described
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key, Scope
-from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -120,7 +120,7 @@ NAMES: dict[str, dict[str, str]] = {
         "calls.question": "ask",
         "calls.step": "Arguments Step step",
         "calls.timer": "sleep",
-        "core.clock": "Every cron due_ticks every",
+        "core.recurrence": "Every cron due_ticks every",
         "runs.sending": "send",
     },
     "ziggurat.http": {

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 
 from ziggurat.core import failures
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
 from ziggurat.core.containment import DONE, contained, contained_call
 from ziggurat.core.context import JOURNAL, Charges, Context, count
@@ -26,7 +26,6 @@ from ziggurat.core.event import Diverged, NotRecorded, difference
 from ziggurat.core.facts import must_be
 from ziggurat.core.path import is_beneath, parent_of
 from ziggurat.core.protocols import usage_of
-from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import (
     Decided,
     Ended,

@@ -7,13 +7,24 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Self
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
 from ziggurat.core.containment import ring
 from ziggurat.core.path import is_beneath, step_of
-from ziggurat.core.stopwatch import Stopwatch
-from ziggurat.journal.entries import Ended, JournalEntry, Opened, Record, Tried, Unanswered
+from ziggurat.journal.entries import (
+    Acts,
+    Composites,
+    Durations,
+    Ended,
+    JournalEntry,
+    Opened,
+    Record,
+    Tried,
+    Unanswered,
+    Waits,
+    breaks_off,
+    withdraw_failures,
+)
 from ziggurat.journal.lines import read_entries, write_entry
-from ziggurat.journal.views import Acts, Composites, Durations, Waits, breaks_off, withdraw_failures
 
 _READING = threading.Lock()
 """Held while a record's list of waiting readers is created."""

@@ -5,6 +5,7 @@ from collections import deque
 from threading import RLock
 from typing import Annotated, TypeVar
 
+from ziggurat.core.clock import Stopwatch
 from ziggurat.core.containment import ring
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
@@ -13,7 +14,6 @@ from ziggurat.core.held import Holding, Slot, held
 from ziggurat.core.layer import layer
 from ziggurat.core.service import Service
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
-from ziggurat.core.stopwatch import Stopwatch
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -113,6 +113,11 @@ Stop = (
 """The reason why a run ended."""
 
 
+def natural_end(finish: str) -> Stop:
+    """Return the stop for a reply without tool calls, by why it ended: whether it is whole is up to the provider."""
+    return Incomplete(finish) if finish in _INCOMPLETE else Completed()
+
+
 def status_of(stop: Stop) -> str:
     """Return the name by which records and lists of runs know a stop, such as ``"Completed"`` or ``"Timeout"``.
 

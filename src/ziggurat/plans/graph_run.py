@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from ziggurat.calls.places import place_at, program_at
+from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, described
@@ -12,7 +13,6 @@ from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
-from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import error_of

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
 from ziggurat.calls.failures import mask_of
 from ziggurat.core import failures
+from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
@@ -26,7 +27,6 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.log import logger
-from ziggurat.core.stopwatch import Stopwatch
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops

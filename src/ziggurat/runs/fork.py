@@ -9,10 +9,9 @@ from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, digest
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_beneath, is_model_call
-from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result
+from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Origin, Result, flows_in
 from ziggurat.journal.journal import journal_of
 from ziggurat.journal.lines import fingerprint
-from ziggurat.journal.views import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer

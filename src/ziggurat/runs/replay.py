@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import parent_of, upwards
-from ziggurat.journal.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried
+from ziggurat.journal.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried, flows_in
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.views import flows_in
 from ziggurat.runs.options import Live
 
 _STEP = re.compile(r"(^|/)step-\d+(/|$)")

@@ -1,0 +1,155 @@
+"""Recurrences: the times at which something is due again and again, at intervals or by cron expressions."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
+
+from msgspec import Struct
+
+from ziggurat.core.errors import ConfigurationError, MissingExtra
+from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Every(Struct, frozen=True):
+    """A fixed interval, made by `every`.
+
+    Attributes:
+        seconds: Its length.
+        start: A time at which there is a tick; there are none before it.
+    """
+
+    seconds: int
+    start: datetime = _EPOCH
+
+    def after(self, time: datetime) -> Iterator[datetime]:
+        """Yield the ticks after a time, in UTC."""
+        passed = (time - self.start) // timedelta(seconds=self.seconds)
+        tick = max(self.start, self.start + timedelta(seconds=self.seconds * (passed + 1))).astimezone(UTC)
+        while True:
+            yield tick
+            tick += timedelta(seconds=self.seconds)
+
+
+class Cron(Struct, frozen=True):
+    """A cron expression in a time zone, made by `cron`.
+
+    Attributes:
+        expression: Minute, hour, day of the month, month and day of the week.
+        zone: The name of the time zone.
+    """
+
+    expression: str
+    zone: str = "UTC"
+
+    def after(self, time: datetime) -> Iterator[datetime]:
+        """Yield the ticks after a time, in UTC."""
+        from cronsim import CronSim
+
+        last = time.astimezone(UTC)
+        for local in CronSim(self.expression, time.astimezone(_zone(self.zone))):
+            tick = local.astimezone(UTC)
+            if tick > last:  # an hour that a clock goes through twice has its ticks once
+                yield tick
+                last = tick
+
+
+Recurrence = Every | Cron
+"""When something recurs."""
+
+
+@checked
+def every(
+    *,
+    seconds: NonNegativeInt = 0,
+    minutes: NonNegativeInt = 0,
+    hours: NonNegativeInt = 0,
+    days: NonNegativeInt = 0,
+    start: datetime | None = None,
+) -> Every:
+    """Return a fixed interval, such as ``every(hours=1)``; for a time of day in a time zone use `cron`.
+
+    Args:
+        seconds: Its length, in whole seconds; the sum of this and the next three.
+        minutes: Its length, in minutes.
+        hours: Its length, in hours.
+        days: Its length, in days of 24 hours.
+        start: A time at which there is a tick, with a time zone; by default the full hour, or midnight UTC.
+
+    Raises:
+        ConfigurationError: it has no length, or the start has no time zone.
+    """
+    length = seconds + 60 * minutes + 3600 * hours + 86400 * days
+    if not length:
+        raise ConfigurationError("every() takes the length of an interval, as in every(hours=1); got none")
+    if start is not None and start.tzinfo is None:
+        raise ConfigurationError(f"start needs a time zone, such as datetime.now(UTC) has; got {start!r}")
+    return Every(length, _EPOCH if start is None else start)
+
+
+@checked
+def cron(expression: NonEmptyText, zone: NonEmptyText = "UTC") -> Cron:
+    """Return the times of a cron expression, such as ``cron("0 3 * * *", "Europe/Berlin")`` for 3:00 there every night.
+
+    A time that is skipped when clocks are put forward is moved behind the gap; one that comes twice when they are put
+    back has one tick. Needs the extra ``schedules``.
+
+    Args:
+        expression: Minute, hour, day of the month, month and day of the week, as Debian's cron has them.
+        zone: The name of the time zone.
+
+    Raises:
+        ConfigurationError: the expression is not valid or never comes true, or there is no such time zone.
+        MissingExtra: the extra is not installed.
+    """
+    try:
+        from cronsim import CronSim, CronSimError
+    except ImportError as error:
+        raise MissingExtra("A cron expression", "schedules") from error
+    try:
+        next(CronSim(expression, datetime(2026, 1, 1, tzinfo=_zone(zone))))
+    except (CronSimError, StopIteration) as error:
+        why = str(error) or "it never comes true"
+        raise ConfigurationError(f"the cron expression {expression!r:.200} is not valid: {why}") from error
+    return Cron(expression, zone)
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
+        raise ConfigurationError(
+            f"there is no time zone {name!r:.200}: use a name such as Europe/Berlin, and install tzdata where the "
+            "system has no time zones"
+        ) from error
+
+
+def due_ticks(
+    recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
+) -> list[datetime]:
+    """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
+
+    >>> first = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
+    ['06:00', '12:00', '18:00', '00:00']
+
+    Args:
+        recurrence: When something recurs.
+        after: The first tick is later than this.
+        until: The last tick is not later than this.
+        limit: The largest number of ticks.
+
+    Raises:
+        ConfigurationError: a time has no time zone.
+    """
+    if after.tzinfo is None or until.tzinfo is None:
+        raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")
+    ticks: list[datetime] = []
+    for tick in islice(recurrence.after(after), limit):
+        if tick > until:
+            break
+        ticks.append(tick)
+    return ticks
