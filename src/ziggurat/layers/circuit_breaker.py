@@ -7,7 +7,7 @@ from typing import Annotated, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
-from ziggurat.core.clock import Clock, Stopwatch
+from ziggurat.core.clock import Clock
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
