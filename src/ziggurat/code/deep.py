@@ -15,6 +15,9 @@ from ziggurat.messages.model import Model
 from ziggurat.skills.registry import Skills
 from ziggurat.tools.toolbox import Toolbox
 
+MAX_STEPS = 1_000
+"""The number of steps of an agent for long work that is given no other."""
+
 
 @checked
 def deep_agent(
@@ -44,7 +47,7 @@ def deep_agent(
         skills: Skills that it may read.
         compaction: How its conversation is shortened; by default at 80 % of the model's window.
         output: The type of its answer, as for `Agent`.
-        arguments: The others of `Agent`.
+        arguments: The others of `Agent`; `max_steps` is 1,000 by default.
 
     Raises:
         ConfigurationError: an argument is invalid.
@@ -55,6 +58,8 @@ def deep_agent(
     if isinstance(given, Toolbox):
         raise ConfigurationError("deep_agent takes a list of tools, to which it adds its own; got a Toolbox")
     arguments["tools"] = [*workspace.tools, todos.tool, *([] if skills is None else [skills]), *agents, *given]
+    if arguments.get("max_steps") is None:
+        arguments["max_steps"] = MAX_STEPS
     own = (todos, LargeResults(workspace), compaction or Compaction())
     arguments["middleware"] = [*arguments.get("middleware", ()), *own]
     agent: Agent[Any] = Agent(model, output=output, **arguments)
