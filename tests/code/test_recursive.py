@@ -1,21 +1,26 @@
 """Recursive language models: a scripted coder reads contexts of any length, under limits, and goes on after a crash."""
 
 import asyncio
+import json
 import random
 import resource
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from msgspec import Struct, to_builtins
 
 from tests.code.reading import ASKED, reader
-from tests.samples import LONG, amount
+from tests.samples import LONG, amount, sample
 from ziggurat import AgentRun, Approve, Budget, Message, ModelRequest, ModelResponse, Text, Usage, tool
+from ziggurat.agents import Output
 from ziggurat.code import recursive_agent
 from ziggurat.errors import ConfigurationError
 from ziggurat.messages import tool_call
+from ziggurat.models import ScriptedModel
 from ziggurat.sandbox import Sandbox
 from ziggurat.stops import BudgetExceeded, Completed, StopCondition, Suspended, ToolCalled
 
@@ -234,6 +239,40 @@ async def test_a_killed_run_goes_on_without_repeating_its_queries(dies_at: int, 
     lines = log.read_text().splitlines()
     assert sorted(set(lines)) == sorted(ASKED)
     assert all(lines.count(each) == 1 for each in ASKED[: dies_at - 1])
+
+
+class Place(Struct, frozen=True):
+    name: str
+    founded: date
+
+
+_ROME = Place("Rome", date(2026, 4, 21))
+_TYPED = [(Place, _ROME), (list[Place], [_ROME]), (date, _ROME.founded), (dict[str, int], {"a": 1}), (int | None, 7)]
+
+
+@pytest.mark.parametrize("mode", ["tool", "prompted"])
+@pytest.mark.parametrize("way", ["submit", "reply", "extract"])
+@pytest.mark.parametrize(("kind", "value"), sample(_TYPED, 3))
+async def test_answers_have_their_type_and_those_that_do_not_fit_are_refused(
+    kind: Any, value: Any, way: str, mode: Literal["tool", "prompted"], tmp_path: Path
+) -> None:
+    data = to_builtins(value, builtin_types=())
+    whole = data if kind in (Place, dict[str, int]) else {"value": data}
+    wrong = {"a": "x"}
+    answers = [tool_call("final_answer", **each) if mode == "tool" else json.dumps(each) for each in (wrong, whole)]
+    codes = [f"print(1)\nsubmit({each!r})" for each in (["x", 7.5], None, data)]
+    programs = [tool_call("run_code", code=each) for each in codes]
+    replies = {"submit": programs, "reply": answers, "extract": [*programs[:2], *answers]}[way]
+    model = ScriptedModel(*replies, per_run=True)
+    steps, store = 2 if way == "extract" else 3, f"sqlite:///{tmp_path}/runs.db"
+    agent = recursive_agent(model, "text", output=Output(kind, mode=mode), max_steps=steps, store=store)
+    run = await agent.run("Go", run_id="r")
+    assert (run.output, type(run.output)) == (value, type(value))
+    assert run.model_calls == len(replies)
+    refused = [text for text in run.observations if "ValueError" in text]
+    assert len(refused) == {"submit": 2, "reply": 0, "extract": 2}[way]
+    assert (await agent.replay("r")).output == value
+    assert (await agent.resume("r")).output == value
 
 
 @pytest.mark.parametrize("context", [{}, {"a-b": "x"}, {"submit": "x"}, {"llm_query": "x"}])

@@ -91,6 +91,12 @@ class AnswerReader(Struct, frozen=True, eq=False):
         return str(getattr(self.kind, "__name__", "answer"))
 
     @property
+    def value_schema(self) -> dict[str, Any]:
+        """The schema of the value itself."""
+        value: dict[str, Any] = self.schema["properties"]["value"] if self.wrapped else self.schema
+        return value
+
+    @property
     def takes_text(self) -> bool:
         """Whether text is one of several types of answers, so that a model may also write one without the tool."""
         return str in alternatives(self.kind)

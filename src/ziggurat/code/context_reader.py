@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
+from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress
 from ziggurat.calls.enter import AgentService, enter
@@ -18,25 +19,38 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user
 from ziggurat.messages.model import Model
+from ziggurat.models.resolving import resolve
+from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.tools.toolbox import Toolbox
 
 _INSTRUCTIONS = """\
 Answer the question of the user about a context that is too long to be read at once. It is a variable of a Python
 session, to which you have access by the tool run_code. Work in small steps: look at the beginning and the structure
 first, search and split it by code, and pass parts of it to llm_query where their meaning matters, many of them with
 llm_query_batched. Print only what you need to see. Keep results in variables rather than to copy them. When you have
-checked the answer, give it as text, or with submit(answer) in the program if it is long or exact."""
+checked the answer, give it, or pass it to submit(answer) in the program if it is long or exact."""
 
 _EXTRACT = "There is no time left for another program. Give the answer now, from what you have seen."
 
-TOOL = "run_code"
-"""The name of the tool that runs programs."""
+_TOOL = "run_code"
 
 
-def reading(model: str | Model, programs: SessionTool, max_steps: int, arguments: Mapping[str, Any]) -> Runnable[Any]:
-    """Return the agent that has programs run by a tool; the other arguments are those of an agent."""
+def reading(
+    model: str | Model,
+    box: Toolbox,
+    variables: Mapping[str, Any],
+    sandbox: Sandbox,
+    max_steps: int,
+    output: Any,
+    arguments: Mapping[str, Any],
+) -> Runnable[Any]:
+    """Return the agent whose programs run in a sandbox with tools and variables; `arguments` are those of an agent."""
+    service = resolve(model)
+    answers = None if output is None else AnswerReader.of(output, service)
+    programs = SessionTool(box, variables, sandbox, name=_TOOL, output=answers)
     named = {"name": "reader", "instructions": _INSTRUCTIONS, **arguments}
-    agent = Agent(model, tools=[programs], stop=_Submitted(), max_steps=max_steps, **named)
-    extractor = Agent(agent.model, name="extract", settings=arguments.get("settings"))
+    agent = Agent(service, tools=[programs], output=output, stop=_Submitted(), max_steps=max_steps, **named)
+    extractor = Agent(service, name="extract", output=output, settings=arguments.get("settings"))
     return agent.layered(lambda inner: Layered(partial(_run, programs, extractor), "recursive", inner))
 
 
@@ -46,21 +60,22 @@ async def _run(
     """Run the agent with a session of its own, and take its answer."""
     async with Sessions(programs.setting, ctx) as session:
         run = await inner(request, ctx.within(SESSION, session))
-    if isinstance(run.stop, stops.ToolCalled) and run.stop.name == TOOL:
-        return replace(run, output=answer_in(run.history[-1]))
+    if isinstance(run.stop, stops.ToolCalled) and run.stop.name == _TOOL:
+        answer = programs.setting.read(answer_in(run.history[-1]) or "null")
+        return replace(run, output=answer.value, _accepted=answer.accepted)
     if not isinstance(run.stop, stops.MaxSteps):
         return run
     question = AgentRequest((*run.messages, user(_EXTRACT)))
     last = await enter(extractor, question, ctx.under("extract"))
     stop = stops.StopCondition(f"the answer was asked for after {run.stop.limit} steps")
-    return replace(run, output=last._output, messages=last.messages, stop=stop)
+    return replace(run, output=last._output, messages=last.messages, stop=stop, _accepted=last._accepted)
 
 
 class _Submitted(BasePolicy):
     """Stops after a program that has given the answer."""
 
-    tools = (TOOL,)
+    tools = (_TOOL,)
 
     def on_step(self, progress: Progress) -> stops.Stop | None:
-        given = any(each.name == TOOL and answer_in(each) is not None for each in progress.results)
-        return stops.ToolCalled(TOOL) if given else None
+        given = any(each.name == _TOOL and answer_in(each) is not None for each in progress.results)
+        return stops.ToolCalled(_TOOL) if given else None

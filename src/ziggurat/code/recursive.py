@@ -13,8 +13,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.as_tool import AgentTool
 from ziggurat.agents.inherited import InheritedArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.code.context_reader import TOOL, reading
-from ziggurat.code.session_tool import SessionTool
+from ziggurat.code.context_reader import reading
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.settings import PositiveInt, checked
@@ -59,6 +58,7 @@ def recursive_agent(
     queries: PositiveInt = 50,
     sandbox: Sandbox | None = None,
     max_steps: PositiveInt = 20,
+    output: Any = None,
     **arguments: Unpack[ReaderArguments],
 ) -> Runnable[Any]:
     """Return an agent that answers questions about a context of any length: a recursive language model.
@@ -71,8 +71,9 @@ def recursive_agent(
     The context is a variable in a sandbox; requests have its length and beginning only. The model writes programs that
     look at it. They may call ``llm_query(text)``, ``llm_query_batched([text, ...])`` with up to eight at a time, whose
     failures are texts that begin with ``[ERROR]``, and the tools. Variables are kept from one program to the next. The
-    answer, in ``run.output``, is a text of the model, or what a program passes to ``submit``. When the steps are used
-    up, the model is asked for it once more.
+    answer, in ``run.output``, is a text of the model, or what a program passes to ``submit``: text or plain data, or a
+    value of the type `output`. One that does not fit is an error of the program, or the model is asked again as by any
+    agent. When the steps are used up, the model is asked for the answer once more.
 
     Each call is recorded. A run that is continued in another process runs its programs again, and their calls are
     answered from the record.
@@ -87,6 +88,7 @@ def recursive_agent(
         queries: How many calls of `llm_query`, and as many of `rlm_query`, all programs may make together.
         sandbox: Where programs run; by default with 10,000 characters of output, and memory for the context.
         max_steps: How many programs may be written.
+        output: The type of the answer, as for `Agent`.
         arguments: As for an `Agent`, such as `budget` for the cost of all together, `approvals`, and `store`.
 
     Raises:
@@ -99,10 +101,12 @@ def recursive_agent(
     limited = ("llm_query",) if depth == 1 else ("llm_query", "rlm_query")
     limits, budget = dict.fromkeys(limited, queries), arguments.get("budget")
     arguments["budget"] = Budget(tools=limits) if budget is None else replace(budget, tools={**limits, **budget.tools})
-    return _at_depth(reader, variables, depth, arguments)
+    return _at_depth(reader, variables, depth, arguments, output)
 
 
-def _at_depth(reader: _Reader, variables: Mapping[str, Any], depth: int, arguments: ReaderArguments) -> Runnable[Any]:
+def _at_depth(
+    reader: _Reader, variables: Mapping[str, Any], depth: int, arguments: ReaderArguments, output: Any = None
+) -> Runnable[Any]:
     """Return the agent whose programs may start others as deep; the limits of the first hold for all of these."""
     asked = Agent(reader.sub_model, name="sub_model", description="Answer a question about a text, both in one text.")
     tools: list[Tool] = [AgentTool(asked, name="llm_query"), *reader.tools]
@@ -118,8 +122,8 @@ def _at_depth(reader: _Reader, variables: Mapping[str, Any], depth: int, argumen
 
         tools.append(rlm_query)
     box = Toolbox(tools, concurrency=8)
-    programs = SessionTool(box, variables, reader.sandbox or _sandbox_for(variables), name=TOOL)
-    return reading(reader.model, programs, reader.max_steps, arguments)
+    sandbox = reader.sandbox or _sandbox_for(variables)
+    return reading(reader.model, box, variables, sandbox, reader.max_steps, output, arguments)
 
 
 def _sandbox_for(variables: Mapping[str, Any]) -> Sandbox:

@@ -6,19 +6,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from ziggurat.agents.output import AnswerReader
 from ziggurat.code.program import Program
 from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in
 from ziggurat.code.stubs import Stub
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Suspend
+from ziggurat.core.errors import InvalidArguments, Suspend
 from ziggurat.core.path import escaped
 from ziggurat.core.scope import Key
 from ziggurat.journal.journal import journal_of
+from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.sandbox.errors import ProgramError
 from ziggurat.sandbox.sandbox import ProgramResult, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 
@@ -32,24 +36,48 @@ ANSWER = "submitted: "
 class Given(BaseException):
     """Raised by ``submit``; not for the program, which ends with it."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: str) -> None:
         super().__init__()
-        self.text: str = ANSWER + encode(answer).decode()
+        self.text: str = ANSWER + answer
 
 
 class Setting(Struct, frozen=True, eq=False):
-    """What a session begins with: the name of the tool that runs its programs, their tools, functions and variables."""
+    """What a session begins with: the name of the tool that runs its programs, their tools, functions and variables.
+
+    `output` reads the answers that they give; without one these are text or plain data.
+    """
 
     name: str
     tools: Toolbox
     stubs: Mapping[str, Stub]
     variables: Mapping[str, Any]
     sandbox: Sandbox
+    output: AnswerReader | None = None
 
     @property
     def functions(self) -> tuple[str, ...]:
         """The names that programs may call."""
         return (*self.stubs, *BATCHES, "submit")
+
+    def read(self, answer: str) -> ParsedAnswer:
+        """Return an answer of which a program has given the JSON.
+
+        Raises:
+            InvalidArguments: it does not fit the type of the output.
+        """
+        if self.output is None:
+            return ParsedAnswer(msgspec.json.decode(answer))
+        return self.output.read(f'{{"value": {answer}}}' if self.output.wrapped else answer)
+
+    def given(self, answer: Any) -> "Given":
+        """Return what ends a program that gives an answer; for the program, why it is none."""
+        text = encode(answer).decode()
+        try:
+            if self.read(text).value is not None:
+                return Given(text)
+        except InvalidArguments as error:
+            raise ProgramError("ValueError", str(error)) from None
+        raise ProgramError("ValueError", "the answer must not be None")
 
 
 class Sessions:
@@ -102,7 +130,7 @@ class Sessions:
 
         async def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if name == "submit":
-                raise Given(next(iter((*args, *kwargs.values())), None))
+                raise setting.given(next(iter((*args, *kwargs.values())), None))
             return await program.call(name, args, kwargs)
 
         return await self._session.run(code_in(call), answer, self._setting.functions)

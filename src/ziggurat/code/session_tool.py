@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from ziggurat.agents.output import AnswerReader
 from ziggurat.code.program import observation
 from ziggurat.code.session import ANSWER, SESSION, Given, Setting
 from ziggurat.code.source import facts_of, rules_of, spec_of
-from ziggurat.code.stubs import stubs_of
+from ziggurat.code.stubs import stubs_of, type_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
@@ -30,7 +29,7 @@ and these functions, without await:
 {stubs}
 def llm_query_batched(inputs: list[str]) -> list[str]:
     'Call llm_query for many texts at once. A failure is a text that begins with [ERROR].'
-def submit(answer: Any) -> None:
+def submit(answer: {answer}) -> None:
     'Give the final answer, and end.'
 {rules}"""
 
@@ -45,10 +44,19 @@ class SessionTool:
         variables: What each session begins with.
         sandbox: Where it is.
         name: The tool's name.
+        output: How answers are read; None if they are text or plain data.
     """
 
-    def __init__(self, tools: Toolbox, variables: Mapping[str, Any], sandbox: Sandbox, *, name: str) -> None:
-        self.setting: Setting = Setting(name, tools, stubs_of(tools), variables, sandbox)
+    def __init__(
+        self,
+        tools: Toolbox,
+        variables: Mapping[str, Any],
+        sandbox: Sandbox,
+        *,
+        name: str,
+        output: AnswerReader | None = None,
+    ) -> None:
+        self.setting: Setting = Setting(name, tools, stubs_of(tools), variables, sandbox, output)
         taken = variables.keys() & set(self.setting.functions)
         if taken:
             raise ConfigurationError(f"the name {min(taken)!r} is taken by a function: name the variable otherwise")
@@ -59,8 +67,11 @@ class SessionTool:
         setting = self.setting
         stubs = "\n".join(stub.text for stub in setting.stubs.values())
         variables = "\n".join(_shown(name, value) for name, value in setting.variables.items())
-        rules = rules_of(setting.sandbox)
-        return _DESCRIPTION.format(limit=setting.sandbox.output, variables=variables, stubs=stubs, rules=rules)
+        rules, output = rules_of(setting.sandbox), setting.output
+        answer = "Any" if output is None else type_of(output.value_schema, output.schema)
+        return _DESCRIPTION.format(
+            limit=setting.sandbox.output, variables=variables, stubs=stubs, rules=rules, answer=answer
+        )
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the program of a call in the session."""
@@ -91,9 +102,9 @@ def _shown(name: str, value: Any) -> str:
     return f"{name}: {type(value).__name__}{size}"
 
 
-def answer_in(source: ToolResult | Message) -> Any:
-    """Return the answer that was given with the result of a program, or with those in a message; None if none was."""
+def answer_in(source: ToolResult | Message) -> str | None:
+    """Return the JSON of the answer given with the result of a program, or with those in a message, or None."""
     if isinstance(source, Message):
         return next((each for result in source.tool_results if (each := answer_in(result)) is not None), None)
     text = source.text
-    return msgspec.json.decode(text[len(ANSWER) :]) if source.error is None and text.startswith(ANSWER) else None
+    return text[len(ANSWER) :] if source.error is None and text.startswith(ANSWER) else None
