@@ -29,6 +29,7 @@ CALLS = {
     "question": "choose()",
     "budget": "[buy(1), buy(2), buy(3)]",
     "error": "fail()",
+    "batch": "look_batched([5, {'n': 6}])",
 }
 """What happens in the middle, and the call that does it."""
 

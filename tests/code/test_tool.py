@@ -1,6 +1,7 @@
 """Programs that call tools: as the model's own calls are made, and answered from the record when they run again."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -254,6 +255,37 @@ async def test_programs_may_be_the_whole_of_python() -> None:
     assert run.text == 'paid 2\n{"a": 1}'
 
 
+@pytest.mark.parametrize("level", ["monty", "python"])
+async def test_batches_are_made_at_the_same_time_and_recorded_in_their_order(level: Any, tmp_path: Path) -> None:
+    if (why := Sandbox.unavailable(level)) is not None:
+        pytest.skip(f"{level}: {why}")
+    together, made = asyncio.Barrier(3), list[int]()
+
+    @tool(effect="once")
+    async def pay(amount: int, to: str = "a") -> int:
+        """Pay."""
+        await together.wait()
+        made.append(amount)
+        return amount
+
+    def agent() -> Agent:
+        box = CodeTool([pay], sandbox=Sandbox(level))
+        rules = Approvals("pay")
+        coder = Coder("pay_batched([3, {'amount': 2, 'to': 'b'}, 'x', 1, 4])")
+        return Agent(coder, name="coder", tools=[box], approvals=rules, store=f"sqlite:///{tmp_path}/runs.db")
+
+    run = await agent().run("Go", run_id="r")
+    place = "coder/step-1/tool-1:run_code/call-1"
+    assert [item.path for item in run.pending] == [f"{place}/tool-{n}:pay" for n in (1, 2, 4, 5)]
+    decisions: list[Any] = [Approve(), Approve(), Deny("no"), Approve()]
+    run = await agent().resume("r", dict(zip([item.id for item in run.pending], decisions, strict=True)))
+    values = json.loads(run.text)
+    assert [values[0], values[1], values[4]] == [3, 2, 4]
+    assert all(text.startswith("[ERROR]") for text in values[2:4])
+    assert sorted(made) == [2, 3, 4]
+    assert (await agent().replay("r")).text == run.text
+
+
 def test_what_cannot_be_functions_is_refused() -> None:
     one, two = (tool(name=name)(lambda: "x") for name in ("a-b", "a_b"))
     with pytest.raises(ConfigurationError, match="a_b"):
@@ -291,9 +323,16 @@ async def test_nothing_is_done_twice_by_programs_that_are_killed(kind: str, tmp_
     lines = ledger.read_text().splitlines()
     assert sorted(set(lines)) == sorted(lines) or lines.count("look 3") == 2
     assert [lines.count(each) for each in ("look 1", "look 2", "look 4")] == [1, 1, 1]
+    assert lines.count("look 5") == lines.count("look 6") == (kind == "batch")
     assert lines.count("paid 10") == (kind == "approval")
     assert lines.count("bought 1") == lines.count("bought 2") == (kind == "budget")
-    expected = {"approval": "paid 10", "question": "b", "budget": "PermissionError", "denial": "PermissionError"}
+    expected = {
+        "approval": "paid 10",
+        "question": "b",
+        "budget": "PermissionError",
+        "denial": "PermissionError",
+        "batch": "[5, 6]",
+    }
     assert run.text == f"1 {expected.get(kind, 'RuntimeError')} [2, 3, 4]"
 
 

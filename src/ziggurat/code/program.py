@@ -6,7 +6,7 @@ from typing import Any
 
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN
 from ziggurat.calls.tool_call import act, call_tools
-from ziggurat.code.stubs import Stub
+from ziggurat.code.stubs import BATCHED, Stub
 from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
@@ -31,24 +31,14 @@ class Program:
     Args:
         box: The tools.
         stubs: The functions that stand for them, by name.
-        batches: Functions that make several calls at once of the tool of another name, given a list of its inputs.
         ctx: The context of the program.
         call_id: The id of the call that runs it.
-        limit: How many calls it may make at once, all of these functions together.
+        limit: How many calls it may make in batches.
     """
 
-    def __init__(
-        self,
-        box: Toolbox,
-        stubs: Mapping[str, Stub],
-        batches: Mapping[str, str],
-        ctx: Context,
-        call_id: str,
-        limit: int = 0,
-    ) -> None:
+    def __init__(self, box: Toolbox, stubs: Mapping[str, Stub], ctx: Context, call_id: str, limit: int) -> None:
         self._box = box
         self._stubs = stubs
-        self._batches = batches
         self._ctx = ctx
         self._id = call_id
         self._left = limit
@@ -62,27 +52,28 @@ class Program:
             ProgramError: it failed; for the program.
             ToolError: it is not the one that was made here when the program ran before.
         """
-        if name in self._batches:
-            return await self._call_together(self._batches[name], args, kwargs)
-        stub = self._stubs[name]
+        stub = self._stubs.get(name)
+        if stub is None:
+            return await self._call_together(self._stubs[name.removesuffix(BATCHED)], args, kwargs)
         call = stub.call(f"{self._id}-{self._count + 1}", args, kwargs)
         result = await act(self._box, call, self._next_place(call))
         if result.error is not None:
             raise ProgramError(_KINDS.get(result.error, "RuntimeError"), result.text)
         return stub.value(result.text)
 
-    async def _call_together(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    async def _call_together(self, stub: Stub, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         inputs = args[0] if len(args) == 1 and not kwargs else next(iter(kwargs.values()), None)
         if not isinstance(inputs, list):
             raise ProgramError("TypeError", "it takes one list")
         if len(inputs) > self._left:
-            raise ProgramError("RuntimeError", f"the program may make {self._left:,} more calls at once")
+            raise ProgramError("RuntimeError", f"the program may make {self._left:,} more calls in batches")
         self._left -= len(inputs)
-        stub, self._count = self._stubs[name], self._count + 1
-        calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", (each,), {}) for n, each in enumerate(inputs, 1))
+        self._count += 1
+        named = [((), each) if isinstance(each, dict) else ((each,), {}) for each in inputs]
+        calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", *each) for n, each in enumerate(named, 1))
         step = f"call-{self._count}"
         for number, each in enumerate(calls, 1):
-            self._check(f"{step}/tool-{number}:{escaped(name)}", each)
+            self._check(f"{step}/tool-{number}:{escaped(each.name)}", each)
         results = await call_tools(self._box, calls, self._ctx, step)
         return [stub.value(each.text) if each.error is None else f"[ERROR] {each.text}" for each in results]
 

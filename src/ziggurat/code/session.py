@@ -13,7 +13,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.code.program import Program
 from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in
-from ziggurat.code.stubs import Stub
+from ziggurat.code.stubs import Stub, functions_of
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments, Suspend
@@ -25,9 +25,6 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.errors import ProgramError
 from ziggurat.sandbox.sandbox import ProgramResult, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
-
-BATCHES = {"llm_query_batched": "llm_query"}
-"""The functions that make several calls at once, and the tool that each calls."""
 
 ANSWER = "submitted: "
 """The beginning of the result of a program that has given the answer."""
@@ -57,7 +54,7 @@ class Setting(Struct, frozen=True, eq=False):
     @property
     def functions(self) -> tuple[str, ...]:
         """The names that programs may call."""
-        return (*self.stubs, *BATCHES, "submit")
+        return (*functions_of(self.stubs), "submit")
 
     def read(self, answer: str) -> ParsedAnswer:
         """Return an answer of which a program has given the JSON.
@@ -126,7 +123,7 @@ class Sessions:
     async def _run(self, call: ToolCall, ctx: Context) -> ProgramResult:
         assert self._session is not None
         setting = self._setting
-        program = Program(setting.tools, setting.stubs, BATCHES, ctx, call.id, setting.sandbox.calls)
+        program = Program(setting.tools, setting.stubs, ctx, call.id, setting.sandbox.calls)
 
         async def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if name == "submit":

@@ -7,7 +7,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.code.program import observation
 from ziggurat.code.session import ANSWER, SESSION, Given, Setting
 from ziggurat.code.source import facts_of, rules_of, spec_of
-from ziggurat.code.stubs import stubs_of, type_of
+from ziggurat.code.stubs import BATCHES, stubs_of, type_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
@@ -27,10 +27,10 @@ returned, up to {limit:,} characters. There are the variables
 and these functions, without await:
 
 {stubs}
-def llm_query_batched(inputs: list[str]) -> list[str]:
-    'Call llm_query for many texts at once. A failure is a text that begins with [ERROR].'
 def submit(answer: {answer}) -> None:
     'Give the final answer, and end.'
+
+{batches}
 {rules}"""
 
 _PREVIEW = 300
@@ -70,7 +70,7 @@ class SessionTool:
         rules, output = rules_of(setting.sandbox), setting.output
         answer = "Any" if output is None else type_of(output.value_schema, output.schema)
         return _DESCRIPTION.format(
-            limit=setting.sandbox.output, variables=variables, stubs=stubs, rules=rules, answer=answer
+            limit=setting.sandbox.output, variables=variables, stubs=stubs, answer=answer, batches=BATCHES, rules=rules
         )
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:

@@ -28,6 +28,14 @@ _TYPES = {
     "object": "dict",
 }
 
+BATCHED = "_batched"
+"""The end of the name of a function that makes several calls of another one at the same time."""
+
+BATCHES = """\
+Each function f has f_batched([x, ...]), which calls it for many x at the same time; a dict is the arguments by name. A
+failure is a text that begins with [ERROR]."""
+"""What a model must know of these."""
+
 
 class Stub(Struct, frozen=True):
     """A tool as a function of a program.
@@ -64,6 +72,11 @@ class Stub(Struct, frozen=True):
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
             raise ProgramError("ValueError", f"{self.name} returned more than a result may have") from None
+
+
+def functions_of(stubs: Mapping[str, Stub]) -> tuple[str, ...]:
+    """Return the names that a program may call."""
+    return (*stubs, *(f"{name}{BATCHED}" for name in stubs))
 
 
 def stubs_of(box: Toolbox) -> dict[str, Stub]:

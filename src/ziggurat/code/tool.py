@@ -8,7 +8,7 @@ from msgspec import Meta
 from ziggurat.code.program import Program, observation
 from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in, facts_of, rules_of, spec_of
-from ziggurat.code.stubs import Stub, stubs_of
+from ziggurat.code.stubs import BATCHES, Stub, functions_of, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import Fact
@@ -25,6 +25,8 @@ Run a Python program. Its printed output and the value of its last line are retu
 It may call these functions, without await, and catch the errors that they raise:
 
 {stubs}
+
+{batches}
 {rules}"""
 
 
@@ -37,6 +39,9 @@ class CodeTool:
     recorded in the same way, at ``.../run_code/call-3:pay``. If it waits for a person, the program ends. When the run
     is continued, the program runs again from its start, with the same time and random numbers, and the calls that it
     had made are answered from the record. If it makes other calls nevertheless, it is ended before the first of them.
+
+    Calls are made one after another; ``look_batched(["a", "b"])`` makes several of `look` at the same time, eight or as
+    many as a `Toolbox` allows. A failure is then a text that begins with ``[ERROR]``.
 
     Args:
         tools: What the program may call: functions, tools, agents, or a `Toolbox`.
@@ -55,7 +60,7 @@ class CodeTool:
         sandbox: Sandbox | None = None,
         name: NonEmptyText = "run_code",
     ) -> None:
-        self.tools: Toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
+        self.tools: Toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools, concurrency=8)
         if self.tools.on_error == "raise":
             raise ConfigurationError("the errors of tools go to the program: pass a Toolbox with on_error='return'")
         self.sandbox: Sandbox = sandbox or Sandbox()
@@ -66,7 +71,7 @@ class CodeTool:
 
     def _describe(self) -> str:
         stubs = "\n".join(stub.text for stub in self.stubs.values())
-        return _DESCRIPTION.format(stubs=stubs, rules=rules_of(self.sandbox))
+        return _DESCRIPTION.format(stubs=stubs, batches=BATCHES, rules=rules_of(self.sandbox))
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the program of a call."""
@@ -75,9 +80,9 @@ class CodeTool:
             approved.use(call, ctx)
         code = code_in(call)
         start = await begun(ctx)
-        program = Program(self.tools, self.stubs, {}, ctx, call.id)
+        program = Program(self.tools, self.stubs, ctx, call.id, self.sandbox.calls)
         async with self.sandbox.open(start.time, start.seed) as session:
-            result = await session.run(code, program.call, self.stubs)
+            result = await session.run(code, program.call, functions_of(self.stubs))
         text = observation(result.output, result.value, self.sandbox.output)
         if result.error:
             raise ToolError("\n".join(filter(None, (result.output, result.error))))
