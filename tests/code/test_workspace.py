@@ -10,6 +10,7 @@ import pytest
 from tests.samples import amount
 from ziggurat import Agent, ConfigurationError, ToolCall
 from ziggurat.code import Workspace
+from ziggurat.messages import assistant
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -86,6 +87,19 @@ async def test_a_run_that_is_resumed_or_forked_has_the_files_of_its_record(step:
     for _, change in changes[: step - 1]:
         change(files)
     assert await agent().files(forked.id) == files
+
+
+@pytest.mark.parametrize("kind", ["record", "folder"])
+async def test_edits_of_one_reply_are_all_made(kind: str, tmp_path: Path) -> None:
+    count = 40
+    text = " ".join(f"old{number:03}" for number in range(count))
+    workspace = Workspace(tmp_path) if kind == "folder" else Workspace(files={"a": text})
+    (tmp_path / "a").write_text(text)
+    calls = [tool_call("edit_file", path="a", old=f"old{n:03}", new=f"new{n:03}") for n in range(count)]
+    run = await Agent(
+        ScriptedModel(assistant(*calls), tool_call("read_file", path="a"), "done"), tools=[*workspace.tools]
+    ).run("go")
+    assert run.observations[-1] == text.replace("old", "new")
 
 
 async def test_agents_of_a_run_share_its_files_and_runs_do_not() -> None:

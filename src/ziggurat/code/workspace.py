@@ -18,6 +18,7 @@ from ziggurat.sandbox.command import Shell
 from ziggurat.sandbox.files import (
     CHANGE,
     MAX_FILES,
+    Edit,
     FileChange,
     FolderFiles,
     RunFiles,
@@ -41,11 +42,6 @@ MAX_LINE = 1_000
 
 MAX_FOUND = 200
 """Lines or paths of one result."""
-
-
-@step(name=CHANGE, effect="none")
-async def _change(change: FileChange) -> FileChange:
-    return change
 
 
 class Workspace:
@@ -89,6 +85,7 @@ class Workspace:
         except ToolError as error:
             raise ConfigurationError(f"files= of a workspace: {error}") from None
         self.read_only = read_only
+        self._change_record = step(name=CHANGE, effect="none", context=True)(self._record_of)
         self._runs: WeakKeyDictionary[AgentCall, RunFiles] = WeakKeyDictionary()
 
     @property
@@ -109,18 +106,22 @@ class Workspace:
         Raises:
             ToolError: it is too large, its path is not allowed, or it cannot be written.
         """
-        path, text = clean_path(path), checked_text(text)
-        if not path:
+        return (await self._change(Edit(clean_path(path), checked_text(text)))).new
+
+    async def _change(self, edit: Edit) -> FileChange:
+        if not edit.path:
             raise ToolError("the path names no file", kind="invalid_arguments")
-        new = self.text_of(path, ctx) is None
-        if self.folder is not None and not path.startswith(OF_RUN):
-            await asyncio.to_thread(self.folder.write, path, text)
-            return new
+        if self.folder is not None and not edit.path.startswith(OF_RUN):
+            return await asyncio.to_thread(self.folder.change, edit)
+        return await self._change_record(edit)
+
+    async def _record_of(self, ctx: Context, edit: Edit) -> FileChange:
+        """Return the change to record: a call that is made again finds it there, rather than to make it twice."""
         files = self._of_run(ctx)
-        if new and len(files.paths()) >= MAX_FILES:
+        change = edit.applied(files.read(edit.path))
+        if change.new and len(files.paths()) >= MAX_FILES:
             raise ToolError(f"there are {MAX_FILES} files already", kind="permanent")
-        await _change(FileChange(path, text))
-        return new
+        return change
 
     def read(self, path: str, ctx: Context) -> str:
         """Return the text of a file, in a tool, a hook or a flow.
@@ -212,13 +213,8 @@ class Workspace:
             new: The text to put in its place.
             every: Whether to replace it wherever it occurs.
         """
-        text = self.read(path, ctx)
-        count = text.count(old) if old else 0
-        if count == 0:
-            raise ToolError(f"{path} does not contain this text; read it again", kind="invalid_arguments")
-        if count > 1 and not every:
-            raise ToolError(f"{path} contains this text {count} times; give more of it", kind="invalid_arguments")
-        await self.write(path, text.replace(old, new), ctx)
+        self.read(path, ctx)  # which names the files that there are
+        count = (await self._change(Edit(clean_path(path), new, old, every))).places
         return f"Replaced {count} {'place' if count == 1 else 'places'} in {clean_path(path)}."
 
     async def _execute(self, command: str) -> str:

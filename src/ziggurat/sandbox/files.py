@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
 from msgspec import Struct
 
@@ -28,11 +29,37 @@ CHANGE = "workspace_file"
 """The name with which a change of a file is recorded."""
 
 
-class FileChange(Struct, frozen=True):
-    """A file as it was written; without text it was removed."""
+class FileChange(Struct, frozen=True, omit_defaults=True):
+    """A file as it was written, in place of how many texts in it; without text it was removed."""
 
     path: str
     text: str | None
+    new: bool = False
+    places: int = 0
+
+
+class Edit(Struct, frozen=True):
+    """A change to make: the whole text of a file, or a text in place of an old one in it, or of all of these."""
+
+    path: str
+    text: str
+    old: str | None = None
+    every: bool = False
+
+    def applied(self, was: str | None) -> FileChange:
+        """Return the file as it is after the change.
+
+        Raises:
+            ToolError: the old text is not in it, or several times, or the file would be too large.
+        """
+        if self.old is None:
+            return FileChange(self.path, self.text, was is None)
+        count = (was or "").count(self.old) if self.old else 0
+        if count == 0:
+            raise ToolError(f"{self.path} does not contain this text; read it again", kind="invalid_arguments")
+        if count > 1 and not self.every:
+            raise ToolError(f"{self.path} contains this text {count} times; give more of it", kind="invalid_arguments")
+        return FileChange(self.path, checked_text((was or "").replace(self.old, self.text)), places=count)
 
 
 def clean_path(path: str) -> str:
@@ -85,6 +112,7 @@ class FolderFiles:
     def __init__(self, folder: str | Path, *, read_only: bool = False) -> None:
         self.folder = Path(folder).expanduser().resolve()
         self.read_only = read_only
+        self._lock = Lock()
         if not self.folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} for a workspace")
 
@@ -129,6 +157,17 @@ class FolderFiles:
             return data.decode()
         except UnicodeDecodeError:
             raise ToolError(f"{path} is not a text file", kind="invalid_arguments") from None
+
+    def change(self, edit: Edit) -> FileChange:
+        """Make a change; those of several threads are made one after another.
+
+        Raises:
+            ToolError: as of `read`, `Edit.applied` and `write`.
+        """
+        with self._lock:
+            change = edit.applied(self.read(edit.path))
+            self.write(change.path, change.text or "")
+        return change
 
     def write(self, path: str, text: str) -> None:
         """Create or replace a file, in one step: it has the old text or the new one.
