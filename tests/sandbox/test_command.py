@@ -38,6 +38,14 @@ BOMBS = [
     *("sleep 100", "yes", "while :; do :; done", "(sleep 100 &); (setsid sleep 100 &)", "cat /dev/urandom"),
     *("python3 -c 'x = bytearray(2**33)'", ":(){ :|:& };:", "trap '' TERM INT HUP; sleep 100", "nohup sleep 100 &"),
     "python3 -c 'import os\nwhile True: os.fork()'",
+    *(
+        "yes > big",
+        "ulimit -f unlimited; yes >> big",
+        "(yes > one &); (yes > two &); sleep 100",
+        "truncate -s 9G sparse",
+    ),
+    "python3 -c 'import ctypes; ctypes.CDLL(None).syscall(160, 1, (ctypes.c_long * 2)(-1, -1))'; yes > raised",
+    "python3 -c 'import os; os.posix_fallocate(os.open(\"held\", os.O_RDWR | os.O_CREAT), 0, 2**33)'",
 ]
 
 
@@ -84,13 +92,14 @@ def running(folder: Path) -> list[str]:
 
 
 async def test_commands_end_with_their_limits_and_all_that_they_have_started(folder: Path) -> None:
-    shell = Shell(seconds=1, memory=256 * 2**20, output=1_000, processes=16)
+    shell = Shell(seconds=1, memory=256 * 2**20, output=1_000, processes=16, file_size=2**20)
     for command in BOMBS:
         began = monotonic()
         done = await shell.run(command, folder)
         assert monotonic() - began < 4, command
         assert len(done.output) <= 1_000
         assert not running(folder), command
+        assert all(each.lstat().st_size <= 2**20 for each in folder.iterdir()), command
 
 
 async def test_a_command_that_is_cancelled_leaves_nothing(folder: Path) -> None:

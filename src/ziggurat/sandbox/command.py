@@ -46,6 +46,7 @@ class Shell(CheckedStruct, frozen=True):
         memory: Bytes that its processes may take.
         output: Characters of its output that are kept.
         processes: How many processes it may have at the same time.
+        file_size: Bytes that a file may have which it writes.
 
     Raises:
         ConfigurationError: `sandlock` is not available here; the message says why. Nothing takes its place.
@@ -55,6 +56,7 @@ class Shell(CheckedStruct, frozen=True):
     memory: PositiveInt = 2**30
     output: PositiveInt = 20_000
     processes: PositiveInt = 64
+    file_size: PositiveInt = 2**28
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +89,9 @@ class Shell(CheckedStruct, frozen=True):
         return printed.decode(errors="replace")[: self.output]
 
     def _start(self, command: str, folder: Path) -> Any:
+        """Start a shell that waits until its limit on files is set, which nothing within can raise."""
+        import resource
+
         import sandlock
 
         policy = sandlock.Sandbox(
@@ -100,7 +105,12 @@ class Shell(CheckedStruct, frozen=True):
             cwd=str(folder),
         )
         mode = sandlock.StdioMode
-        return policy.popen(["/bin/sh", "-c", f"exec 2>&1; {command}"], mode.NULL, mode.PIPED, mode.NULL)
+        waiting = ["/bin/sh", "-c", f"read -r _ || exit; exec < /dev/null 2>&1; {command}"]
+        started = policy.popen(waiting, mode.PIPED, mode.PIPED, mode.NULL)
+        resource.prlimit(started.pid, resource.RLIMIT_FSIZE, (self.file_size, self.file_size))
+        started.stdin.write(b"\n")
+        started.stdin.close()
+        return started
 
     def _read(self, started: Any, printed: bytearray) -> None:
         """Read until the command has ended, or has printed more than anybody will see."""

@@ -30,10 +30,10 @@ _START = 10.0
 # Landlock guards what files contain, not what else belongs to them, and nothing of processes but signals.
 _DENIED = [
     "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "utimensat", "setxattr", "lsetxattr", "fsetxattr",
-    "removexattr", "lremovexattr", "fremovexattr", "setpriority", "ioprio_set", "prlimit64", "sched_setaffinity",
-    "sched_setscheduler", "sched_setparam", "sched_setattr", "clock_settime", "clock_adjtime", "settimeofday",
-    "adjtimex", "chroot", "memfd_create", "mlock", "mlock2", "mlockall", "pidfd_open", "inotify_init1",
-    "fanotify_init", "sync", "flock", "syslog", "acct", "swapon", "swapoff", "reboot", "quotactl",
+    "removexattr", "lremovexattr", "fremovexattr", "setpriority", "ioprio_set", "prlimit64", "setrlimit",
+    "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "clock_settime", "clock_adjtime",
+    "settimeofday", "adjtimex", "chroot", "memfd_create", "mlock", "mlock2", "mlockall", "pidfd_open",
+    "inotify_init1", "fanotify_init", "sync", "flock", "syslog", "acct", "swapon", "swapoff", "reboot", "quotactl",
 ]  # fmt: skip
 _DENIED_ON_X86 = ["chmod", "chown", "lchown", "utime", "utimes", "futimesat", "inotify_init"]
 
