@@ -9,7 +9,7 @@ import pytest
 
 from tests.samples import amount
 from ziggurat import Agent, ConfigurationError, ToolCall
-from ziggurat.code import Workspace
+from ziggurat.code import CodeTool, LargeResults, Todos, Workspace
 from ziggurat.messages import assistant
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
@@ -169,3 +169,25 @@ async def test_a_workspace_for_reading_has_no_tools_that_write(tmp_path: Path) -
         Workspace(tmp_path / "missing")
     with pytest.raises(ConfigurationError):
         Workspace(files={"../a": ""})
+
+
+_WORKSPACE = Workspace()
+
+
+@pytest.mark.parametrize("make", [lambda tools: Agent(ScriptedModel("done"), tools=tools), CodeTool])
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ([_WORKSPACE.tools], r"\[\*"),
+        ([_WORKSPACE], r"\*workspace.tools"),
+        (_WORKSPACE, r"\*workspace.tools"),
+        ([Workspace], r"\*workspace.tools"),
+        ([Todos], "todos.tool"),
+        ([Todos(_WORKSPACE)], "todos.tool"),
+        ([LargeResults(_WORKSPACE)], "middleware="),
+        (_WORKSPACE.tools[0], r"\[tool"),
+    ],
+)
+def test_parts_of_an_agent_in_the_wrong_place_are_answered_with_the_right_one(make: Any, given: Any, cure: str) -> None:
+    with pytest.raises(ConfigurationError, match=cure):
+        make(given)

@@ -30,6 +30,9 @@ class LargeResults(Middleware):
         ConfigurationError: a number is not valid.
     """
 
+    passed_as = "middleware=[LargeResults(workspace)]"
+    """How it is given to an agent, for errors."""
+
     @checked
     def __init__(self, workspace: Workspace, *, limit: PositiveInt = 80_000, shown: PositiveInt = 2_000) -> None:
         self.workspace = workspace

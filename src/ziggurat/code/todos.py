@@ -47,6 +47,9 @@ class Todos(Middleware):
         workspace: The workspace with the file.
     """
 
+    passed_as = "todos = Todos(workspace), tools=[todos.tool], middleware=[todos]"
+    """How they are given to an agent, for errors."""
+
     @checked
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace

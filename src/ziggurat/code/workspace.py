@@ -68,6 +68,9 @@ class Workspace:
         ConfigurationError: there is no such folder, or a path or text in `files` is not allowed.
     """
 
+    passed_as = "workspace = Workspace(...), tools=[*workspace.tools]"
+    """How it is given to an agent, for errors."""
+
     def __init__(
         self,
         folder: str | Path | None = None,

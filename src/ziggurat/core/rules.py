@@ -230,14 +230,22 @@ def misfit(value: object, rule: ValueRule) -> str:
     """Describe what does not fit: one of several values, or the value itself."""
     if rule.secret:
         return f"a value of the type {type(value).__name__}"
-    if rule.item is not None and isinstance(value, str) and rule.item.allows(value):
-        return f"{_describe(value)}, write [{value!r}]"
-    if rule.item is not None and isinstance(value, Collection) and not isinstance(value, (str, bytes)):
-        wrong = [each for each in value if not rule.item.allows(each)]
-        nested = wrong and isinstance(wrong[0], (list, tuple)) and all(map(rule.item.allows, wrong[0]))
-        hint = " among them; write * before a list in a list" if nested else " among them"
-        return _describe(wrong[0], hint) if wrong else _describe(value)
-    return _describe(value)
+    item = rule.item
+    if item is None or (isinstance(value, (str, bytes)) and not item.allows(value)):
+        return _describe(value)
+    if isinstance(value, (str, bytes)) or (not isinstance(value, Collection) and item.allows(value)):
+        return f"{_describe(value)}, write [{value!r:.{_LONGEST}}]"
+    wrong = [each for each in value if not item.allows(each)] if isinstance(value, Collection) else []
+    if not wrong:
+        return _describe(value)
+    within = isinstance(wrong[0], (list, tuple)) and all(map(item.allows, wrong[0]))
+    return _describe(wrong[0], " among them") + ("; write a star before it: [*...]" if within else "")
+
+
+def advice(value: object) -> str:
+    """Return how an object, or one of a class, is passed to an agent, if it says so."""
+    text = getattr(value, "passed_as", "")
+    return f"; write {text}" if text and isinstance(text, str) else ""
 
 
 def _describe(value: object, where: str = "") -> str:
@@ -247,4 +255,4 @@ def _describe(value: object, where: str = "") -> str:
         name = getattr(value, "__name__", "function")
         return f"the result of {name}(){where}; pass {name} itself, do not call it"
     text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
-    return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}"
+    return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}{advice(value)}"

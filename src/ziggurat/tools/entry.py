@@ -8,6 +8,7 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import COMPOSITE, fact, innermost, name_of, wrapped_in
 from ziggurat.core.layer import rewrapped
+from ziggurat.core.rules import advice
 from ziggurat.core.service import Service
 from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
@@ -68,6 +69,7 @@ def entry_of(each: Tool) -> ToolEntry:
             raise ConfigurationError(
                 "a tool is a typed function, something made by @tool, or an agent; got "
                 + (f"the class {each.__name__}" if isinstance(each, type) else f"{type(each).__name__}: {each!r:.200}")
+                + advice(each)
             )
         convert = fact(each, AS_TOOL)
         if convert is None and hasattr(inner := innermost(each), "facts") and not isinstance(inner, FunctionTool):
