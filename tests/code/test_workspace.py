@@ -12,6 +12,7 @@ from ziggurat import Agent, ConfigurationError, ToolCall
 from ziggurat.code import CodeTool, LargeResults, Todos, Workspace
 from ziggurat.messages import assistant
 from ziggurat.models import ScriptedModel
+from ziggurat.sandbox.files import MAX_FILE
 from ziggurat.tools import tool_call
 
 Files = dict[str, str]
@@ -159,6 +160,30 @@ async def test_no_search_hangs() -> None:
         workspace, *(tool_call("glob", pattern=each) for each in ("*a" * 400, "**/" * 300 + "b"))
     )
     assert len(shown) + len(globs) == len(patterns) + 2
+
+
+async def test_what_agents_do_to_a_large_folder_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a" * 1_000_000)
+    for number in range(14):
+        with (tmp_path / f"sparse{number}").open("wb") as file:
+            file.truncate(MAX_FILE)
+    deep = tmp_path
+    for number in range(12):
+        deep = deep / f"{number}".zfill(100)
+    deep.mkdir(parents=True)
+    (deep / "low").write_text("x")
+    grown, listed, found, searched = await observations(
+        Workspace(tmp_path),
+        tool_call("edit_file", path="a", old="a", new="b" * 100_000, every=True),
+        tool_call("ls"),
+        tool_call("glob", pattern="**/low"),
+        tool_call("grep", text="nowhere"),
+    )
+    assert str(MAX_FILE) in grown
+    assert (tmp_path / "a").stat().st_size == 1_000_000
+    assert f"{'0' * 100}/" in listed
+    assert "low" not in found.replace("**/low", "")
+    assert "search ended" in searched
 
 
 async def test_a_workspace_for_reading_has_no_tools_that_write(tmp_path: Path) -> None:

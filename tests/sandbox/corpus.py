@@ -113,6 +113,9 @@ _MACHINE = [
     "import ctypes\nctypes.CDLL(None).klogctl(10, 0, 0) >= 0 and print('@' + 'secret')",
     "import os\nos.write(os.memfd_create('x'), b'x')\nprint('@' + 'secret')",
     "import os\nos.mkdir('/dev/shm/ziggurat')\nprint('@' + 'secret')",
+    "import ctypes\nctypes.CDLL(None).syscall(425, 4, ctypes.create_string_buffer(120)) >= 0 and print('@' + 'secret')",
+    "import ctypes, os\nc = ctypes.CDLL(None)\nh = ctypes.create_string_buffer(136)\nh[0] = 128\nc.name_to_handle_at(-100, b'{secret}', h, ctypes.byref(ctypes.c_int()), 0)\nos.read(c.open_by_handle_at(os.open('/usr/lib', 0), h, 0), 99)",
+    "import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == '_Link':\n        o.send(call='secret', args=[], kwargs={})\n        print(o.read())\n        o.send(done=True, value={'forged': 1})",
 ]
 _ENVIRONMENT = [
     "import os\ndict(os.environ)",
@@ -317,6 +320,10 @@ _FORKS = [
     "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(99,)).start()",
     "import subprocess\nx = [subprocess.Popen(['sleep', '99']) for _ in range(1000)]",
     "import multiprocessing\nmultiprocessing.Pool(1000)",
+    "import os, signal\nfor n in range(1, 32):\n    try:\n        signal.signal(n, signal.SIG_IGN)\n    except OSError:\n        pass\nwhile True:\n    pass",
+    "import os\nos.closerange(0, 99)\nwhile True:\n    pass",
+    "import atexit, sys\n\ndef f():\n    while True:\n        pass\n\natexit.register(f)\nsys.exit(0)",
+    "class A:\n    def __del__(self):\n        while True:\n            pass\n\na = A()\na = None",
 ]
 
 BOMBS: dict[str, list[str]] = {

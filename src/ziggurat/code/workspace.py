@@ -43,6 +43,9 @@ MAX_LINE = 1_000
 MAX_FOUND = 200
 """Lines or paths of one result."""
 
+MAX_SEARCHED = 2**27
+"""Characters that one search reads: its thread cannot be stopped."""
+
 
 class Workspace:
     """Files for an agent, as six tools: `ls`, `read_file`, `write_file`, `edit_file`, `glob` and `grep`.
@@ -135,7 +138,7 @@ class Workspace:
         path = clean_path(path)
         text = self.text_of(path, ctx)
         if text is None:
-            near = similar(path, self._paths(ctx), 3)
+            near = similar(path, self._near(path, ctx), 3)
             hint = f"; did you mean {', '.join(near)}?" if near else "; ls lists the files"
             raise ToolError(f"there is no file {path!r}{hint}", kind="not_found")
         return text
@@ -146,9 +149,15 @@ class Workspace:
             return self.folder.read(path)
         return self._of_run(ctx).read(path)
 
-    def _paths(self, ctx: Context) -> list[str]:
+    async def _paths(self, ctx: Context) -> list[str]:
         own = self._of_run(ctx).paths()
-        return own if self.folder is None else [*own, *self.folder.paths()]
+        return own if self.folder is None else [*own, *await asyncio.to_thread(self.folder.paths)]
+
+    def _near(self, path: str, ctx: Context) -> list[str]:
+        """Return the paths that may have been meant: those on the record, and those in the same folder."""
+        own = self._of_run(ctx).paths()
+        above, slash, _ = path.rpartition("/")
+        return [*own, *(f"{above}{slash}{name}" for name, _ in (self.folder.names(above) if self.folder else ()))]
 
     def _of_run(self, ctx: Context) -> RunFiles:
         run = ctx.scope[AGENT_CALL].outermost
@@ -168,11 +177,14 @@ class Workspace:
         """
         below = clean_path(path)
         start = f"{below}/" if below else ""
-        inside = [each[len(start) :] for each in self._paths(ctx) if each.startswith(start)]
-        names = sorted({name + (slash and "/") for name, slash, _ in (each.partition("/") for each in inside)})
+        inside = [each[len(start) :] for each in self._of_run(ctx).paths() if each.startswith(start)]
+        names = {name + (slash and "/") for name, slash, _ in (each.partition("/") for each in inside)}
+        if self.folder is not None:
+            there = await asyncio.to_thread(self.folder.names, below)
+            names |= {f"{name}/" if is_folder else name for name, is_folder in there}
         if not names:
             return f"There are no files in {below or 'the root'}."
-        return _listed(names)
+        return _listed(sorted(names))
 
     async def _read_file(self, path: str, ctx: Context, offset: int = 1, limit: int = 500) -> str:
         """Read a text file, or some lines of it.
@@ -239,7 +251,7 @@ class Workspace:
             pattern: The pattern: * stands for a part of a name, ? for a character, and ** for any folders.
         """
         matches = _matcher(pattern)
-        found = [path for path in self._paths(ctx) if matches(path)]
+        found = [path for path in await self._paths(ctx) if matches(path)]
         return _listed(found) if found else f"No path matches {pattern!r:.200}."
 
     async def _grep(self, text: str, ctx: Context, files: str = "**", regex: bool = False) -> str:
@@ -252,18 +264,22 @@ class Workspace:
         """
         holds = _searcher(text, regex=regex)
         matches = _matcher(files)
-        paths = [path for path in self._paths(ctx) if matches(path)]
+        paths = [path for path in await self._paths(ctx) if matches(path)]
         found = await asyncio.to_thread(self._search, paths, holds, ctx)
         return _listed(found) if found else f"No line has {text!r:.200}."
 
     def _search(self, paths: Sequence[str], holds: "Callable[[str], bool]", ctx: Context) -> list[str]:
         found: list[str] = []
+        searched = 0
         for path in paths:
             try:
-                text = self.text_of(path, ctx)
+                text = self.text_of(path, ctx) or ""
             except ToolError:  # not a text file
                 continue
-            for number, line in enumerate((text or "").splitlines(), 1):
+            searched += len(text)
+            if searched > MAX_SEARCHED:
+                return [*found, f"[the search ended before {path}; choose fewer files]"]
+            for number, line in enumerate(text.splitlines(), 1):
                 if holds(line):
                     found.append(f"{path}:{number}: {_short(line)}")
                     if len(found) > MAX_FOUND:

@@ -4,8 +4,10 @@ import errno
 import os
 import stat
 import unicodedata
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -59,7 +61,10 @@ class Edit(Struct, frozen=True):
             raise ToolError(f"{self.path} does not contain this text; read it again", kind="invalid_arguments")
         if count > 1 and not self.every:
             raise ToolError(f"{self.path} contains this text {count} times; give more of it", kind="invalid_arguments")
-        return FileChange(self.path, checked_text((was or "").replace(self.old, self.text)), places=count)
+        was = was or ""
+        if len(was) + count * (len(self.text) - len(self.old)) > MAX_FILE:  # it is not made, to be measured
+            raise ToolError(f"{self.path} would have more than {MAX_FILE} bytes", kind="invalid_arguments")
+        return FileChange(self.path, checked_text(was.replace(self.old, self.text)), places=count)
 
 
 def clean_path(path: str) -> str:
@@ -78,6 +83,16 @@ def clean_path(path: str) -> str:
         if len(name.encode()) > 255:
             raise ToolError("a name in the path has more than 255 bytes", kind="invalid_arguments")
     return "/".join(names)
+
+
+def _is_clean(name: str) -> bool:
+    """Return whether a path may have a name; most are seen to be so at once."""
+    if name.isascii() and name.isprintable() and "\\" not in name:
+        return True
+    try:
+        return clean_path(name) == name
+    except ToolError:
+        return False
 
 
 def checked_text(text: str) -> str:
@@ -116,20 +131,30 @@ class FolderFiles:
         if not self.folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} for a workspace")
 
+    def names(self, path: str) -> list[tuple[str, bool]]:
+        """Return the names in a folder, without links and hidden folders, and whether each is a folder."""
+        found: list[tuple[str, bool]] = []
+        with suppress(OSError), self._opened(path) as folder, os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_FILES):
+                is_folder = entry.is_dir(follow_symlinks=False)
+                listed = not entry.name.startswith(".") if is_folder else entry.is_file(follow_symlinks=False)
+                if listed and _is_clean(entry.name):
+                    found.append((entry.name, is_folder))
+        return found
+
     def paths(self) -> list[str]:
-        """Return the paths of all files, sorted; at most `MAX_FILES`, without links and hidden folders."""
+        """Return the paths of all files, sorted; at most `MAX_FILES`, those nearest to the root, as of `names`."""
         found: list[str] = []
-        waiting = [""]
-        while waiting and len(found) < MAX_FILES:
-            below = waiting.pop()
-            with suppress(OSError), self._opened(below) as folder, os.scandir(folder) as entries:
-                for entry in entries:
-                    path = f"{below}/{entry.name}" if below else entry.name
-                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                        waiting.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        found.append(path)
-        return sorted(found)[:MAX_FILES]
+        waiting = deque([""])
+        for _ in range(MAX_FILES):
+            if not waiting or len(found) > MAX_FILES:
+                break
+            below = waiting.popleft()
+            for name, is_folder in self.names(below):
+                path = f"{below}/{name}" if below else name
+                if len(path) <= MAX_PATH:
+                    (waiting if is_folder else found).append(path)
+        return sorted(found[:MAX_FILES])
 
     def read(self, path: str) -> str | None:
         """Return the text of a file, None if there is none.
