@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from ziggurat.agents.agent import Agent
+from ziggurat.code.recursive import recursive_agent
 from ziggurat.code.tool import CodeTool
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import tool_call
@@ -193,6 +194,17 @@ def ours(task: Task) -> Figures:
     return Figures(len(model.calls), sum(map(length, model.calls)))
 
 
+def session(task: Task) -> Figures:
+    """Do a task with an agent without a context, whose last program gives the answer."""
+    *first, last = task.programs
+    programs = [*first, f"{last}\nsubmit({task.answer})"]
+    model = ScriptedModel(*(tool_call("run_code", code=each) for each in programs))
+    agent = recursive_agent(model, {}, tools=task.tools, output=type(task.expected))
+    result = asyncio.run(agent.run(task.question)).output
+    assert result == task.expected, result
+    return Figures(len(model.calls), sum(map(length, model.calls)))
+
+
 def smolagents(task: Task) -> Figures:
     """Do a task with smolagents' CodeAgent: the last program gives the answer."""
     from smolagents import CodeAgent, Model, tool
@@ -217,7 +229,7 @@ def smolagents(task: Task) -> Figures:
 
 def main() -> None:
     """Print the figures of each side."""
-    sides: dict[str, Callable[[Task], Figures]] = {"ours": ours}
+    sides: dict[str, Callable[[Task], Figures]] = {"CodeTool": ours, "recursive_agent": session}
     if find_spec("smolagents"):
         sides["smolagents"] = smolagents
     else:

@@ -275,7 +275,14 @@ async def test_answers_have_their_type_and_those_that_do_not_fit_are_refused(
     assert (await agent.resume("r")).output == value
 
 
-@pytest.mark.parametrize("context", [{}, {"a-b": "x"}, {"submit": "x"}, {"llm_query": "x"}])
+async def test_without_a_context_programs_do_a_task() -> None:
+    coder = _Coder("x = 6", "submit(x * 7)")
+    agent = recursive_agent(coder, {}, output=int)
+    run = await agent.run("What is six times seven?")
+    assert (run.output, run.model_calls) == (42, 2)
+
+
+@pytest.mark.parametrize("context", [{"a-b": "x"}, {"submit": "x"}, {"llm_query": "x"}])
 def test_variables_that_cannot_be_are_refused(context: Any) -> None:
     with pytest.raises(ConfigurationError):
         recursive_agent(_answer, context)

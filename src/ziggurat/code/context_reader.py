@@ -30,6 +30,11 @@ first, search and split it by code, and pass parts of it to llm_query where thei
 llm_query_batched. Print only what you need to see. Keep results in variables rather than to copy them. When you have
 checked the answer, give it, or pass it to submit(answer) in the program if it is long or exact."""
 
+_WITHOUT = """\
+Do the task of the user by programs in a Python session, to which you have access by the tool run_code. Print only what
+you need to see, keep results in variables, and pass texts to llm_query where their meaning matters. When you have the
+answer, give it, or pass it to submit(answer) in the program."""
+
 _EXTRACT = "There is no time left for another program. Give the answer now, from what you have seen."
 
 _TOOL = "run_code"
@@ -48,7 +53,7 @@ def reading(
     service = resolve(model)
     answers = None if output is None else AnswerReader.of(output, service)
     programs = SessionTool(box, variables, sandbox, name=_TOOL, output=answers)
-    named = {"name": "reader", "instructions": _INSTRUCTIONS, **arguments}
+    named = {"name": "reader", "instructions": _INSTRUCTIONS if variables else _WITHOUT, **arguments}
     agent = Agent(service, tools=[programs], output=output, stop=_Submitted(), max_steps=max_steps, **named)
     extractor = Agent(service, name="extract", output=output, settings=arguments.get("settings"))
     return agent.layered(lambda inner: Layered(partial(_run, programs, extractor), "recursive", inner))

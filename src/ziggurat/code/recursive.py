@@ -80,7 +80,8 @@ def recursive_agent(
 
     Args:
         model: Writes the programs.
-        context: The text, as the variable `context`, or several variables by name: text, numbers, lists, dicts.
+        context: The text, as the variable `context`, or several variables by name: text, numbers, lists, dicts. With
+            none, ``{}``, it is an agent that does a task by programs alone.
         sub_model: Answers `llm_query`; `model` by default.
         tools: What programs may call besides, such as other agents.
         depth: How deep such agents may be nested: from 2 on, programs have ``rlm_query(question, context)``, which
@@ -95,7 +96,7 @@ def recursive_agent(
         ConfigurationError: an argument cannot work, or the sandbox is not available.
     """
     variables = {"context": context} if isinstance(context, str) else dict(context)
-    if not variables or not all(name.isidentifier() for name in variables):
+    if not all(name.isidentifier() for name in variables):
         raise ConfigurationError("a context is a text, or variables by names such as {'book': text}")
     reader = _Reader(model, model if sub_model is None else sub_model, tuple(tools), sandbox, max_steps)
     limited = ("llm_query",) if depth == 1 else ("llm_query", "rlm_query")

@@ -20,11 +20,7 @@ from ziggurat.tools.toolbox import Toolbox
 
 _DESCRIPTION = """\
 Run a Python program in a session that keeps its variables. Its printed output and the value of its last line are
-returned, up to {limit:,} characters. There are the variables
-
-{variables}
-
-and these functions, without await:
+returned, up to {limit:,} characters. There are {variables}these functions, without await:
 
 {stubs}
 def submit(answer: {answer}) -> None:
@@ -66,7 +62,8 @@ class SessionTool:
     def _describe(self) -> str:
         setting = self.setting
         stubs = "\n".join(stub.text for stub in setting.stubs.values())
-        variables = "\n".join(_shown(name, value) for name, value in setting.variables.items())
+        shown = "\n".join(_shown(name, value) for name, value in setting.variables.items())
+        variables = f"the variables\n\n{shown}\n\nand " if shown else ""
         rules, output = rules_of(setting.sandbox), setting.output
         answer = "Any" if output is None else type_of(output.value_schema, output.schema)
         return _DESCRIPTION.format(
