@@ -99,8 +99,8 @@ class Process:
             for error in recovery.errors.values():
                 raise error
             return recovery.runs.get("r") or await self.root.run(run_id="r", environment=environment)
-        session = {"session": "s"} if self.way == "session" else {}
-        return await self.root.run("go", run_id="r", environment=environment, **session)
+        session = "s" if self.way == "session" else None
+        return await self.root.run("go", run_id="r", environment=environment, session=session)
 
     async def settle(self, run: AgentRun, effects: list[int], environment: Environment) -> AgentRun:
         """Find out which interrupted calls took effect, until the run has ended."""

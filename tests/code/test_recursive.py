@@ -262,7 +262,8 @@ async def test_answers_have_their_type_and_those_that_do_not_fit_are_refused(
     answers = [tool_call("final_answer", **each) if mode == "tool" else json.dumps(each) for each in (wrong, whole)]
     codes = [f"print(1)\nsubmit({each!r})" for each in (["x", 7.5], None, data)]
     programs = [tool_call("run_code", code=each) for each in codes]
-    replies = {"submit": programs, "reply": answers, "extract": [*programs[:2], *answers]}[way]
+    scripts: dict[str, list[Any]] = {"submit": programs, "reply": answers, "extract": [*programs[:2], *answers]}
+    replies = scripts[way]
     model = ScriptedModel(*replies, per_run=True)
     steps, store = 2 if way == "extract" else 3, f"sqlite:///{tmp_path}/runs.db"
     agent = recursive_agent(model, "text", output=Output(kind, mode=mode), max_steps=steps, store=store)
