@@ -9,7 +9,6 @@ from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
 from ziggurat.mcp.lists import Lists
 from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
-from ziggurat.mcp.rounds import Rounds
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, Said, ServerTool, Template
 from ziggurat.messages.message import Message
@@ -29,7 +28,7 @@ class McpClient:
         self.name: str = settings.name
         self.facts: dict[Fact[Any], Any] = {NAME: self.name, EFFECT: settings.strongest_effect}
         self._lists = Lists(settings)
-        self._rounds = Rounds(self._lists.link)
+        self._link = self._lists.link
 
     async def tools(self, ctx: Context | None = None) -> list[ServerTool]:
         """Return the tools as the server lists them.
@@ -61,7 +60,7 @@ class McpClient:
         Raises:
             ToolError: the server cannot be asked, or has no such resource.
         """
-        outcome = await self._rounds.act("resources/read", {"uri": uri}, ctx or root("mcp"))
+        outcome = await self._link.act("resources/read", {"uri": uri}, ctx or root("mcp"))
         return [contents_of(each) for each in outcome.contents]
 
     async def prompts(self) -> list[Prompt]:
@@ -79,7 +78,7 @@ class McpClient:
             ToolError: the server cannot be asked, or has no such prompt.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
-        outcome = await self._rounds.act("prompts/get", params, root("mcp"))
+        outcome = await self._link.act("prompts/get", params, root("mcp"))
         return [message_of(parse(raw, Said, INTERNAL_ERROR)) for raw in outcome.messages]
 
     async def instructions(self) -> str:
@@ -88,7 +87,7 @@ class McpClient:
         Raises:
             ToolError: the server cannot be asked.
         """
-        return (await self._lists.link.connection()).info.instructions or ""
+        return (await self._link.connection()).info.instructions or ""
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, ctx: Context | None = None
@@ -104,13 +103,13 @@ class McpClient:
         params = {"name": tool, "arguments": given}
         headers = await self._lists.headers_of(tool, given, ctx, again=False)
         try:
-            outcome = await self._rounds.act("tools/call", params, ctx, headers)
+            outcome = await self._link.act("tools/call", params, ctx, headers)
         except ToolError as error:
             cause = error.__cause__
             if not isinstance(cause, JsonRpcError) or cause.code != HEADER_MISMATCH:
                 raise
             headers = await self._lists.headers_of(tool, given, ctx, again=True)  # the schema may have changed
-            outcome = await self._rounds.act("tools/call", params, ctx, headers)
+            outcome = await self._link.act("tools/call", params, ctx, headers)
         try:
             return result_of_call(outcome, self.name, tool)
         except JsonRpcError as error:
@@ -129,10 +128,10 @@ class McpClient:
 
     async def close(self) -> None:
         """Close the connection of the running loop; the process of a server is ended. It may be used again."""
-        await self._lists.link.close()
+        await self._link.close()
 
     async def __aenter__(self) -> "McpClient":
-        await self._lists.link.connection()
+        await self._link.connection()
         return self
 
     async def __aexit__(self, *error: object) -> None:

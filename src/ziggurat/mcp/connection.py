@@ -2,93 +2,66 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Struct
 
-from ziggurat.core.context import Context, root
+from ziggurat.core.context import root
 from ziggurat.core.errors import Timeout, ToolError
-from ziggurat.core.jsonrpc import (
-    METHOD_NOT_FOUND,
-    Failure,
-    JsonRpcError,
-    Message,
-    Notification,
-    Request,
-    Success,
-    parse,
-)
-from ziggurat.mcp.greeting import greet
-from ziggurat.mcp.wire import (
-    MODERN,
-    Exchange,
-    Headers,
-    Progress,
-    Receive,
-    ServerGone,
-    ServerInfo,
-    Transport,
-    progress_token,
-    roots_result,
-)
+from ziggurat.core.jsonrpc import Id, JsonRpcError, Notification, parse
+from ziggurat.core.log import logger
+from ziggurat.mcp.calls import Calls, Inbox
+from ziggurat.mcp.http import HttpTransport
+from ziggurat.mcp.results import refused
+from ziggurat.mcp.settings import Settings
+from ziggurat.mcp.stdio import StdioTransport
+from ziggurat.mcp.wire import LEGACY, LISTS, MODERN, MODERN_ERRORS, TASKS, UNSUPPORTED_VERSION, ServerGone, ServerInfo
 
+_ABOUT = {"name": "ziggurat", "version": "0"}
+_PREFIX = "io.modelcontextprotocol/"
+_PROBE = 10.0
+"""Seconds in which a server of the newer era answers the first request; others may say nothing."""
+
+_HANDSHAKE = 30.0
 _SIGN_OF_LIFE = 1.0
 """Seconds in which a server that did not answer a call answers a question that is none."""
 
-_LONGEST = 20
-"""How many times its time-out a call may take in all, if the server reports progress."""
+_FOREVER = 1e9
+_FOLLOWED = 10
+"""How often a connection asks again to be told of changes."""
 
-MAX_QUESTIONS = 50
-"""How often a server may ask something in one call."""
-
-Answer = Callable[[str, Raw, Context], Awaitable[object]]
-"""Answers a request of the server, its method and parameters, or raises JsonRpcError."""
-
-OnProgress = Callable[[Progress, Context], Awaitable[None]]
+_PAUSE = 1.0
+"""Seconds before it does."""
 
 
-class Connection:
-    """A connection, or the attempt to make one."""
+class _Update(Struct, frozen=True):
+    uri: str = ""
 
-    def __init__(
-        self,
-        name: str,
-        transport: Callable[[Receive, Callable[[], None]], Transport],
-        capabilities: dict[str, Any],
-        roots: Sequence[str],
-        revision: str,
-        changed: Callable[[str], None],
-    ) -> None:
-        self.name = name
-        self.ended: bool = False
+
+class Connection(Calls):
+    """A connection, or the attempt to make one, in the revision that is wanted or in the newest that the server has."""
+
+    def __init__(self, settings: Settings, wanted: str, changed: Callable[[str], None]) -> None:
+        super().__init__(settings)
+        self.closed: bool = False
         self.info: ServerInfo = ServerInfo()
-        self.silent: bool = False
-        """Whether a call has timed out, and nothing was received since."""
         self.probe_ended_it: bool = False
         """Whether the server ended when it was asked in the way of the newer era."""
-        self._capabilities = capabilities
-        self._roots = tuple(roots)
-        self._wanted = revision
+        self._settings = settings
+        self._wanted = wanted
         self._changed = changed
-        self._ids = 0
+        self._readers: dict[Inbox, Collection[str]] = {}
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._over = asyncio.Event()
-        self.transport: Transport = transport(self._receive, self._over.set)
-        self.meta: dict[str, Any] = {}
-        """What each request says of this side; empty in the older era."""
-        self._owner = loop.create_task(self._own(), name=f"MCP server {name}", context=contextvars.Context())
-
-    @property
-    def modern(self) -> bool:
-        """Whether the requests stand alone."""
-        return self.transport.revision == MODERN
+        self.transport = HttpTransport(settings, self) if settings.url else StdioTransport(settings, self)
+        self._owner = loop.create_task(self._own(), name=f"MCP server {self.name}", context=contextvars.Context())
 
     @property
     def usable(self) -> bool:
         """Whether it is open, or may still open."""
-        return not self.ended and not self._over.is_set()
+        return not self.closed and not self._over.is_set()
 
     async def ready(self) -> None:
         """Wait until it is open.
@@ -100,29 +73,52 @@ class Connection:
 
     async def close(self) -> None:
         """Close it, and wait for the end of the server's process."""
+        self.failed(self._was_closed())
         self._over.set()
+        if not self._ready.done():
+            self._owner.cancel()
         await asyncio.wait([self._owner])
+
+    def failed(self, error: Exception, call: Id | None = None) -> bool:
+        """Fail one call, or all and those who read of changes; return whether there was any."""
+        for reader in self._readers if call is None else ():
+            reader.fail(error)
+        return super().failed(error, call)
+
+    def ended(self) -> None:
+        """Take note that nothing can be sent any more."""
+        self._over.set()
+
+    def _was_closed(self) -> ServerGone:
+        return ServerGone(f"the connection to the MCP server {self.name} was closed", kind="interrupted")
 
     # -- the owner -----------------------------------------------------------------------------------------------
 
     async def _own(self) -> None:
-        opened = False
+        opened, following = False, None
         try:
             await self.transport.open()
-            self.info = await greet(self, self._capabilities, self._wanted)
+            self.info = await self._greet()
             await self.transport.begun()
             opened = True
             self._ready.set_result(None)
+            told = {f"{kind}ListChanged": True for kind in LISTS if self.tells_of(kind)}
+            if self.modern and told:
+                following = asyncio.get_running_loop().create_task(self._follow(told))
             await self._over.wait()
         except (ToolError, JsonRpcError, Timeout) as error:
             if not opened:
                 self._fail(error)
         finally:
-            self.ended = True
+            self.closed = True
             self._over.set()
             if not self._ready.done():
-                self._fail(ServerGone(f"the connection to the MCP server {self.name} was closed", kind="transient"))
+                self._fail(self._was_closed())
             await self.transport.close()
+            self.failed(self._was_closed())
+            if following is not None:
+                following.cancel()
+                await asyncio.wait([following])
 
     def _fail(self, error: ToolError | JsonRpcError | Timeout) -> None:
         if not isinstance(error, ToolError):
@@ -130,104 +126,58 @@ class Connection:
         self._ready.set_exception(error)
         self._ready.exception()  # retrieved: perhaps nobody waits any more
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # -- the beginning -------------------------------------------------------------------------------------------
 
-    async def request(
-        self,
-        method: str,
-        params: dict[str, Any],
-        ctx: Context,
-        *,
-        seconds: float,
-        headers: Headers = (),
-        answer: Answer | None = None,
-        progress: OnProgress | None = None,
-    ) -> Raw:
-        """Send a request and return its result, raw.
-
-        Args:
-            method: The method.
-            params: Its parameters, without `_meta`.
-            ctx: The context; its clock counts the time.
-            seconds: How long the server may be silent; progress counts as an answer, up to twenty times as long.
-            headers: Further headers, over HTTP.
-            answer: Answers what the server asks meanwhile.
-            progress: Called with each report of progress.
+    async def _greet(self) -> ServerInfo:
+        """Agree on a revision, and return what the server says of itself.
 
         Raises:
-            JsonRpcError: the server refused it.
-            Timeout: the time is over.
-            ToolError: the connection ended.
+            ToolError, JsonRpcError, Timeout: the server cannot be asked, or has no revision that is known here.
         """
-        self._ids += 1
-        request_id = self._ids
-        meta = self.meta if progress is None else {**self.meta, "progressToken": request_id}
-        request = Request(request_id, method, {**params, "_meta": meta} if meta else params)
-        until = ctx.clock.monotonic() + _LONGEST * seconds
-        exchange: Exchange | None = None
-        answered, questions = False, 0
-        try:
-            while True:
-                left = min(seconds, until - ctx.clock.monotonic())
-                try:
-                    async with ctx.limit(max(left, 0.001)) as limited:
-                        if exchange is None:
-                            exchange = await self.transport.begin(request, headers, limited)
-                        message = await exchange.next()
-                except Timeout as error:
-                    self.silent = True
-                    raise Timeout(
-                        f"the MCP server {self.name} did not answer {method} within {seconds:g} s", seconds=seconds
-                    ) from error
-                self.silent = False
-                if isinstance(message, Success):
-                    answered = True
-                    return message.result  # type: ignore[no-any-return]
-                if isinstance(message, Failure):
-                    answered = True
-                    raise message.exception()
-                if isinstance(message, Request):
-                    questions += 1
-                    if questions > MAX_QUESTIONS:
-                        raise ToolError(f"the MCP server {self.name} asked more than {MAX_QUESTIONS} times in {method}")
-                    await self.transport.tell(await self._answered(message, answer, ctx))
-                elif progress is not None and progress_token(message) is not None:
-                    await progress(parse(message.params, Progress), ctx)
-        finally:
-            if exchange is not None:
-                await exchange.end(answered=answered)
+        settings, transport = self._settings, self.transport
+        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+        if settings.model is not None:
+            capabilities["sampling"] = {}
+        if settings.roots:
+            capabilities["roots"] = {}
+        if self._wanted in ("", MODERN):
+            try:
+                info = await self._discover(capabilities)
+                if MODERN in info.supported_versions:
+                    return info
+            except (JsonRpcError, Timeout, ToolError) as error:
+                self.probe_ended_it = transport.gone
+                if self._wanted == MODERN or transport.gone or _is_final(error):
+                    raise
+                logger.debug("the MCP server %s is of the older era: %s", self.name, error)
+        transport.revision, self.meta = "", {}
+        return await self._initialize(capabilities, self._wanted or LEGACY[0])
 
-    async def _answered(self, request: Request, answer: Answer | None, ctx: Context) -> Message:
-        """Return the response to a request of the server, which came during a call."""
-        if request.method in ("ping", "roots/list") or answer is None or self.modern:
-            return self._at_once(request)
+    async def _discover(self, capabilities: dict[str, Any]) -> ServerInfo:
+        self.transport.revision = MODERN
+        self.meta = {
+            f"{_PREFIX}protocolVersion": MODERN,
+            f"{_PREFIX}clientInfo": _ABOUT,
+            f"{_PREFIX}clientCapabilities": {**capabilities, "extensions": {TASKS: {}}},
+        }
         try:
-            return Success(request.id, await answer(request.method, request.params, ctx))
+            result = await self.request("server/discover", {}, root("mcp"), seconds=_PROBE)
         except JsonRpcError as error:
-            return error.answer(request.id)
+            if error.code != UNSUPPORTED_VERSION or MODERN not in _offered(error):
+                raise
+            result = await self.request("server/discover", {}, root("mcp"), seconds=_PROBE)
+        return parse(result, ServerInfo)
 
-    def _at_once(self, request: Request) -> Message:
-        """Return the response to a request that needs no call."""
-        if request.method == "ping":
-            return Success(request.id, {})
-        if request.method == "roots/list" and self._roots:
-            return Success(request.id, roots_result(self._roots))
-        return JsonRpcError(f"{request.method} is not answered here", METHOD_NOT_FOUND).answer(request.id)
-
-    def _receive(self, message: Message) -> bool:
-        """Take what belongs to no request; return whether it is wanted."""
-        self.silent = False
-        if isinstance(message, Notification):
-            self._changed(message.method)
-            return message.method.endswith("/list_changed")
-        if isinstance(message, Request):
-            self.transport.post(self._at_once(message))
-        return False
-
-    def post(self, method: str, params: dict[str, Any]) -> None:
-        """Send a request whose answer is of no interest."""
-        self._ids += 1
-        self.transport.post(Request(self._ids, method, {**params, "_meta": self.meta}))
+    async def _initialize(self, capabilities: dict[str, Any], revision: str) -> ServerInfo:
+        params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": _ABOUT}
+        info = parse(await self.request("initialize", params, root("mcp"), seconds=_HANDSHAKE), ServerInfo)
+        if info.protocol_version not in LEGACY:
+            raise ToolError(
+                f"the MCP server {self.name} speaks the revision {info.protocol_version!r:.40}, which is unknown here"
+            )
+        self.transport.revision = info.protocol_version
+        await self.transport.tell(Notification("notifications/initialized"))
+        return info
 
     async def check(self) -> bool:
         """Return whether a server that did not answer a call answers at all."""
@@ -240,3 +190,83 @@ class Connection:
         except JsonRpcError:
             pass  # it is an answer
         return True
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def tells_of(self, kind: str) -> bool:
+        """Return whether the server says that it tells when a list has changed."""
+        able = self.info.capabilities.get(kind)
+        return isinstance(able, dict) and able.get("listChanged") is True
+
+    def heard(self, message: Notification) -> bool:
+        """Take note of what the server says has changed; return whether it is about that."""
+        if message.method == "notifications/resources/updated":
+            self._tell(parse(message.params, _Update).uri)
+            return True
+        kind = message.method.removeprefix("notifications/").removesuffix("/list_changed")
+        if kind in LISTS:
+            self._tell(kind)
+        return kind in LISTS
+
+    def _tell(self, change: str) -> None:
+        """Tell of a list or a resource that has changed, or may have."""
+        if change in LISTS:
+            self._changed(change)
+        for reader, uris in self._readers.items():
+            if (change in uris or change in LISTS) and not reader.holds(change):
+                reader.put(change)
+
+    async def changes(self, uris: Collection[str]) -> AsyncIterator[str]:
+        """Yield the kind of each list that has changed, and the address of each of these resources that has.
+
+        Raises:
+            ToolError: the server refuses to tell of them, or the connection ended.
+        """
+        reader, following = Inbox(), None
+        self._readers[reader] = uris
+        try:
+            if uris and self.modern:
+                work = self._follow({"resourceSubscriptions": [*uris]}, reader)
+                following = asyncio.get_running_loop().create_task(work)
+            for uri in () if self.modern else uris:
+                await self.request("resources/subscribe", {"uri": uri}, root("mcp"), seconds=self._settings.timeout)
+            while True:
+                yield await reader.next()
+        except JsonRpcError as error:
+            raise refused(error, self.name) from error
+        finally:
+            del self._readers[reader]
+            if following is not None:
+                following.cancel()
+            for uri in () if self.modern or not self.usable else uris:
+                self.post("resources/unsubscribe", {"uri": uri})
+
+    async def _follow(self, what: dict[str, Any], reader: Inbox | None = None) -> None:
+        """Have a server of the newer era tell of changes; when it does so no more, the reader gets the error."""
+        ctx = root("mcp")
+        error: Exception = self._was_closed()
+        for _ in range(_FOLLOWED):
+            try:
+                await self.request("subscriptions/listen", {"notifications": what}, ctx, seconds=_FOREVER)
+            except (JsonRpcError, ToolError, Timeout) as cut:
+                error = cut
+            if isinstance(error, JsonRpcError) or not self.usable:
+                break
+            await ctx.clock.sleep(_PAUSE)
+            for change in what.get("resourceSubscriptions", LISTS):
+                self._tell(change)  # what has changed meanwhile was not told
+        if reader is not None:
+            reader.fail(error)
+
+
+def _offered(error: JsonRpcError) -> list[object]:
+    """Return the revisions that a server names when it refuses one."""
+    found = error.data.get("supported") if isinstance(error.data, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _is_final(error: JsonRpcError | Timeout | ToolError) -> bool:
+    """Return whether a server that answered the first request with an error is not to be asked in the older way."""
+    if isinstance(error, JsonRpcError):
+        return error.code in MODERN_ERRORS and not any(each in LEGACY for each in _offered(error))
+    return isinstance(error, ToolError) and error.kind in ("transient", "denied")

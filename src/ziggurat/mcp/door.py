@@ -15,10 +15,9 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.mcp.answers import Elicit
-from ziggurat.mcp.authorization import Authorization
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import LEGACY, MODERN
+from ziggurat.mcp.wire import LEGACY, MODERN, Authorization
 from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.permissions import Permissions, known

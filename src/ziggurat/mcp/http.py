@@ -1,23 +1,27 @@
 """HttpTransport: a server behind a URL; each message is a request of its own, which may be answered by a stream."""
 
 import asyncio
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ToolError, ZigguratError
-from ziggurat.core.jsonrpc import Id, Message, Notification, Request, write
+from ziggurat.core.errors import ModelError, ToolError, ToolErrorKind, ZigguratError
+from ziggurat.core.jsonrpc import Failure, Id, JsonRpcError, Message, Notification, Request, read, write
+from ziggurat.core.log import logger
 from ziggurat.http.client import Client, HttpReply
 from ziggurat.http.limits import Limits
-from ziggurat.mcp.authorization import Authorization
+from ziggurat.http.sse import EventParser
 from ziggurat.mcp.headers import header_value
-from ziggurat.mcp.reply import RECONNECTS, Events, Reply, is_stream, tool_error
-from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Receive, SessionLost, progress_token
+from ziggurat.mcp.settings import Settings
+from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Peer, SessionLost
 
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
 _LIMITS = Limits(idle=None, total=None, reply=MAX_MESSAGE, stream=1 << 30)
 _FAREWELL = 1.0
+_RECONNECTS = 10
+"""How often in a row a stream that brought nothing is asked for again."""
+
+_LONGEST_RETRY = 60.0
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
 _NAMED |= {"tasks/update": "taskId", "tasks/cancel": "taskId"}
 
@@ -25,81 +29,102 @@ _NAMED |= {"tasks/update": "taskId", "tasks/cancel": "taskId"}
 class HttpTransport:
     """A server that is asked over HTTP."""
 
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        headers: Mapping[str, str],
-        authorization: Authorization | None,
-        receive: Receive,
-        ended: Callable[[], None],
-    ) -> None:
-        parts = urlsplit(url)
+    def __init__(self, settings: Settings, peer: Peer) -> None:
+        parts = urlsplit(settings.url)
         self.revision: str = ""
-        self.session: str = ""
         self.gone: bool = False
-        self.receive: Receive = receive
-        self.name: str = name
-        self._url = url
+        self._peer = peer
+        self._name, self._url, self._authorization = settings.name, settings.url, settings.authorization
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._client = Client(url, name=name, limits=_LIMITS)
-        self._own: Headers = tuple((key.lower(), value) for key, value in headers.items())
-        self._authorization = authorization
-        self._ended = ended
-        self.listens: bool = False
-        self._replies: dict[Id, Reply] = {}
-        self._listening: asyncio.Task[None] | None = None
+        self._client = Client(settings.url, name=settings.name, limits=_LIMITS)
+        self._own: Headers = tuple((key.lower(), value) for key, value in settings.headers.items())
+        self._session = ""
+        self._calls: dict[Id | None, asyncio.Task[None]] = {}
         self._posting: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Do nothing: each request opens a connection or takes one that is open."""
 
-    async def begin(self, request: Request, headers: Headers, ctx: Context) -> Reply:
-        """Send a request, and return its reply once the head has arrived."""
-        reply = self._replies[request.id] = Reply(self, request, (*headers, *self._mirrored(request)), ctx)
-        return reply
-
-    def forget(self, request_id: Id) -> None:
-        """End a request."""
-        self._replies.pop(request_id, None)
-
     async def begun(self) -> None:
         """Listen to what the server says outside of replies; only the older era has that."""
         if self.revision != MODERN:
-            self._listening = asyncio.get_running_loop().create_task(self._listen())
+            self._converse(None, "GET", (), b"", root("mcp"))
 
-    async def _listen(self) -> None:
-        ctx, events, empty = root("mcp"), Events(self.name), 0
-        with suppress(ToolError):
-            while empty < RECONNECTS:
-                last = (("last-event-id", events.last_id),) if events.last_id else ()
-                reply = await self.send("GET", last, b"", ctx)
-                try:
-                    if not is_stream(reply):
-                        return
-                    self.listens = True
-                    events.begin_again()
-                    while not events.ended:
-                        messages = await events.read(reply)
-                        empty = 0 if messages else empty
-                        for message in messages:
-                            self._hear(message)
-                finally:
-                    await reply.end(whole=False)
-                empty += 1
-                await ctx.clock.sleep(events.retry)
+    async def begin(self, request: Request, headers: Headers, ctx: Context) -> None:
+        """Send a request in a task of its own, which passes on what is received for it."""
+        self._converse(request.id, "POST", (*headers, *self._mirrored(request)), write(request), ctx)
 
-    def _hear(self, message: Message) -> None:
-        """Pass a message on to the call that it belongs to; it does not say to which, so to the last one."""
-        reply: Reply | None = None
-        if isinstance(message, Request) and message.method != "ping" and self._replies:
-            reply = self._replies[next(reversed(self._replies))]
-        elif (token := progress_token(message)) is not None:
-            reply = self._replies.get(token)
-        if reply is None:
-            self.receive(message)
-        else:
-            reply.put(message)
+    async def end(self, call: Id) -> bool:
+        """Close the reply to a request, which cancels it; in the era of sessions, the server must be told, too."""
+        if (task := self._calls.get(call)) is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        return self.revision == MODERN or self.gone
+
+    # -- replies -------------------------------------------------------------------------------------------------
+
+    def _converse(self, call: Id | None, method: str, headers: Headers, body: bytes, ctx: Context) -> None:
+        async def work() -> None:
+            try:
+                await self._receive(call, method, headers, body, ctx)
+            except Exception as error:  # noqa: BLE001 - it belongs to the one who calls
+                if call is not None:
+                    self._peer.failed(error, call)
+                logger.debug("a stream of the MCP server %s has ended: %s", self._name, error)
+
+        task = self._calls[call] = asyncio.get_running_loop().create_task(work())
+        task.add_done_callback(lambda _: self._calls.pop(call))
+
+    async def _receive(self, call: Id | None, method: str, headers: Headers, body: bytes, ctx: Context) -> None:
+        """Pass on what is received for a call, or for none, until there is no more."""
+        events, empty = _Events(self._name), 0
+        while empty <= _RECONNECTS:
+            reply, whole = await self._send(method, headers, body, ctx), False
+            try:
+                if not _is_stream(reply):
+                    await self._receive_one(call, reply)
+                    whole = True
+                    return
+                while (found := await events.read(reply)) is not None:
+                    for data in found:
+                        empty = 0
+                        if self._peer.received(data, call):
+                            whole = True
+                            return
+            finally:
+                await reply.end(whole=whole)
+            empty += 1
+            if call is not None and (self.revision == MODERN or not events.last_id):
+                break
+            logger.debug("the stream of the MCP server %s was cut and is asked for again", self._name)
+            await ctx.clock.sleep(events.retry)
+            method, body = "GET", b""
+            headers = (("last-event-id", events.last_id),) if events.last_id else ()
+        raise ToolError(f"the MCP server {self._name} ended its reply without an answer", kind="interrupted")
+
+    async def _receive_one(self, call: Id | None, reply: HttpReply) -> None:
+        """Pass on the one message in a reply.
+
+        Raises:
+            ToolError: there is none.
+        """
+        name, status = self._name, reply.status
+        pieces, size = list[bytes](), 0
+        while data := await _more(reply, name):
+            pieces.append(data)
+            size += len(data)
+            if size > MAX_MESSAGE:
+                raise ToolError(f"the MCP server {name} sent more than {MAX_MESSAGE >> 20} MiB", kind="interrupted")
+        body = b"".join(pieces)
+        if status == 401:
+            raise ToolError(f"the MCP server {name} wants to know who asks: it answered 401", kind="denied")
+        if status >= 300 and not _is_failure(body):
+            kind: ToolErrorKind = "transient" if status in (408, 425, 429, 502, 503, 504) else "permanent"
+            raise ToolError(f"the MCP server {name} answered {status}", kind=kind)
+        if not self._peer.received(body, call):
+            raise ToolError(f"the MCP server {name} answered another request than it was asked")
+
+    # -- requests ------------------------------------------------------------------------------------------------
 
     def _mirrored(self, message: Message) -> Headers:
         """Return the headers that repeat what a message is; only the newer era has them."""
@@ -110,18 +135,18 @@ class HttpTransport:
         named = (("mcp-name", header_value(name)),) if isinstance(name, str) else ()
         return (("mcp-method", message.method), *named)
 
-    async def send(self, method: str, headers: Headers, body: bytes, ctx: Context) -> HttpReply:
+    async def _send(self, method: str, headers: Headers, body: bytes, ctx: Context) -> HttpReply:
         """Send a request with all headers that each one has; authorize, if the server asks for that.
 
         Raises:
             SessionLost: the server does not know the session any more.
             ToolError: the server cannot be reached.
         """
-        common = list(self._own)
+        common, session = list(self._own), self._session
         if self.revision:
             common.append(("mcp-protocol-version", self.revision))
-        if self.session:
-            common.append(("mcp-session-id", self.session))
+        if session:
+            common.append(("mcp-session-id", session))
         for tries in range(4):
             granted = () if self._authorization is None else await self._authorization.headers(self._url, ctx)
             try:
@@ -129,7 +154,7 @@ class HttpTransport:
                     method, self._path, (*_ACCEPT, *common, *granted, *headers), body, ctx, stream=True
                 )
             except ZigguratError as error:
-                raise tool_error(error, self.name) from error
+                raise _tool_error(error, self._name) from error
             if reply.status not in (401, 403) or self._authorization is None or tries == 3:
                 break
             try:
@@ -137,17 +162,17 @@ class HttpTransport:
                     break
             finally:
                 await reply.end(whole=True)
-        if session := reply.headers.get("mcp-session-id"):
-            self.session = self.session or session
-        if reply.status == 404 and self.session:
+        self._session = self._session or reply.headers.get("mcp-session-id", "")
+        if reply.status == 404 and session:
             await reply.end(whole=True)
-            self.drop()
-            raise SessionLost(f"the MCP server {self.name} does not know the session any more", kind="transient")
+            self._session, self.gone = "", True
+            self._peer.ended()
+            raise SessionLost(f"the MCP server {self._name} does not know the session any more", kind="transient")
         return reply
 
     async def tell(self, message: Message) -> None:
         """Send a message without an answer."""
-        reply = await self.send("POST", self._mirrored(message), write(message), root("mcp"))
+        reply = await self._send("POST", self._mirrored(message), write(message), root("mcp"))
         await reply.end(whole=True)
 
     def post(self, message: Message) -> None:
@@ -161,27 +186,84 @@ class HttpTransport:
             async with root("mcp").limit(_FAREWELL):
                 await self.tell(message)
 
-    def drop(self) -> None:
-        """End, because the session is lost."""
-        self.session = ""
-        if not self.gone:
-            self.gone = True
-            self._ended()
-
     def kill(self) -> None:
         """Do nothing: what hangs is behind the URL."""
 
     async def close(self) -> None:
         """End the session, if there is one, and close all connections."""
+        if (listening := self._calls.get(None)) is not None:
+            listening.cancel()
+        waiting = [*self._calls.values(), *self._posting] if self.gone else [*self._posting]
         self.gone = True
-        if self._listening is not None:
-            self._listening.cancel()
         try:
-            if self._posting:
-                await asyncio.wait([*self._posting], timeout=_FAREWELL)
-            if self.session:
+            if waiting:  # calls of a session that is lost are refused
+                await asyncio.wait(waiting, timeout=_FAREWELL)
+            if self._session:
                 with suppress(ZigguratError):
                     async with root("mcp").limit(_FAREWELL) as ctx:
-                        await (await self.send("DELETE", (), b"", ctx)).end(whole=True)
+                        await (await self._send("DELETE", (), b"", ctx)).end(whole=True)
         finally:
             await self._client.close()
+            for task in (left := [*self._calls.values()]):
+                task.cancel()
+            if left:
+                await asyncio.wait(left)
+
+
+class _Events:
+    """Reads the data of the events in a stream, and of those with which it goes on, within bounds."""
+
+    def __init__(self, name: str) -> None:
+        self.last_id: str = ""
+        self.retry: float = 1.0
+        """Seconds to wait before the stream is asked for again."""
+        self._name = name
+        self._parser = EventParser()
+
+    async def read(self, reply: HttpReply) -> list[str] | None:
+        """Return the data of the next events, perhaps of none; None at the end of the stream, whatever was cut there.
+
+        Raises:
+            ToolError: the connection was lost, or an event is too large.
+        """
+        data = await _more(reply, self._name)
+        if not data:
+            self._parser = EventParser()
+            return None
+        events = self._parser.feed(data)
+        if self._parser.held > MAX_MESSAGE:
+            raise ToolError(f"the MCP server {self._name} sent too large a message", kind="interrupted")
+        if self._parser.retry is not None:
+            self.retry = min(self._parser.retry / 1_000, _LONGEST_RETRY)
+        self.last_id = self._parser.last_id or self.last_id
+        return [event.data for event in events if event.data.strip()]
+
+
+def _is_stream(reply: HttpReply) -> bool:
+    """Return whether a reply is a stream of messages."""
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip()
+    return reply.status < 300 and kind == "text/event-stream"
+
+
+def _is_failure(body: bytes) -> bool:
+    try:
+        return isinstance(read(body), Failure)
+    except JsonRpcError:
+        return False
+
+
+async def _more(reply: HttpReply, name: str) -> bytes:
+    try:
+        return await reply.more()
+    except ZigguratError as error:
+        raise _tool_error(error, name) from error
+
+
+def _tool_error(error: ZigguratError, name: str) -> ToolError:
+    """Return the error of the HTTP client as that of a tool."""
+    if isinstance(error, ToolError):
+        return error
+    kind: ToolErrorKind = "transient" if not error.sent else "interrupted"
+    if isinstance(error, ModelError) and error.kind == "malformed":
+        kind = "permanent"
+    return ToolError(f"the MCP server {name}: {error}", kind=kind)

@@ -8,14 +8,27 @@ from msgspec import Raw
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import JsonRpcError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, ErrorObject, Failure, JsonRpcError, parse
 from ziggurat.core.log import logger
+from ziggurat.mcp.answers import Answers
+from ziggurat.mcp.calls import MAX_QUESTIONS
 from ziggurat.mcp.connection import Connection
-from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.results import refused
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.stdio import StdioTransport
-from ziggurat.mcp.wire import LEGACY, MODERN, Receive, SessionLost, Transport
+from ziggurat.mcp.wire import (
+    LEGACY,
+    MODERN,
+    Headers,
+    InputRequest,
+    Outcome,
+    Progress,
+    SessionLost,
+    is_given,
+)
+from ziggurat.messages.events import ToolDelta
+
+_POLL = (0.05, 1.0, 60.0)
+"""The shortest, the usual and the longest time in seconds between two looks at a task."""
 
 
 class Link:
@@ -24,8 +37,11 @@ class Link:
     def __init__(self, settings: Settings, changed: Callable[[str], None]) -> None:
         self.settings: Settings = settings
         self._changed = changed
+        self._answers = Answers(settings.name, settings.model, settings.elicit, settings.roots)
         self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
         self._known = ""  # the revision that was agreed on the last time
+
+    # -- requests ------------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: dict[str, Any], ctx: Context, **more: Any) -> Raw:
         """Make a request; once more if the server has refused it because it does not know the session.
@@ -44,6 +60,72 @@ class Link:
             except JsonRpcError as error:
                 raise refused(error, self.settings.name) from error
         raise AssertionError("the loop returns or raises")
+
+    async def act(self, method: str, params: dict[str, Any], ctx: Context, headers: Headers = ()) -> Outcome:
+        """Make a request and return its result.
+
+        Raises:
+            ToolError: it failed.
+            Timeout: the server did not answer in time.
+        """
+        sent = params
+        for _ in range(MAX_QUESTIONS):
+            outcome = await self._outcome(method, sent, ctx, headers)
+            if outcome.result_type == "task":
+                return await self._result_of_task(outcome, ctx)
+            if outcome.result_type != "input_required":
+                return outcome
+            sent = dict(params)
+            if outcome.input_requests:
+                sent["inputResponses"] = await self._responses(outcome.input_requests, ctx)
+            if outcome.request_state is not None:
+                sent["requestState"] = outcome.request_state
+        raise ToolError(f"the MCP server {self.settings.name} asked more than {MAX_QUESTIONS} times in one call")
+
+    async def _responses(self, asked: dict[str, InputRequest], ctx: Context) -> dict[str, object]:
+        try:
+            return {key: await self._answers(each.method, each.params, ctx) for key, each in asked.items()}
+        except JsonRpcError as error:
+            raise ToolError(f"the MCP server {self.settings.name} asks what nobody can answer: {error}") from error
+
+    async def _result_of_task(self, task: Outcome, ctx: Context) -> Outcome:
+        """Look at a task until it has ended; answer what it asks."""
+        named, answered = {"taskId": task.task_id}, set[str]()
+        shortest, usual, longest = _POLL
+        try:
+            while task.status in ("working", "input_required"):
+                pause = usual if task.poll_interval_ms is None else task.poll_interval_ms / 1_000
+                await ctx.clock.sleep(min(max(pause, shortest), longest))
+                task = await self._outcome("tasks/get", named, ctx)
+                new = {key: each for key, each in (task.input_requests or {}).items() if key not in answered}
+                if task.status == "input_required" and new:
+                    answered |= new.keys()
+                    if len(answered) > MAX_QUESTIONS:
+                        raise ToolError(f"a task of the MCP server {self.settings.name} asked too often")
+                    responses = await self._responses(new, ctx)
+                    await self._outcome("tasks/update", {**named, "inputResponses": responses}, ctx)
+        except BaseException:
+            connection = self._connections.get(asyncio.get_running_loop())
+            if connection is not None and connection.usable:
+                connection.post("tasks/cancel", named)
+            raise
+        if task.status == "completed" and is_given(task.result):
+            return parse(task.result, Outcome, INTERNAL_ERROR)
+        if is_given(task.error):
+            raise refused(Failure(None, parse(task.error, ErrorObject)).exception(), self.settings.name)
+        raise ToolError(
+            f"the task of the MCP server {self.settings.name} was {task.status:.20}: {task.status_message or ''}"
+        )
+
+    async def _outcome(self, method: str, params: dict[str, Any], ctx: Context, headers: Headers = ()) -> Outcome:
+        progress = _report if method == "tools/call" else None
+        result = await self.request(method, params, ctx, headers=headers, answer=self._answers, progress=progress)
+        try:
+            return parse(result, Outcome, INTERNAL_ERROR)
+        except JsonRpcError as error:
+            raise ToolError(f"the MCP server {self.settings.name} sent a result that is none: {error}") from error
+
+    # -- connections ---------------------------------------------------------------------------------------------
 
     async def connection(self) -> Connection:
         """Return the connection of this loop; a new one if it was lost, or if the server is as good as dead."""
@@ -68,10 +150,6 @@ class Link:
         self._known = MODERN if connection.modern else LEGACY[0]
         return connection
 
-    def current(self) -> Connection | None:
-        """Return the connection of this loop if there is one."""
-        return self._connections.get(asyncio.get_running_loop())
-
     async def close(self) -> None:
         """Close the connection of this loop."""
         connection = self._connections.pop(asyncio.get_running_loop(), None)
@@ -81,21 +159,13 @@ class Link:
     def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
         for old in [each for each in self._connections if each.is_closed()]:
             del self._connections[old]
-        settings = self.settings
-
-        def transport(receive: Receive, ended: Callable[[], None]) -> Transport:
-            name = settings.name
-            if settings.url:
-                return HttpTransport(name, settings.url, settings.headers, settings.authorization, receive, ended)
-            return StdioTransport(name, settings.command, settings.env, settings.folder, receive, ended)
-
-        capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-        if settings.model is not None:
-            capabilities["sampling"] = {}
-        if settings.roots:
-            capabilities["roots"] = {}
-        revision = settings.revision or self._known
-        connection = Connection(settings.name, transport, capabilities, settings.roots, revision, self._changed)
+        connection = Connection(self.settings, self.settings.revision or self._known, self._changed)
         self._connections[loop] = connection
         self._changed("")
         return connection
+
+
+async def _report(progress: Progress, ctx: Context) -> None:
+    if progress.message and ctx.listens(ToolDelta):
+        name = ctx.path.rpartition("/")[2]
+        await ctx.emit(ToolDelta(ctx.path, name, progress.message))

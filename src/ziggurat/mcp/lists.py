@@ -41,10 +41,9 @@ class Lists:
         except ImportError as error:
             raise MissingExtra("An agent with tools of an MCP server", "mcp") from error
 
-    def _changed(self, method: str) -> None:
+    def _changed(self, kind: str) -> None:
         """Forget a list that the server says has changed; all with a new connection."""
-        kind = method.split("/")[-2] if method.endswith("/list_changed") and method.count("/") > 1 else ""
-        for name in [name for name in self._kept if not method or (kind and name.startswith(kind))]:
+        for name in [name for name in self._kept if name.startswith(kind)]:
             del self._kept[name]
 
     async def all(self, kind: str, returns: type[T], ctx: Context) -> list[T]:
@@ -57,11 +56,11 @@ class Lists:
         kept = self._kept.get(kind)
         if kept is not None and ctx.clock.monotonic() < kept.until:
             return kept.items
-        able = connection.info.capabilities.get(kind.partition("/")[0])
-        if able is None:
+        listed = kind.partition("/")[0]
+        if connection.info.capabilities.get(listed) is None:
             return []
         raws, ttl = await self._pages(kind, ctx)
-        told = not self._settings.url and isinstance(able, dict) and able.get("listChanged") and not connection.modern
+        told = not self._settings.url and not connection.modern and connection.tells_of(listed)
         until = float("inf") if told else ctx.clock.monotonic() + ttl
         items = [item for raw in raws if (item := self._read(raw, kind, returns)) is not None]
         self._kept[kind] = _Kept(items, until)

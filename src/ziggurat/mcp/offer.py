@@ -98,13 +98,6 @@ async def _listing(server: McpClient, ctx: Context) -> _Listing:
         return _Listing(server.name, ())
 
 
-async def tools_of(server: McpClient) -> list[FunctionTool]:
-    """Return the tools of one server as they are now, for an agent that is made with them."""
-    listed = [tool for tool in await server.tools() if _is_wanted(tool, server.settings)]
-    called = _names([(server, tool) for tool in listed], ())
-    return [made for tool in listed if (made := _made(server, tool, called[server.name, tool.name])) is not None]
-
-
 def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Mapping[tuple[str, str], str]) -> None:
     """Check that settings of single tools name tools that there are: an approval that nothing asks for is dangerous."""
     settings = server.settings

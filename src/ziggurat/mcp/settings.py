@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ziggurat.core.facts import Effect
 from ziggurat.mcp.answers import Elicit
-from ziggurat.mcp.authorization import Authorization
+from ziggurat.mcp.wire import Authorization
 from ziggurat.messages.model import Model
 from ziggurat.tools.permissions import Permissions
 

@@ -1,6 +1,6 @@
 """The data of the Model Context Protocol, of both of its eras, and the interface of its transports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,7 +8,8 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import Id, JsonRpcError, Message, Notification, Request, parse
+from ziggurat.core.jsonrpc import Id, Message, Request
+from ziggurat.http.client import HttpReply
 
 MODERN = "2026-07-28"
 """The revision whose requests stand alone: no handshake, no session."""
@@ -17,21 +18,14 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The revisions that begin with a handshake, newest first."""
 
 TASKS = "io.modelcontextprotocol/tasks"
-PROGRESS = "notifications/progress"
-CANCELLED = "notifications/cancelled"
+LISTS = ("tools", "resources", "prompts")
+"""The lists of a server that may change."""
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
 MAX_MESSAGE = 32 << 20
 """Bytes of one message of a server; a larger one ends the connection."""
-
-MAX_NOISE = 10_000
-"""Messages that nobody waits for, since the last one that was; more of them end the connection."""
-
-
-MAX_WAITING = 1_000
-"""Messages of one call that wait to be handled; what comes beyond is dropped, except for the response."""
 
 
 class SessionLost(ToolError):
@@ -45,15 +39,26 @@ class ServerGone(ToolError):
 NOTHING = Raw(b"null")
 
 
-class Exchange(Protocol):
-    """One request and what is received for it."""
+Headers = tuple[tuple[str, str], ...]
 
-    async def next(self) -> Message:
-        """Return the next message; the last one is the response."""
+
+class Peer(Protocol):
+    """This side of a connection, to which its transport passes on what the server sends."""
+
+    def received(self, data: bytes | str, call: Id | None = None) -> bool:
+        """Take a message, of the stream of one call or of all; return whether that call needs no more.
+
+        Raises:
+            ServerGone: the server sends too much that nobody waits for.
+        """
         ...
 
-    async def end(self, *, answered: bool) -> None:
-        """End it; if it was not answered, the server is told that the answer is not wanted."""
+    def failed(self, error: Exception, call: Id | None = None) -> bool:
+        """Fail one call, or all; return whether there was any."""
+        ...
+
+    def ended(self) -> None:
+        """Take note that nothing can be sent any more."""
         ...
 
 
@@ -76,8 +81,12 @@ class Transport(Protocol):
         """Take note that the revision is agreed on."""
         ...
 
-    async def begin(self, request: Request, headers: "Headers", ctx: Context) -> Exchange:
+    async def begin(self, request: Request, headers: Headers, ctx: Context) -> None:
         """Send a request."""
+        ...
+
+    async def end(self, call: Id) -> bool:
+        """End a request that was not answered; return whether the server takes note of that by itself."""
         ...
 
     async def tell(self, message: Message) -> None:
@@ -97,9 +106,16 @@ class Transport(Protocol):
         ...
 
 
-Headers = tuple[tuple[str, str], ...]
-Receive = Callable[[Message], bool]
-"""Takes a message that belongs to no request, and returns whether somebody wanted it."""
+class Authorization(Protocol):
+    """Gives the credentials of requests to a server behind a URL."""
+
+    async def headers(self, url: str, ctx: Context) -> Headers:
+        """Return the headers of a request, if credentials are there."""
+        ...
+
+    async def refused(self, reply: HttpReply, sent: Headers, url: str, ctx: Context) -> bool:
+        """Get others than those that were sent, after a reply of 401 or 403; return whether there are any."""
+        ...
 
 
 class Hints(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -254,16 +270,6 @@ class Progress(Struct, frozen=True, rename="camel"):
     progress: float = 0
     total: float | None = None
     message: str | None = None
-
-
-def progress_token(message: Message) -> Id | None:
-    """Return the token of the call whose progress a message reports; None if it is another message."""
-    if not isinstance(message, Notification) or message.method != PROGRESS:
-        return None
-    try:
-        return parse(message.params, Progress).progress_token
-    except JsonRpcError:
-        return None
 
 
 def roots_result(folders: Sequence[str]) -> dict[str, Any]:
