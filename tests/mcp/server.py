@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 Json = dict[str, Any]
@@ -19,10 +20,12 @@ Send = Callable[[Json], Awaitable[None]]
 PREFIX = "io.modelcontextprotocol/"
 OBJECT = {"type": "object"}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+MEASURED = {"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]}
 NAMED = {"type": "object", "properties": {"name": {"type": "string", "default": "nobody"}}, "required": ["name"]}
 OWN = (
     "die", "hang", "silent", "slow", "progress", "ask", "think", "roots", "task", "huge", "endless", "garbage",
     "wrong_id", "half", "flood", "count", "picture", "refuse", "broken_result", "link", "ask_much", "chatter",
+    "change", "touch",
 )  # fmt: skip
 
 
@@ -38,7 +41,10 @@ class Server:
         self.running: dict[Any, asyncio.Task[None]] = {}
         self.cancelled: list[Any] = []
         self.tasks: dict[str, Json] = {}
-        self.subscribers: list[Send] = []
+        self.followers: dict[Any, tuple[Send, Json]] = {}
+        """Who is told of changes, and of which: by the id of the request, None for all of the older era."""
+        self.subscribed: set[str] = set()
+        self.grown = 0
 
     async def take(self, message: Json, send: Send) -> None:
         """Take a message of the client, and answer it."""
@@ -84,7 +90,8 @@ class Server:
         if method == "ping":
             return {}
         if method == "server/discover" and era != "legacy":
-            able: Json = {"tools": {}, "resources": {}, "prompts": {}, "extensions": {f"{PREFIX}tasks": {}}}
+            able: Json = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+            able["extensions"] = {f"{PREFIX}tasks": {}}
             return {"supportedVersions": ["2026-07-28"], "capabilities": able, "instructions": "Be brief."}
         if method == "initialize" and era != "modern":
             able = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
@@ -92,6 +99,11 @@ class Server:
             return {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": about}
         if (modern and era == "legacy") or (not modern and era == "modern"):
             raise KeyError(method)
+        if method == "subscriptions/listen":
+            return await self.follow(params["notifications"], number, send)
+        if method in ("resources/subscribe", "resources/unsubscribe"):
+            (self.subscribed.add if method == "resources/subscribe" else self.subscribed.discard)(params["uri"])
+            return {}
         if method == "tools/list":
             return self.page(params)
         if method == "resources/list":
@@ -119,6 +131,10 @@ class Server:
         listed = [{"name": "echo", "description": "Says it again.", "inputSchema": TEXT}]
         listed += [{"name": name, "description": f"To {name}.", "inputSchema": OBJECT} for name in OWN]
         listed += [{"name": f"more_{n}", "description": f"Tool {n}.", "inputSchema": TEXT} for n in range(more)]
+        listed += [{"name": f"grown_{n}", "inputSchema": OBJECT} for n in range(self.grown)]
+        listed.append({"name": "measure", "inputSchema": OBJECT, "outputSchema": MEASURED})
+        listed.append({"name": "wrapped", "inputSchema": OBJECT, "outputSchema": OBJECT})
+        listed.append({"name": "odd_output", "inputSchema": OBJECT, "outputSchema": {"type": "odd"}})
         hints = {"destructiveHint": True}
         listed.append({"name": "destroy", "inputSchema": OBJECT, "annotations": hints})
         listed.append({"name": "look", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}})
@@ -132,6 +148,26 @@ class Server:
         if self.settings.get("cursor") == "stuck":
             return {**found, "nextCursor": "0"}
         return {**found, "nextCursor": str(start + size)} if start + size < len(listed) else found
+
+    async def follow(self, wanted: Json, number: Any, send: Send) -> None:
+        """Tell a client of the newer era of changes until it has enough."""
+        self.followers[number] = (send, wanted)
+        try:
+            await self.tell("subscriptions/acknowledged", {"notifications": wanted}, number, send)
+            await asyncio.Event().wait()
+        finally:
+            del self.followers[number]
+
+    async def tell(self, method: str, params: Json, number: Any, send: Send) -> None:
+        tag = {} if number is None else {"_meta": {f"{PREFIX}subscriptionId": number}}
+        with suppress(ConnectionError):
+            await send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": {**params, **tag}})
+
+    async def tell_all(self, method: str, uri: str) -> None:
+        for number, (send, wanted) in [*self.followers.items()]:
+            uris = self.subscribed if number is None else wanted.get("resourceSubscriptions", ())
+            if uri in uris or (not uri and wanted.get("toolsListChanged")):
+                await self.tell(method, {"uri": uri} if uri else {}, number, send)
 
     def task(self, method: str, params: Json) -> Json:
         task = self.tasks[params["taskId"]]
@@ -206,6 +242,14 @@ class Server:
             task: Json = {"taskId": f"t{self.calls}", "status": "working", "pollIntervalMs": 1}
             self.tasks[task["taskId"]] = task
             return {**task, "resultType": "task"}
+        if name == "change":
+            self.grown += 1
+            await self.tell_all("tools/list_changed", "")
+        if name == "touch":
+            await self.tell_all("resources/updated", "test://a")
+            await self.tell_all("resources/updated", "test://b")
+        if name in ("measure", "wrapped", "odd_output"):
+            return {**text(arguments.get("text", "It is warm.")), **arguments.get("result", {})}
         if name == "huge":
             return text("x" * arguments["size"])
         if name == "endless":
@@ -283,6 +327,7 @@ async def main(settings: dict[str, str]) -> None:
         while data:
             data = data[os.write(1, data) :]
 
+    server.followers[None] = (send, {"toolsListChanged": settings.get("era") != "modern"})
     while line := await reader.readline():
         task = asyncio.ensure_future(server.take(json.loads(line), send))
         tasks.add(task)

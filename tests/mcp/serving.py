@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,9 @@ class HttpServer:
         self.requests.append((method, headers, message))
         modern = headers.get("mcp-protocol-version") == "2026-07-28"
         session = headers.get("mcp-session-id")
-        if method == "GET":
+        if method == "GET" and self.streams:
+            return await self._listen(reader, writer)
+        if method == "GET" or (message.get("method") == "subscriptions/listen" and not self.streams):
             return self._plain(writer, 405, b"")
         if method == "DELETE":
             self.sessions.discard(session or "")
@@ -90,6 +93,15 @@ class HttpServer:
             await self.server.take(message, _nowhere)
             return self._plain(writer, 202, b"")
         return await self._answer(reader, writer, message)
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Tell a client of the older era of changes until it closes the stream."""
+        writer.write(_STREAM)
+        send = partial(_send, writer)
+        await send({"raw": "retry: 0\n\n"})
+        self.server.followers[None] = (send, {"toolsListChanged": True})
+        await reader.read(1)
+        return False
 
     def _plain(self, writer: asyncio.StreamWriter, status: int, body: bytes, more: str = "") -> bool:
         kind = "content-type: application/json\r\n" if body else ""
@@ -117,18 +129,8 @@ class HttpServer:
             await self.server.take(message, keep)
             status = 404 if not self.sessions and sent[-1].get("error", {}).get("code") == -32601 else 200
             return self._plain(writer, status, json.dumps(sent[-1]).encode(), more)
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-
-        async def send(message: Json) -> None:
-            data = message["raw"] if "raw" in message else f"data: {json.dumps(message)}\n\n"
-            while True:
-                if writer.is_closing():
-                    raise ConnectionResetError
-                writer.write(f"{len(data):x}\r\n".encode() + data.encode("latin-1") + b"\r\n")
-                await writer.drain()
-                if not message.get("repeat"):
-                    return
-
+        writer.write(_STREAM)
+        send = partial(_send, writer)
         if cut == "body":
             await send({"raw": "data: {"})
             return False
@@ -143,6 +145,21 @@ class HttpServer:
         await asyncio.wait([gone])
         writer.write(b"0\r\n\r\n")
         return work.exception() is None
+
+
+_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+async def _send(writer: asyncio.StreamWriter, message: Json) -> None:
+    """Send a message as an event, or what is raw as it is, perhaps without end."""
+    data = message["raw"] if "raw" in message else f"data: {json.dumps(message)}\n\n"
+    while True:
+        if writer.is_closing():
+            raise ConnectionResetError
+        writer.write(f"{len(data):x}\r\n".encode() + data.encode("latin-1") + b"\r\n")
+        await writer.drain()
+        if not message.get("repeat"):
+            return
 
 
 async def _nowhere(message: Json) -> None:

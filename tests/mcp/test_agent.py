@@ -64,6 +64,15 @@ async def test_a_run_uses_a_tool_and_records_where_its_result_is_from() -> None:
     assert wrong.error == "invalid_arguments"  # found here: the server was not asked
 
 
+async def test_a_model_reads_how_a_result_breaks_its_schema() -> None:
+    model = Model(("measure", '{"result": {"structuredContent": {"degrees": "warm"}}}'), ("measure", "{}"))
+    async with stdio() as server:
+        run = await Agent(model, tools=[server]).run("Go")
+    assert [each.error for each in results(run)] == ["permanent", "permanent"]
+    assert "degrees" in results(run)[0].text
+    assert run.text == "done"
+
+
 async def test_the_extra_that_is_missing_is_named_when_a_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     model = Model()

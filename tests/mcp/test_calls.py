@@ -12,7 +12,7 @@ from tests.mcp.serving import http, stdio
 from ziggurat import Context, Timeout, ToolError
 from ziggurat.core.context import root
 from ziggurat.mcp import Elicitation, McpClient
-from ziggurat.messages.parts import Image, Text
+from ziggurat.messages.parts import Image, Text, ToolResult
 
 ERAS = ("legacy", "modern")
 KINDS = [(kind, era) for kind in ("stdio", "http", "json") for era in ERAS]
@@ -50,6 +50,27 @@ async def test_results_are_those_of_the_server(kind: str, era: str) -> None:
         assert error.value.kind == "invalid_arguments"
         with pytest.raises(ToolError, match="result"):
             await server.call("broken_result")
+
+
+@every_kind
+async def test_a_structured_result_is_checked_and_is_the_value_of_the_result(kind: str, era: str) -> None:
+    async with connected(kind, era) as server:
+
+        async def measured(tool: str, **result: Any) -> ToolResult:
+            return await server.call(tool, {"result": result})
+
+        assert (await measured("measure", structuredContent={"degrees": 21.5})).value() == {"degrees": 21.5}
+        picture = [{"type": "image", "data": "QUJD"}]
+        both = await measured("measure", structuredContent={"degrees": 1}, content=picture)
+        assert both.content == (Text('{"degrees": 1}'), Image(b"ABC"))
+        assert both.value() == {"degrees": 1}
+        wrong: list[dict[str, Any]] = [{"structuredContent": {"degrees": "warm"}}, {"structuredContent": [1]}, {}]
+        for each in wrong:
+            with pytest.raises(ToolError, match="output schema"):
+                await measured("measure", **each)
+        assert (await measured("measure", isError=True)).error == "permanent"
+        assert (await measured("wrapped", structuredContent={"result": "It is warm."})).text == "It is warm."
+        assert (await measured("odd_output", structuredContent={"a": 1})).value() == {"a": 1}  # its schema is broken
 
 
 @every_kind

@@ -1,16 +1,17 @@
 """McpClient: the client of one server of the Model Context Protocol, and what that offers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
+from ziggurat.core.jsonrpc import JsonRpcError
 from ziggurat.mcp.lists import Lists
 from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, Said, ServerTool, Template
+from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, ServerTool, Template
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolResult
 from ziggurat.tools.sources import Offer
@@ -79,7 +80,7 @@ class McpClient:
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         outcome = await self._link.act("prompts/get", params, root("mcp"))
-        return [message_of(parse(raw, Said, INTERNAL_ERROR)) for raw in outcome.messages]
+        return [message_of(said) for said in outcome.messages]
 
     async def instructions(self) -> str:
         """Return how the server says that it is used; its words, not yours.
@@ -101,19 +102,37 @@ class McpClient:
         ctx = ctx or root("mcp")
         given = dict(arguments or {})
         params = {"name": tool, "arguments": given}
-        headers = await self._lists.headers_of(tool, given, ctx, again=False)
+        listed = await self._lists.listed(tool, ctx)
         try:
-            outcome = await self._link.act("tools/call", params, ctx, headers)
+            outcome = await self._link.act("tools/call", params, ctx, await self._lists.headers_of(listed, given))
         except ToolError as error:
             cause = error.__cause__
             if not isinstance(cause, JsonRpcError) or cause.code != HEADER_MISMATCH:
                 raise
-            headers = await self._lists.headers_of(tool, given, ctx, again=True)  # the schema may have changed
-            outcome = await self._link.act("tools/call", params, ctx, headers)
+            listed = await self._lists.listed(tool, ctx, again=True)  # the schema may have changed
+            outcome = await self._link.act("tools/call", params, ctx, await self._lists.headers_of(listed, given))
         try:
-            return result_of_call(outcome, self.name, tool)
+            if wrong := self._lists.misfit(listed, outcome):
+                raise ToolError(f"the result of {tool} of the MCP server {self.name} breaks its output schema: {wrong}")
+            return result_of_call(outcome, self.name, tool, structured=listed.output_schema is not None)
         except JsonRpcError as error:
             raise ToolError(f"the result of {tool} of the MCP server {self.name} is broken: {error}") from error
+
+    async def changes(self, *uris: str) -> AsyncGenerator[str, None]:
+        """Yield ``"tools"``, ``"resources"`` or ``"prompts"`` when that list has changed, and each of these addresses
+        of resources when the resource has::
+
+            async for change in files.changes("file:///data/orders.csv"):
+                print(change)
+
+        A change may be told of more than once. Lists are read anew by themselves.
+
+        Raises:
+            ToolError: the server cannot be asked, refuses to tell of a resource, or the connection ended.
+        """
+        async with aclosing((await self._link.connection()).changes(uris)) as changes:
+            async for change in changes:
+                yield change
 
     async def offer_tools(self, sources: "Sequence[McpClient]", taken: Collection[str], ctx: Context, /) -> Offer:
         """Return the tools of several servers for a run; called by agents.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +16,17 @@ from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.results import refused
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.stdio import StdioTransport
-from ziggurat.mcp.wire import LEGACY, LISTS, MODERN, MODERN_ERRORS, TASKS, UNSUPPORTED_VERSION, ServerGone, ServerInfo
+from ziggurat.mcp.wire import (
+    CUT,
+    LEGACY,
+    LISTS,
+    MODERN,
+    MODERN_ERRORS,
+    TASKS,
+    UNSUPPORTED_VERSION,
+    ServerGone,
+    ServerInfo,
+)
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
 _PREFIX = "io.modelcontextprotocol/"
@@ -216,7 +226,7 @@ class Connection(Calls):
             if (change in uris or change in LISTS) and not reader.holds(change):
                 reader.put(change)
 
-    async def changes(self, uris: Collection[str]) -> AsyncIterator[str]:
+    async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
         """Yield the kind of each list that has changed, and the address of each of these resources that has.
 
         Raises:
@@ -248,9 +258,11 @@ class Connection(Calls):
         for _ in range(_FOLLOWED):
             try:
                 await self.request("subscriptions/listen", {"notifications": what}, ctx, seconds=_FOREVER)
-            except (JsonRpcError, ToolError, Timeout) as cut:
+            except (ToolError, Timeout) as cut:
                 error = cut
-            if isinstance(error, JsonRpcError) or not self.usable:
+            except JsonRpcError as no:
+                error = refused(no, self.name)
+            if not self.usable or (isinstance(error, ToolError) and error.kind not in CUT):
                 break
             await ctx.clock.sleep(_PAUSE)
             for change in what.get("resourceSubscriptions", LISTS):

@@ -13,7 +13,7 @@ from ziggurat.http.limits import Limits
 from ziggurat.http.sse import EventParser
 from ziggurat.mcp.headers import header_value
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Peer, SessionLost
+from ziggurat.mcp.wire import CUT, MAX_MESSAGE, MODERN, Headers, Peer, SessionLost
 
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
 _LIMITS = Limits(idle=None, total=None, reply=MAX_MESSAGE, stream=1 << 30)
@@ -76,31 +76,42 @@ class HttpTransport:
         task.add_done_callback(lambda _: self._calls.pop(call))
 
     async def _receive(self, call: Id | None, method: str, headers: Headers, body: bytes, ctx: Context) -> None:
-        """Pass on what is received for a call, or for none, until there is no more."""
-        events, empty = _Events(self._name), 0
-        while empty <= _RECONNECTS:
-            reply, whole = await self._send(method, headers, body, ctx), False
+        """Pass on what is received for a call, or for none, until there is no more; go on with a stream that was cut.
+
+        Only the older era has that: there the rest is asked for by the id of the last event.
+        """
+        events = _Events(self._name)
+        while True:
+            cut = ToolError(f"the MCP server {self._name} ended its reply without an answer", kind="interrupted")
             try:
-                if not _is_stream(reply):
-                    await self._receive_one(call, reply)
-                    whole = True
+                if await self._receive_reply(call, await self._send(method, headers, body, ctx), events):
                     return
-                while (found := await events.read(reply)) is not None:
-                    for data in found:
-                        empty = 0
-                        if self._peer.received(data, call):
-                            whole = True
-                            return
-            finally:
-                await reply.end(whole=whole)
-            empty += 1
-            if call is not None and (self.revision == MODERN or not events.last_id):
-                break
+            except ToolError as error:
+                if isinstance(error, SessionLost) or error.kind not in CUT:
+                    raise
+                cut = error
+            events.empty += 1
+            can_go_on = call is None or (self.revision != MODERN and events.last_id)
+            if not can_go_on or events.empty > _RECONNECTS:
+                raise cut
             logger.debug("the stream of the MCP server %s was cut and is asked for again", self._name)
             await ctx.clock.sleep(events.retry)
             method, body = "GET", b""
             headers = (("last-event-id", events.last_id),) if events.last_id else ()
-        raise ToolError(f"the MCP server {self._name} ended its reply without an answer", kind="interrupted")
+
+    async def _receive_reply(self, call: Id | None, reply: HttpReply, events: "_Events") -> bool:
+        """Pass on what is received in one reply; return whether the call needs no more."""
+        whole = False
+        try:
+            if not _is_stream(reply):
+                await self._receive_one(call, reply)
+                whole = True
+            events.begin()
+            while not whole and (found := await events.read(reply)) is not None:
+                whole = any(self._peer.received(data, call) for data in found)
+            return whole
+        finally:
+            await reply.end(whole=whole)
 
     async def _receive_one(self, call: Id | None, reply: HttpReply) -> None:
         """Pass on the one message in a reply.
@@ -217,7 +228,12 @@ class _Events:
         self.last_id: str = ""
         self.retry: float = 1.0
         """Seconds to wait before the stream is asked for again."""
+        self.empty: int = 0
+        """How often in a row the stream has brought nothing."""
         self._name = name
+
+    def begin(self) -> None:
+        """Begin to read another stream, which goes on with the one before."""
         self._parser = EventParser()
 
     async def read(self, reply: HttpReply) -> list[str] | None:
@@ -228,7 +244,6 @@ class _Events:
         """
         data = await _more(reply, self._name)
         if not data:
-            self._parser = EventParser()
             return None
         events = self._parser.feed(data)
         if self._parser.held > MAX_MESSAGE:
@@ -236,6 +251,7 @@ class _Events:
         if self._parser.retry is not None:
             self.retry = min(self._parser.retry / 1_000, _LONGEST_RETRY)
         self.last_id = self._parser.last_id or self.last_id
+        self.empty = 0 if events else self.empty
         return [event.data for event in events if event.data.strip()]
 
 

@@ -5,13 +5,14 @@ from typing import Any, TypeVar
 from msgspec import DecodeError, Raw, Struct, json
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import MissingExtra, ToolError
+from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
-from ziggurat.mcp.headers import HeaderOf, headers_in
+from ziggurat.mcp.headers import headers_in
 from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import Headers, Page, ServerTool
+from ziggurat.mcp.wire import Headers, Outcome, Page, ServerTool, is_given
+from ziggurat.tools.validator import SchemaValidator
 
 T = TypeVar("T")
 
@@ -31,7 +32,8 @@ class Lists:
         self.link: Link = Link(settings, self._changed)
         self._settings = settings
         self._kept: dict[str, _Kept] = {}
-        self._headers: dict[str, tuple[HeaderOf, ...]] | None = None
+        self._tools: dict[str, ServerTool] | None = None
+        self._validators: dict[str, SchemaValidator] = {}
 
     @staticmethod
     def require_schemas() -> None:
@@ -45,6 +47,9 @@ class Lists:
         """Forget a list that the server says has changed; all with a new connection."""
         for name in [name for name in self._kept if name.startswith(kind)]:
             del self._kept[name]
+        if kind in ("", "tools"):
+            self._tools = None
+            self._validators.clear()
 
     async def all(self, kind: str, returns: type[T], ctx: Context) -> list[T]:
         """Return all items of a list; those that cannot be read are left out, with a warning.
@@ -103,27 +108,49 @@ class Lists:
 
     async def tools(self, ctx: Context) -> list[ServerTool]:
         """Return the tools; over HTTP without those that want arguments in headers in a way that is not allowed."""
-        found = await self.all("tools", ServerTool, ctx)
-        if not self._settings.url:
-            return found
-        self._headers = {}
         usable = []
-        for tool in found:
+        for tool in await self.all("tools", ServerTool, ctx):
             try:
-                self._headers[tool.name] = headers_in(tool.input_schema)
+                if self._settings.url:
+                    headers_in(tool.input_schema)
                 usable.append(tool)
             except ValueError as error:
                 name = self._settings.name
                 logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, name, error)
+        self._tools = {tool.name: tool for tool in usable}
         return usable
 
-    async def headers_of(self, tool: str, arguments: dict[str, Any], ctx: Context, *, again: bool) -> Headers:
+    async def listed(self, name: str, ctx: Context, *, again: bool = False) -> ServerTool:
+        """Return a tool as the server has listed it; one that it has not, without schemas."""
+        if again:
+            self._changed("tools")
+        await self.link.connection()
+        if self._tools is None:
+            await self.tools(ctx)
+        return (self._tools or {}).get(name) or ServerTool(name, {})
+
+    async def headers_of(self, tool: ServerTool, arguments: dict[str, Any]) -> Headers:
         """Return the headers in which the server wants the arguments of a call; only the newer era has them."""
         if not self._settings.url or not (await self.link.connection()).modern:
             return ()
-        if again:
-            self._kept.pop("tools", None)
-        if again or self._headers is None:
-            await self.tools(ctx)
-        wanted = (self._headers or {}).get(tool, ())
-        return tuple(header for each in wanted for header in each.values(arguments))
+        return tuple(header for each in headers_in(tool.input_schema) for header in each.values(arguments))
+
+    def misfit(self, tool: ServerTool, outcome: Outcome) -> str:
+        """Return why a result does not fit the output schema of its tool; empty if it does.
+
+        Raises:
+            MissingExtra: the extra ``mcp`` is not installed.
+            JsonRpcError: it cannot be read.
+        """
+        if tool.output_schema is None or outcome.is_error:
+            return ""
+        if not is_given(outcome.structured_content):
+            return "there is no structured content"
+        try:
+            validator = self._validators.get(tool.name) or SchemaValidator(tool.output_schema, "the output schema")
+        except ConfigurationError as error:
+            self.require_schemas()
+            logger.warning("results of %s of the MCP server %s: %s", tool.name, self._settings.name, error)
+            return ""
+        self._validators[tool.name] = validator
+        return "; ".join(validator.problems(parse(outcome.structured_content, object, INTERNAL_ERROR)))

@@ -90,7 +90,7 @@ async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Conte
 
 async def _listing(server: McpClient, ctx: Context) -> _Listing:
     try:
-        return _Listing(server.name, tuple(await server.tools(ctx)))
+        return _Listing(server.name, tuple(replace(tool, output_schema=None) for tool in await server.tools(ctx)))
     except (ToolError, Timeout) as error:
         if server.settings.required:
             raise

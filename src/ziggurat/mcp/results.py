@@ -3,7 +3,7 @@
 from base64 import b64decode
 
 from ziggurat.core.errors import ToolError, ToolErrorKind
-from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.mcp.wire import Block, Contents, Outcome, Said, is_given
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
@@ -21,11 +21,19 @@ def refused(error: JsonRpcError, server: str) -> ToolError:
     return ToolError(f"the MCP server {server} answered with the error {error.code}: {text}", kind=kind)
 
 
-def result_of_call(outcome: Outcome, server: str, tool: str) -> ToolResult:
-    """Return the result of a call, with its origin."""
+def result_of_call(outcome: Outcome, server: str, tool: str, *, structured: bool) -> ToolResult:
+    """Return the result of a call, with its origin; if it is a structured one, as JSON in place of its texts.
+
+    Raises:
+        JsonRpcError: its data is broken.
+    """
     pieces = [piece_of(block) for block in outcome.content]
-    if is_given(outcome.structured_content) and not any(isinstance(piece, Text) for piece in pieces):
-        pieces.append(Text(bytes(outcome.structured_content).decode()))
+    texts = [piece.text for piece in pieces if isinstance(piece, Text)]
+    if is_given(outcome.structured_content) and (structured or not texts):
+        value = parse(outcome.structured_content, object, INTERNAL_ERROR)
+        if not isinstance(value, dict) or [*value.values()] != texts:  # a text in an object is plainer as it is
+            others = [piece for piece in pieces if not isinstance(piece, Text)]
+            pieces = [Text(bytes(outcome.structured_content).decode()), *others]
     content: str | tuple[Piece, ...]
     if all(isinstance(piece, Text) for piece in pieces):
         content = "\n".join(piece.text for piece in pieces if isinstance(piece, Text))

@@ -28,6 +28,10 @@ MAX_MESSAGE = 32 << 20
 """Bytes of one message of a server; a larger one ends the connection."""
 
 
+CUT = ("transient", "interrupted")
+"""The kinds of errors after which a stream can be asked for again."""
+
+
 class SessionLost(ToolError):
     """The server does not know the session any more, and has refused the request."""
 
@@ -134,6 +138,7 @@ class ServerTool(Struct, frozen=True, rename="camel", omit_defaults=True):
     description: str | None = None
     title: str | None = None
     annotations: Hints | None = None
+    output_schema: dict[str, Any] | None = None
 
 
 class Resource(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -236,7 +241,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     structured_content: Raw = NOTHING
     is_error: bool = False
     contents: list[Contents] = []
-    messages: list[Raw] = []
+    messages: list[Said] = []
     input_requests: dict[str, "InputRequest"] | None = None
     request_state: str | None = None
     task_id: str = ""
