@@ -1,14 +1,17 @@
 """How servers are named and read from commands, addresses and files of settings."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.wrong import wrong
-from ziggurat import ConfigurationError
+from ziggurat import Agent, ConfigurationError
+from ziggurat.errors import MissingExtra
 from ziggurat.mcp import mcp, mcp_servers
+from ziggurat.models import ScriptedModel
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,31 @@ def test_what_is_no_server_is_refused(server: Any) -> None:
 def test_what_is_no_command_is_refused_with_advice(server: Any, advice: str) -> None:
     with pytest.raises(ConfigurationError, match=advice):
         mcp(server)
+
+
+def test_an_extra_that_is_missing_is_named_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    assert mcp("server").name == "server"
+    with pytest.raises(MissingExtra, match="MCP") as missing:
+        mcp("http://localhost/mcp")
+    assert missing.value.extra == "mcp"
+
+
+def test_a_server_that_is_not_passed_as_one_tool_is_refused_with_the_cure(tmp_path: Path) -> None:
+    (file := tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x"}}}))
+    model, server, servers = ScriptedModel("x"), mcp("x"), mcp_servers(file)
+    for tools in (lambda: [*server], lambda: server, lambda: [*tuple(server)]):
+        with pytest.raises(ConfigurationError, match=r"tools=\[mcp\('x'\)\]"):
+            Agent(model, tools=wrong(tools()))
+    for nested, cure in ((servers, r"\* before the values\(\)"), ([server], r"\* before"), (servers.values(), r"\* before")):
+        with pytest.raises(ConfigurationError, match=cure):
+            Agent(model, tools=wrong([nested]))
+    assert Agent(model, tools=[*servers.values()])
+
+
+def test_a_permission_that_is_misspelt_is_refused_with_the_right_one() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'network'"):
+        mcp("x", permissions=["netwrok"])
 
 
 def test_a_program_may_have_any_name(tmp_path: Path) -> None:

@@ -65,6 +65,14 @@ async def test_tools_are_chosen_for_each_step() -> None:
     assert seen_by(model) == [["read_file"], ["read_file", "delete_file"]]
 
 
+async def test_a_chosen_name_that_no_tool_has_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel("ok")
+    chosen = DynamicTools(lambda request, ctx: ["raed_file", "delete_file"])
+    await Agent(model, tools=[read_file, delete_file], middleware=[chosen]).run("go")
+    assert seen_by(model) == [["delete_file"]]
+    assert "did you mean 'read_file'" in caplog.text
+
+
 async def test_mistakes_are_told_of() -> None:
     with pytest.raises(ConfigurationError, match="read_"):
         AllowTools("")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Set
 from ziggurat.agents.stop import Policy, tools_in
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.core.facts import fact
+from ziggurat.core.patterns import check_patterns
 from ziggurat.messages.budget import Budget
 from ziggurat.tools.approval import Approvals
-from ziggurat.tools.sources import check_patterns
 from ziggurat.tools.toolbox import Toolbox
 
 _MISSPELT = 0.7

@@ -238,8 +238,10 @@ def misfit(value: object, rule: ValueRule) -> str:
     wrong = [each for each in value if not item.allows(each)] if isinstance(value, Collection) else []
     if not wrong:
         return _describe(value)
-    within = isinstance(wrong[0], (list, tuple)) and all(map(item.allows, wrong[0]))
-    return _describe(wrong[0], " among them") + ("; write a star before it: [*...]" if within else "")
+    inner = wrong[0].values() if isinstance(wrong[0], Mapping) else wrong[0]
+    within = isinstance(inner, Collection) and not isinstance(inner, (str, bytes)) and all(map(item.allows, inner))
+    star = "; write a star before " + ("it: [*...]" if inner is wrong[0] else "its values: [*....values()]")
+    return _describe(wrong[0], " among them") + (star if within else "")
 
 
 def advice(value: object) -> str:

@@ -23,6 +23,9 @@ from ziggurat.tools.validator import SchemaValidator
 _LONGEST = 4_000
 """Characters of what a server says to a person."""
 
+_REASON = "ziggurat/reason"
+"""Where a server is told why a question was refused; the protocol has no place of its own for it."""
+
 _MOST_TOKENS = 8_192
 _DONE = {"type": "boolean"}
 
@@ -44,7 +47,7 @@ class Elicitation(Struct, frozen=True, rename="camel"):
 
 
 Elicit = Callable[[Elicitation], Awaitable[dict[str, Any] | None]]
-"""Answers a question of a server; with None it is declined."""
+"""Answers a question of a server; with None it is declined, as by `Denied`, whose text is the reason."""
 
 
 class _Asked(Struct, frozen=True, rename="camel"):
@@ -99,6 +102,8 @@ class Answers(Struct, frozen=True, eq=False):
             elicitation = Elicitation(self.server, message, _checked(asked.requested_schema))
         try:
             content = await (_ask_in_run(elicitation) if self.elicit is None else self.elicit(elicitation))
+        except Denied as denied:
+            return {"action": "decline", "_meta": {_REASON: str(denied)[:_LONGEST]}}
         except ConfigurationError as error:
             logger.warning("the MCP server %s asks something that nobody can answer here: %s", self.server, error)
             return {"action": "cancel"}
@@ -136,13 +141,10 @@ async def _ask_in_run(asked: Elicitation) -> dict[str, Any] | None:
     if ambient is None or JOURNAL not in ambient.scope:
         raise ConfigurationError("a question of a server is asked in a run, or with mcp(elicit=...)")
     text = f"The MCP server {asked.server} asks: {asked.message}"
-    try:
-        if asked.schema is None:
-            opened = await ask_for_json(f"{text}\nOpen {visible(asked.url or '')} and answer true when done.", _DONE)
-            return {} if opened is True else None
-        answer = await ask_for_json(text, asked.schema)
-    except Denied:
-        return None
+    if asked.schema is None:
+        opened = await ask_for_json(f"{text}\nOpen {visible(asked.url or '')} and answer true when done.", _DONE)
+        return {} if opened is True else None
+    answer = await ask_for_json(text, asked.schema)
     return answer if isinstance(answer, dict) else None
 
 

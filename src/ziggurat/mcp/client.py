@@ -1,11 +1,11 @@
 """McpClient: the client of one server of the Model Context Protocol, and what that offers."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.jsonrpc import JsonRpcError
 from ziggurat.mcp.lists import Lists
@@ -144,6 +144,9 @@ class McpClient:
         from ziggurat.mcp.offer import offer
 
         return await offer(sources, taken, ctx)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise ConfigurationError(f"a server is one of the tools of an agent, without a star: tools=[{self!r}]")
 
     async def close(self) -> None:
         """Close the connection of the running loop; the process of a server is ended. It may be used again."""

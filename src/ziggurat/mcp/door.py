@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.facts import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
+from ziggurat.http.connection import require_parser
 from ziggurat.mcp.answers import Elicit
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
@@ -89,9 +90,15 @@ def mcp(
 
     Raises:
         ConfigurationError: an argument has a wrong type, or the entry or command cannot be read, or is no command.
+        MissingExtra: it is an address, and the extra ``mcp`` is not installed.
     """
     entry = _entry(server, folder)
     url = entry.url
+    if url:
+        try:
+            require_parser()
+        except MissingExtra as error:
+            raise MissingExtra(f"the MCP server at {url}", "mcp") from error
     known(permissions or ())
     return McpClient(
         Settings(

@@ -11,13 +11,15 @@ from ziggurat.core.log import logger
 from ziggurat.mcp.headers import headers_in
 from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import Headers, Outcome, Page, ServerTool, is_given
+from ziggurat.mcp.wire import Headers, Outcome, Page, ServerTool, is_given, structure_in
 from ziggurat.tools.validator import SchemaValidator
 
 T = TypeVar("T")
 
 _MOST_PAGES = 1_000
 _MOST_ITEMS = 20_000
+_MAX_PAGE = 8 << 20
+"""Bytes of a page of a list, which may hold millions of items otherwise."""
 
 
 class _Kept(Struct, eq=False):
@@ -80,7 +82,10 @@ class Lists:
         ttl, params = float("inf"), dict[str, Any]()
         while True:
             try:
-                page = parse(await self.link.request(f"{kind}/list", params, ctx), Page, INTERNAL_ERROR)
+                raw = await self.link.request(f"{kind}/list", params, ctx)
+                if memoryview(raw).nbytes > _MAX_PAGE:
+                    raise ToolError(f"the MCP server {name} sent a page of more than {_MAX_PAGE >> 20} MiB")
+                page = parse(raw, Page, INTERNAL_ERROR)
             except JsonRpcError as error:
                 raise ToolError(f"the MCP server {name} sent a list that is none: {error}") from error
             except ToolError as error:
@@ -153,4 +158,4 @@ class Lists:
             logger.warning("results of %s of the MCP server %s: %s", tool.name, self._settings.name, error)
             return ""
         self._validators[tool.name] = validator
-        return "; ".join(validator.problems(parse(outcome.structured_content, object, INTERNAL_ERROR)))
+        return "; ".join(validator.problems(structure_in(outcome.structured_content)))

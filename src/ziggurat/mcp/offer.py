@@ -15,6 +15,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, Timeout, ToolError
 from ziggurat.core.facts import Effect
 from ziggurat.core.log import logger
+from ziggurat.core.patterns import check_patterns
 from ziggurat.core.visible import visible
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.results import origin_of
@@ -22,7 +23,7 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool
 from ziggurat.messages.parts import ToolResult
 from ziggurat.tools.function import FunctionTool, raw_tool
-from ziggurat.tools.sources import SEARCH_TOOLS, Offer, check_patterns
+from ziggurat.tools.sources import SEARCH_TOOLS, Offer
 
 MANY = 40
 """How many tools of one server a model is shown at once; of a server with more it searches those it needs."""

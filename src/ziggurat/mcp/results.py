@@ -3,8 +3,8 @@
 from base64 import b64decode
 
 from ziggurat.core.errors import ToolError, ToolErrorKind
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
-from ziggurat.mcp.wire import Block, Contents, Outcome, Said, is_given
+from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
+from ziggurat.mcp.wire import Block, Contents, Outcome, Said, is_given, structure_in
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
 
@@ -30,7 +30,7 @@ def result_of_call(outcome: Outcome, server: str, tool: str, *, structured: bool
     pieces = [piece_of(block) for block in outcome.content]
     texts = [piece.text for piece in pieces if isinstance(piece, Text)]
     if is_given(outcome.structured_content) and (structured or not texts):
-        value = parse(outcome.structured_content, object, INTERNAL_ERROR)
+        value = structure_in(outcome.structured_content) if texts else None
         if not isinstance(value, dict) or [*value.values()] != texts:  # a text in an object is plainer as it is
             others = [piece for piece in pieces if not isinstance(piece, Text)]
             pieces = [Text(bytes(outcome.structured_content).decode()), *others]

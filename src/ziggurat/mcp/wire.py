@@ -8,7 +8,7 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import Id, Message, Request
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, Message, Request, parse
 from ziggurat.http.client import HttpReply
 
 MODERN = "2026-07-28"
@@ -30,6 +30,10 @@ MAX_MESSAGE = 32 << 20
 
 CUT = ("transient", "interrupted")
 """The kinds of errors after which a stream can be asked for again."""
+
+
+_MAX_STRUCTURE = 2 << 20
+"""Bytes of a structured result that is checked."""
 
 
 class SessionLost(ToolError):
@@ -230,7 +234,18 @@ class Page(Struct, frozen=True, rename="camel"):
 
 def is_given(raw: Raw) -> bool:
     """Return whether there is a value other than null."""
-    return bytes(raw) != b"null"
+    return bytes(memoryview(raw)[:4]) != b"null"
+
+
+def structure_in(raw: Raw) -> object:
+    """Return the value of raw JSON, which takes many times as much memory.
+
+    Raises:
+        JsonRpcError: it cannot be read, or is too large for that.
+    """
+    if memoryview(raw).nbytes > _MAX_STRUCTURE:
+        raise JsonRpcError(f"its structured content has more than {_MAX_STRUCTURE >> 20} MiB", INTERNAL_ERROR)
+    return parse(raw, object, INTERNAL_ERROR)
 
 
 class Outcome(Struct, frozen=True, rename="camel"):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.patterns import check_patterns
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.middleware import Middleware
@@ -89,7 +90,8 @@ class DynamicTools(Middleware):
     It does not forbid calls: a model can still call a hidden tool that it knows of. To forbid tools use `AllowTools`.
 
     Args:
-        choose: Called with the request and the context; sync or async. Unknown names are ignored.
+        choose: Called with the request and the context; sync or async. Unknown names are
+            ignored, with a warning.
     """
 
     @checked
@@ -103,7 +105,9 @@ class DynamicTools(Middleware):
             chosen = await chosen
         if isinstance(chosen, str) or not isinstance(chosen, Iterable):
             raise ConfigurationError(f"the function of DynamicTools returns a list of names, got {chosen!r:.100}")
-        return _with_tools(request, set(chosen))
+        names = set(chosen)
+        check_patterns("DynamicTools: the request", names, {tool.name for tool in request.tools}, None)
+        return _with_tools(request, names)
 
 
 def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:

@@ -10,6 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.similar import similar
 from ziggurat.messages.model import ToolSpec
 
 PERMISSIONS = frozenset(
@@ -138,8 +139,9 @@ def known(grants: Iterable[str]) -> frozenset[str]:
         if grant not in PERMISSIONS and not (isinstance(grant, str) and grant.startswith("custom:"))
     )
     if unknown:
+        hint = "".join(f"did you mean {near!r}? " for near in similar(unknown[0], PERMISSIONS))
         raise ConfigurationError(
-            f"unknown permission {unknown[0]!r}; known are {', '.join(sorted(PERMISSIONS))} and custom:name"
+            f"unknown permission {unknown[0]!r}; {hint}known are {', '.join(sorted(PERMISSIONS))} and custom:name"
         )
     return names
 

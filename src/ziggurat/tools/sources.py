@@ -1,17 +1,13 @@
 """Sources of tools: servers, and whatever else has tools that are known only when a run begins."""
 
-from collections.abc import Awaitable, Collection, Iterable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import warn_once
 from ziggurat.core.facts import name_of
 from ziggurat.core.service import Service
-from ziggurat.core.similar import similar
 from ziggurat.messages.parts import ToolCall, ToolResult
 
 SEARCH_TOOLS = "search_tools"
@@ -36,23 +32,6 @@ class ToolSource(Protocol):
     def offer_tools(self, sources: Sequence[Any], taken: Collection[str], ctx: Context, /) -> Awaitable[Offer]:
         """Return the tools of all sources of this kind, given the names that other tools have."""
         ...
-
-
-def check_patterns(where: str, patterns: Iterable[str], names: Collection[str], least: float | None) -> None:
-    """Warn once of each pattern that matches no name of a tool; `where` begins the sentence.
-
-    Raises:
-        ConfigurationError: it resembles a name by `least` or more, and is no pattern; see `similar`.
-    """
-    for pattern in patterns:
-        if pattern == "*" or any(fnmatchcase(name, pattern) for name in names):
-            continue
-        near = similar(pattern, names)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(names)) or 'none'}"
-        text = f"{where} has no tool {pattern!r}; {hint}"
-        if least is not None and similar(pattern, names, least=least) and not set(pattern) & set("*?["):
-            raise ConfigurationError(text)
-        warn_once(text)
 
 
 def is_source(tool: object) -> bool:
