@@ -100,7 +100,7 @@ class Server:
         if (modern and era == "legacy") or (not modern and era == "modern"):
             raise KeyError(method)
         if method == "subscriptions/listen":
-            return await self.follow(params["notifications"], number, send)
+            await self.follow(params["notifications"], number, send)
         if method in ("resources/subscribe", "resources/unsubscribe"):
             (self.subscribed.add if method == "resources/subscribe" else self.subscribed.discard)(params["uri"])
             return {}
