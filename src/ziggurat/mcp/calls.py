@@ -23,8 +23,10 @@ from ziggurat.core.jsonrpc import (
     read,
 )
 from ziggurat.core.log import logger
+from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Progress, ServerGone, Transport, roots_result
+from ziggurat.mcp.stdio import StdioTransport
+from ziggurat.mcp.wire import MAX_MESSAGE, MODERN, Headers, Progress, ServerGone, roots_result
 
 _LONGEST = 20
 """How many times its time-out a call may take in all, if the server reports progress."""
@@ -99,7 +101,7 @@ class Inbox:
 class Calls:
     """The calls of one connection; a transport passes on to them what the server sends."""
 
-    transport: Transport
+    transport: HttpTransport | StdioTransport
 
     def __init__(self, settings: Settings) -> None:
         self.name: str = settings.name
@@ -127,16 +129,7 @@ class Calls:
         answer: Answer | None = None,
         progress: OnProgress | None = None,
     ) -> Raw:
-        """Send a request and return its result, raw.
-
-        Args:
-            method: The method.
-            params: Its parameters, without `_meta`.
-            ctx: The context; its clock counts the time.
-            seconds: How long the server may be silent; progress counts as an answer, up to twenty times as long.
-            headers: Further headers, over HTTP.
-            answer: Answers what the server asks meanwhile.
-            progress: Called with each report of progress.
+        """Send a request and return its result, raw; the server may be silent for so many seconds.
 
         Raises:
             JsonRpcError: the server refused it.

@@ -1,8 +1,5 @@
 """Discovery: which server gives the tokens for an MCP server, and where; addresses that others gave are checked."""
 
-import asyncio
-import socket
-from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -10,16 +7,15 @@ from msgspec import DecodeError, Struct, json
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import Denied, ServiceError, Timeout, ToolError
-from ziggurat.http.addresses import is_public
-from ziggurat.http.client import Client, Headers
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import is_loopback
+from ziggurat.mcp.wire import Headers
 
 T = TypeVar("T")
 
 _LIMITS = Limits(idle=20.0, total=30.0, reply=1 << 20)
-_FORM = ("content-type", "application/x-www-form-urlencoded")
+_FORM = "application/x-www-form-urlencoded"
 
 
 class ProtectedResource(Struct, frozen=True):
@@ -56,7 +52,7 @@ class Web:
         """Return what is at an address; None if it is nothing that can be used."""
         try:
             self._check_scheme(url)
-            page = await self._fetch(url, ctx)  # which checks the address
+            page = await self._fetch(url, ctx)
             return json.decode(page.body, type=kind) if page.status == 200 else None
         except (ServiceError, Timeout, Denied, DecodeError):
             return None
@@ -67,49 +63,26 @@ class Web:
         Raises:
             ToolError: it was refused, or the address is not allowed.
         """
-        await self._check(url)
-        parts = urlsplit(url)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        content = urlencode(body).encode() if form else json.encode(body)
-        kind = _FORM if form else ("content-type", "application/json")
-        client = Client(url, limits=_LIMITS)
+        self._check_scheme(url)
+        content, kind = (urlencode(body).encode(), _FORM) if form else (json.encode(body), "application/json")
+        host = urlsplit(url).hostname
         try:
-            sent = (kind, ("accept", "application/json"), *headers)
-            reply = await client.send("POST", path, sent, content, ctx, stream=False)
-            answer = await reply.read()
-            if reply.status >= 300:
-                raise ToolError(f"{parts.hostname} answered {reply.status}: {answer[:200]!r}", kind="denied")
-            return json.decode(answer)
+            sent = {"content-type": kind, "accept": "application/json", **dict(headers)}
+            reply = await self._fetch.post(url, content, sent, ctx)  # which checks the address
+        except (ServiceError, Timeout, Denied) as error:
+            raise ToolError(f"{host} cannot be asked for a token: {error}", kind="denied") from error
+        if reply.status >= 300:
+            raise ToolError(f"{host} answered {reply.status}: {reply.body[:200]!r}", kind="denied")
+        try:
+            return json.decode(reply.body)
         except DecodeError as error:
-            raise ToolError(f"{parts.hostname} answered with what is no JSON", kind="denied") from error
-        except ServiceError as error:
-            if isinstance(error, ToolError):
-                raise
-            raise ToolError(f"{parts.hostname} cannot be asked for a token: {error}", kind="denied") from error
-        finally:
-            await client.close()
+            raise ToolError(f"{host} answered with what is no JSON", kind="denied") from error
 
-    def _check_scheme(self, url: str) -> bool:
-        """Return whether an address is one of this machine, which may be used here; others begin with https."""
+    def _check_scheme(self, url: str) -> None:
+        """Refuse an address that does not begin with https, unless both it and the MCP server are on this machine."""
         parts = urlsplit(url)
-        if self._local and is_loopback(parts.hostname or ""):
-            return True
-        if parts.scheme != "https":
+        if parts.scheme != "https" and not (self._local and is_loopback(parts.hostname or "")):
             raise ToolError(f"the address {url:.100} does not begin with https://", kind="denied")
-        return False
-
-    async def _check(self, url: str) -> None:
-        if self._check_scheme(url):
-            return
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        try:
-            addresses = [ip_address(host)]
-        except ValueError:
-            infos = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443, type=socket.SOCK_STREAM)
-            addresses = [ip_address(info[4][0]) for info in infos]
-        if not all(is_public(address) for address in addresses):
-            raise ToolError(f"the address {url:.100} is not public", kind="denied")
 
 
 async def protected_resource(server: str, stated: str | None, web: Web, ctx: Context) -> ProtectedResource | None:

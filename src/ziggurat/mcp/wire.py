@@ -1,4 +1,4 @@
-"""The data of the Model Context Protocol, of both of its eras, and the interface of its transports."""
+"""The data of the Model Context Protocol, of both of its eras."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, Message, Request, parse
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, parse
 from ziggurat.http.client import HttpReply
 
 MODERN = "2026-07-28"
@@ -67,50 +67,6 @@ class Peer(Protocol):
 
     def ended(self) -> None:
         """Take note that nothing can be sent any more."""
-        ...
-
-
-class Transport(Protocol):
-    """How messages get to a server and back."""
-
-    revision: str
-    """The revision that was agreed on; empty before."""
-
-    @property
-    def gone(self) -> bool:
-        """Whether no further message can be sent."""
-        ...
-
-    async def open(self) -> None:
-        """Begin; raise ToolError if that fails."""
-        ...
-
-    async def begun(self) -> None:
-        """Take note that the revision is agreed on."""
-        ...
-
-    async def begin(self, request: Request, headers: Headers, ctx: Context) -> None:
-        """Send a request."""
-        ...
-
-    async def end(self, call: Id) -> bool:
-        """End a request that was not answered; return whether the server takes note of that by itself."""
-        ...
-
-    async def tell(self, message: Message) -> None:
-        """Send a message that has no answer."""
-        ...
-
-    def post(self, message: Message) -> None:
-        """Send a message that has no answer, and do not wait until it is sent."""
-        ...
-
-    def kill(self) -> None:
-        """End at once, without a word."""
-        ...
-
-    async def close(self) -> None:
-        """End, and wait until nothing is left."""
         ...
 
 
