@@ -132,6 +132,9 @@ class Server:
         listed += [{"name": name, "description": f"To {name}.", "inputSchema": OBJECT} for name in OWN]
         listed += [{"name": f"more_{n}", "description": f"Tool {n}.", "inputSchema": TEXT} for n in range(more)]
         listed += [{"name": f"grown_{n}", "inputSchema": OBJECT} for n in range(self.grown)]
+        whole = {"n": {"type": "integer", "minimum": 0}}
+        of_whole = {"a": {"$ref": "#/$defs/n"}}
+        listed.append({"name": "refers", "inputSchema": {**OBJECT, "$defs": whole, "properties": of_whole}})
         listed.append({"name": "measure", "inputSchema": OBJECT, "outputSchema": MEASURED})
         listed.append({"name": "wrapped", "inputSchema": OBJECT, "outputSchema": OBJECT})
         listed.append({"name": "odd_output", "inputSchema": OBJECT, "outputSchema": {"type": "odd"}})

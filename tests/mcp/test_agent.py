@@ -107,6 +107,14 @@ async def test_schemas_that_explode_cost_their_tools_and_nothing_else() -> None:
     assert not {f"hostile_{number}" for number in (2, 3, 4)} & {*model.offered}
 
 
+async def test_references_in_a_schema_are_offered_and_hold() -> None:
+    model = Model(("refers", '{"a": -1}'), ("refers", '{"a": 1}'))
+    async with stdio(only=["refers"]) as server:
+        run = await Agent(model, tools=[server]).run("Go")
+    assert [each.error for each in results(run)] == ["invalid_arguments", None]
+    assert model.requests[0].tools[0].parameters["$defs"] == {"n": {"type": "integer", "minimum": 0}}
+
+
 async def test_names_that_two_have_get_the_name_of_the_server_before_them() -> None:
     @tool
     def look() -> str:

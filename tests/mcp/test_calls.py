@@ -112,6 +112,14 @@ async def test_all_pages_are_read_and_one_that_repeats_ends_the_list(kind: str, 
         assert len(await server.tools()) <= 6
 
 
+async def test_a_page_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ziggurat.mcp.lists._MAX_PAGE", 10_000)
+    async with connected("stdio", "modern", "tools=100") as server:
+        with pytest.raises(ToolError, match="page"):
+            await server.tools()
+        assert (await server.prompts())[0].name == "greet"
+
+
 @every_kind
 async def test_a_server_asks_a_person_a_model_and_for_folders(kind: str, era: str) -> None:
     if (kind, era) == ("json", "legacy"):

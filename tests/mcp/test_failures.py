@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.serving import http, stdio
+from tests.mcp.serving import PROGRAM, http, stdio
+from tests.mcp.test_calls import connected
 from tests.samples import LONG
 from ziggurat import Timeout, ToolError
 from ziggurat.mcp import McpClient, mcp
@@ -40,6 +41,19 @@ async def left(before: set[int]) -> set[int]:
             return set()
         await asyncio.sleep(0)
     return found
+
+
+async def has_ended(pid: int) -> bool:
+    """Return whether a process that was killed has ended, for which it is given a moment."""
+    for _ in range(200_000):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+        await asyncio.sleep(0)
+    return False
 
 
 async def works(server: McpClient) -> bool:
@@ -77,11 +91,14 @@ async def test_the_end_of_a_process_is_told_with_its_code_and_its_last_words() -
 
 
 async def test_a_server_that_fails_to_start_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
+    before = children()
     server = mcp([sys.executable, "-c", "raise SystemExit('no key is set')"])
-    with pytest.raises(ServerGone, match=r"exit code 1\); it wrote last: no key is set"):
-        await server.tools()
+    for _ in range(3):
+        with pytest.raises(ServerGone, match=r"exit code 1\); it wrote last: no key is set"):
+            await server.tools()
     await server.close()
     assert "no key is set" not in caplog.text
+    assert not await left(before)
 
 
 async def test_calls_of_a_server_that_is_closed_are_told_so() -> None:
@@ -110,6 +127,61 @@ async def test_a_session_that_was_forgotten_costs_nothing() -> None:
             behind.forget()
         assert await works(server)
         assert [message.get("method") for _, _, message in behind.requests].count("initialize") == ROUNDS + 1
+
+
+async def test_a_session_that_is_lost_fails_no_call_beside_it() -> None:
+    async with http(era_="legacy") as (behind, server):
+        for _ in range(ROUNDS):
+            assert await works(server)
+            behind.forget()
+            assert all(await asyncio.gather(*(works(server) for _ in range(20))))
+
+
+async def test_a_client_is_used_and_closed_from_any_task() -> None:
+    """Clients are entered in one task, used in others that end, and left in another, in any order."""
+    before, tasks, servers = children(), asyncio.all_tasks(), [stdio(name=f"s{number}") for number in range(3)]
+
+    async def enter(server: McpClient) -> None:
+        await server.__aenter__()
+
+    for server in servers:
+        await asyncio.create_task(enter(server))
+    assert all(await asyncio.gather(*(asyncio.create_task(works(server)) for server in servers * 3)))
+    for server in (servers[1], servers[0], servers[2]):
+        await asyncio.create_task(server.close())
+    assert asyncio.all_tasks() == tasks
+    assert not await left(before)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_a_failure_beside_a_call_leaves_the_connection(kind: str) -> None:
+    async def fail() -> None:
+        raise LookupError
+
+    async with connected(kind, "modern") as server:
+        assert await works(server)
+        with pytest.raises(ExceptionGroup) as failed:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(server.call("silent"))
+                group.create_task(fail())
+        assert [type(each) for each in failed.value.exceptions] == [LookupError]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await server.call("silent")
+        assert await works(server)
+
+
+async def test_the_processes_of_a_server_end_with_it(tmp_path: Path) -> None:
+    """A server that is started by a shell or by npx is not the only process."""
+    note = tmp_path / "pid"
+    script = f"sleep 1000 & echo $! > {note}; exec {sys.executable} {PROGRAM}"
+    for close in (True, False):
+        async with mcp(["sh", "-c", script], name="test") as server:
+            pid = int(note.read_text())
+            if not close:
+                with pytest.raises(ServerGone):
+                    await server.call("die")
+        assert await has_ended(pid)
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -150,7 +222,7 @@ HOSTILE = {
 async def test_hostile_processes_are_bounded(tool: str) -> None:
     before = children()
     arguments, kind = HOSTILE[tool]
-    async with stdio(timeout=3 if tool != "wrong_id" else 0.3) as server:
+    async with stdio(timeout=0.5 if kind is Timeout else 20) as server:
         await server.tools()
         with pytest.raises(kind):
             await server.call(tool, arguments)
