@@ -25,7 +25,7 @@ NAMED = {"type": "object", "properties": {"name": {"type": "string", "default": 
 OWN = (
     "die", "hang", "silent", "slow", "progress", "ask", "think", "roots", "task", "huge", "endless", "garbage",
     "wrong_id", "half", "flood", "count", "picture", "refuse", "broken_result", "link", "ask_much", "chatter",
-    "change", "touch",
+    "change", "touch", "odd_notes",
 )  # fmt: skip
 
 
@@ -266,6 +266,11 @@ class Server:
             await send({"jsonrpc": "2.0", "id": 999_999, "result": text("not yours")})
             await send({"jsonrpc": "2.0", "id": str(number), "result": text("nor that")})
             return None
+        if name == "odd_notes":
+            for method in ("progress", "resources/updated", "odd"):
+                await send(
+                    {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": {"progress": [], "uri": 5}}
+                )
         if name == "flood":
             for _ in range(arguments.get("count", 100)):
                 await send(

@@ -184,6 +184,12 @@ async def test_progress_counts_as_an_answer(kind: str, era: str) -> None:
 
 
 @every_kind
+async def test_notifications_that_cannot_be_read_cost_nothing(kind: str, era: str) -> None:
+    async with connected(kind, era) as server:
+        assert (await server.call("odd_notes")).text == "odd_notes"
+
+
+@every_kind
 async def test_a_cancelled_call_is_cancelled_at_the_server(kind: str, era: str) -> None:
     async def call(ctx: Context) -> None:
         await server.call("slow", {"seconds": 60}, ctx)

@@ -204,13 +204,14 @@ class Calls:
         Raises:
             ServerGone: the server sends too much that nobody waits for.
         """
-        self.silent = False
+        self.silent = wanted = False
+        message: Message | None = None
         try:
-            wanted = self._take(read(data), call, len(data))
+            message = read(data)
+            wanted = self._take(message, call, len(data))
         except JsonRpcError as error:
-            wanted = False
             inbox = self._calls.get(error.request_id if call is None else call)
-            if inbox is not None:
+            if message is None and inbox is not None:
                 inbox.fail(ToolError(f"the MCP server {self.name} sent what is no message: {error}"))
             logger.debug("the MCP server %s sent what is no message: %.200r", self.name, data)
         self._noise = 0 if wanted else self._noise + 1
