@@ -237,7 +237,8 @@ class Server:
         if name == "ask_much":
             if modern:
                 body = {"message": "Again?", "requestedSchema": NAMED}
-                again = {"k": {"method": "elicitation/create", "params": body}}
+                times = range(arguments.get("at_once", 1))
+                again = {f"k{n}": {"method": "elicitation/create", "params": body} for n in times}
                 return {"resultType": "input_required", "inputRequests": again}
             while True:
                 await self.ask("elicitation/create", {"message": "Again?", "requestedSchema": NAMED}, send)

@@ -86,7 +86,7 @@ def test_a_server_that_is_not_passed_as_one_tool_is_refused_with_the_cure(tmp_pa
     for nested, cure in ((servers, r"\* before the values\(\)"), ([server], r"\* before"), (servers.values(), r"\* before")):
         with pytest.raises(ConfigurationError, match=cure):
             Agent(model, tools=wrong([nested]))
-    assert Agent(model, tools=[*servers.values()])
+    assert Agent(model, tools=[*servers.values()]).name == "agent"
 
 
 def test_a_permission_that_is_misspelt_is_refused_with_the_right_one() -> None:

@@ -83,6 +83,8 @@ class Link:
         raise ToolError(f"the MCP server {self.settings.name} asked more than {MAX_QUESTIONS} times in one call")
 
     async def _responses(self, asked: dict[str, InputRequest], ctx: Context) -> dict[str, object]:
+        if len(asked) > MAX_QUESTIONS:
+            raise ToolError(f"the MCP server {self.settings.name} asked more than {MAX_QUESTIONS} times at once")
         try:
             return {key: await self._answers(each.method, each.params, ctx) for key, each in asked.items()}
         except JsonRpcError as error:
