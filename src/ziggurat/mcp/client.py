@@ -102,15 +102,15 @@ class McpClient:
         ctx = ctx or root("mcp")
         given = dict(arguments or {})
         params = {"name": tool, "arguments": given}
-        listed = await self._lists.listed(tool, ctx)
+        listed, headers = await self._lists.prepare(tool, given, ctx)
         try:
-            outcome = await self._link.act("tools/call", params, ctx, await self._lists.headers_of(listed, given))
+            outcome = await self._link.act("tools/call", params, ctx, headers)
         except ToolError as error:
             cause = error.__cause__
             if not isinstance(cause, JsonRpcError) or cause.code != HEADER_MISMATCH:
                 raise
-            listed = await self._lists.listed(tool, ctx, again=True)  # the schema may have changed
-            outcome = await self._link.act("tools/call", params, ctx, await self._lists.headers_of(listed, given))
+            listed, headers = await self._lists.prepare(tool, given, ctx, again=True)  # the schema may have changed
+            outcome = await self._link.act("tools/call", params, ctx, headers)
         try:
             if wrong := self._lists.misfit(listed, outcome):
                 raise ToolError(f"the result of {tool} of the MCP server {self.name} breaks its output schema: {wrong}")

@@ -8,13 +8,15 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
-from ziggurat.mcp.headers import headers_in
+from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Headers, Outcome, Page, ServerTool, is_given, structure_in
 from ziggurat.tools.validator import SchemaValidator
 
 T = TypeVar("T")
+
+_Listed = tuple[ServerTool, tuple[HeaderOf, ...]]
 
 _MOST_PAGES = 1_000
 _MOST_ITEMS = 20_000
@@ -34,7 +36,7 @@ class Lists:
         self.link: Link = Link(settings, self._changed)
         self._settings = settings
         self._kept: dict[str, _Kept] = {}
-        self._tools: dict[str, ServerTool] | None = None
+        self._tools: dict[str, _Listed] | None = None
         self._validators: dict[str, SchemaValidator] = {}
 
     @staticmethod
@@ -113,32 +115,28 @@ class Lists:
 
     async def tools(self, ctx: Context) -> list[ServerTool]:
         """Return the tools; over HTTP without those that want arguments in headers in a way that is not allowed."""
-        usable = []
+        listed: dict[str, _Listed] = {}
         for tool in await self.all("tools", ServerTool, ctx):
             try:
-                if self._settings.url:
-                    headers_in(tool.input_schema)
-                usable.append(tool)
+                listed[tool.name] = tool, headers_in(tool.input_schema) if self._settings.url else ()
             except ValueError as error:
                 name = self._settings.name
                 logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, name, error)
-        self._tools = {tool.name: tool for tool in usable}
-        return usable
+        self._tools = listed
+        return [tool for tool, _ in listed.values()]
 
-    async def listed(self, name: str, ctx: Context, *, again: bool = False) -> ServerTool:
-        """Return a tool as the server has listed it; one that it has not, without schemas."""
+    async def prepare(
+        self, name: str, arguments: dict[str, Any], ctx: Context, *, again: bool = False
+    ) -> tuple[ServerTool, Headers]:
+        """Return a tool as the server has listed it, and the headers in which it wants the arguments of a call."""
         if again:
             self._changed("tools")
-        await self.link.connection()
         if self._tools is None:
             await self.tools(ctx)
-        return (self._tools or {}).get(name) or ServerTool(name, {})
-
-    async def headers_of(self, tool: ServerTool, arguments: dict[str, Any]) -> Headers:
-        """Return the headers in which the server wants the arguments of a call; only the newer era has them."""
-        if not self._settings.url or not (await self.link.connection()).modern:
-            return ()
-        return tuple(header for each in headers_in(tool.input_schema) for header in each.values(arguments))
+        tool, wanted = (self._tools or {}).get(name) or (ServerTool(name, {}), ())
+        if not wanted or not (await self.link.connection()).modern:  # only the newer era has them
+            return tool, ()
+        return tool, tuple(header for each in wanted for header in each.values(arguments))
 
     def misfit(self, tool: ServerTool, outcome: Outcome) -> str:
         """Return why a result does not fit the output schema of its tool; empty if it does.
