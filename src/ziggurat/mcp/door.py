@@ -6,7 +6,7 @@ import shlex
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,7 +18,7 @@ from ziggurat.http.connection import require_parser
 from ziggurat.mcp.answers import Elicit
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import LEGACY, MODERN, Authorization
+from ziggurat.mcp.wire import Authorization, Revision
 from ziggurat.messages.model import Model
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.permissions import Permissions, known
@@ -26,9 +26,6 @@ from ziggurat.tools.permissions import Permissions, known
 _RUNNERS = frozenset({"npx", "bunx", "pnpm", "dlx", "exec", "uvx", "uv", "run", "pipx", "node", "deno", "docker", "sh"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
 _ADDRESS = re.compile(r"\w+://.*|[\w.-]+:\d+(/.*)?|(localhost|\w[\w-]*(\.[\w-]+)+)/.*")
-
-Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-assert (MODERN, *LEGACY) == Revision.__args__  # type: ignore[attr-defined]
 
 
 @checked

@@ -79,7 +79,8 @@ async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Conte
     hidden: list[FunctionTool] = []
     for server in servers:
         _check_settings(server, by_name.get(server.name, ()), called)
-        own = [tool for tool in by_name.get(server.name, ()) if _is_wanted(tool, server.settings)]
+        only = server.settings.only
+        own = [tool for tool in by_name.get(server.name, ()) if any(fnmatchcase(tool.name, each) for each in only)]
         tools = [made for tool in own if (made := _made(server, tool, called[server.name, tool.name])) is not None]
         box += tools
         if len(tools) > MANY if server.settings.search is None else server.settings.search:
@@ -111,10 +112,6 @@ def _check_settings(server: McpClient, listed: Sequence[ServerTool], called: Map
     for setting, patterns in given.items():
         if listed:
             check_patterns(f"mcp({setting}=): the server {server.name!r}", patterns, names, _MISSPELT)
-
-
-def _is_wanted(tool: ServerTool, settings: Settings) -> bool:
-    return any(fnmatchcase(tool.name, pattern) for pattern in settings.only)
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from msgspec import Raw, Struct, field
 
@@ -11,11 +11,9 @@ from ziggurat.core.errors import ToolError
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, parse
 from ziggurat.http.client import HttpReply
 
-MODERN = "2026-07-28"
-"""The revision whose requests stand alone: no handshake, no session."""
-
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The revisions that begin with a handshake, newest first."""
+Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+MODERN, *LEGACY = get_args(Revision)
+"""The revision whose requests stand alone, and those that begin with a handshake, newest first."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 LISTS = ("tools", "resources", "prompts")
