@@ -12,6 +12,8 @@ from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, parse
 from ziggurat.http.client import HttpReply
 
 Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+MODERN: str
+LEGACY: list[str]
 MODERN, *LEGACY = get_args(Revision)
 """The revision whose requests stand alone, and those that begin with a handshake, newest first."""
 
