@@ -6,9 +6,11 @@
 - `run_rows` and `served_memories` are what it lists, `views` what it shows of a run and its calls, and how two runs
   differ.
 - `assets` are the files of the page in the browser.
-- `feed` reads a run once for all who follow it, and `events` streams it to each of them.
-- `openai` are the APIs of OpenAI and Anthropic, `mcp` is the Model Context Protocol.
-- `sse` are streams as they are sent, `ids` and `statuses` what all routes share.
+- `feed` reads a run once for all who follow it. `narration` tells clients of other protocols what happens in a run,
+  live and from the record, in the words of `narrated`.
+- `openai` are the APIs of OpenAI and Anthropic, `mcp` is the Model Context Protocol, `a2a` the protocol of agents, `ui`
+  those of user interfaces.
+- `sse` are streams as they are sent, `requests` has ids, numbers and statuses of all routes.
 """
 
 from typing import TYPE_CHECKING

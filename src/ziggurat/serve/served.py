@@ -100,8 +100,10 @@ class ServedAgents:
                 raise
         return run_id
 
-    async def begin(self, run_id: str, work: Callable[..., Coroutine[Any, Any, object]], listeners: Any = ()) -> None:
-        """Drive a run, and return when it has begun, or raise why it could not be opened."""
+    async def begin(
+        self, run_id: str, work: Callable[..., Coroutine[Any, Any, T]], listeners: Any = ()
+    ) -> "asyncio.Task[T]":
+        """Drive a run, and return its task when it has begun, or raise why it could not be opened."""
         began = asyncio.Event()
 
         def begin(_: object) -> None:
@@ -113,6 +115,7 @@ class ServedAgents:
         waiting.cancel()
         if not began.is_set():
             await driving  # raises why it did not begin
+        return driving
 
     async def resume(self, run_id: str) -> None:
         """Go on with a run, and return when that has begun."""

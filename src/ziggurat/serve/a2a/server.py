@@ -17,11 +17,11 @@ from ziggurat.serve.a2a.listing import list_tasks
 from ziggurat.serve.a2a.push import PushNotifications
 from ziggurat.serve.a2a.tasks import CONTEXT, TaskView, context_of, state_of
 from ziggurat.serve.a2a.updates import Updates
+from ziggurat.serve.narrated import Tale
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
-from ziggurat.serve.ui.narrated import Tale
 from ziggurat.wires import a2a
 
 

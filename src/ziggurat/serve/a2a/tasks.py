@@ -15,8 +15,8 @@ from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
+from ziggurat.serve.narrated import error_of
 from ziggurat.serve.run_rows import PendingRow, time_of
-from ziggurat.serve.ui.narrated import error_of
 from ziggurat.wires import a2a
 
 CONTEXT = "a2a_context"

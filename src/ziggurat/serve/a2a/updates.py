@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
+from ziggurat.serve import narrated
 from ziggurat.serve.a2a.tasks import artifacts_of, parts_of_items, state_of, timestamp
-from ziggurat.serve.ui import narrated
 from ziggurat.wires import a2a
 
 

@@ -4,18 +4,19 @@ import re
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ziggurat.calls.check import question_of
-from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import JournalCorrupt
-from ziggurat.journal.entries import Pending
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import RunNotFound
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.speech import Speech
+from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.places import ResponseId, usage_at, used_since
+from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.wires.server_items import ApprovalRequest
 
 _CALL_ID = re.compile(r"call_(.+)_([0-9a-f]{16})")
@@ -43,40 +44,25 @@ class NotAnswered(Exception):
         self.status: int = status
 
 
-class ClientCall(Struct, frozen=True):
-    """A call that a client makes: the question of a run that waits for its result."""
-
-    call: str
-    arguments: dict[str, Any]
-
-
-def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
-    """Return the calls that wait for a client, by the id of the pending item."""
-    calls: dict[str, ClientCall] = {}
-    for item in pending:
-        if item.stage == "question":
-            try:
-                calls[item.id] = decode(question_of(item.call).question, ClientCall)
-            except JournalCorrupt:  # a question to a person
-                continue
-    return calls
-
-
-def is_of_client(pending: Pending) -> bool:
-    """Return whether a call on record waits, or has waited, for a client."""
-    item = recorded_item(pending, None)
-    return bool(client_calls((item,)))
+async def answer_recorded(agent: Runnable[Any], response_id: ResponseId, say: Say, page: str) -> Answered:
+    """Say a response whose run is on record, and has ended or waits, as it was said when it was given."""
+    run_id, after = response_id.run_id, response_id.after
+    lines = (await agent.record(run_id)).splitlines(keepends=True)
+    if after > len(lines):
+        raise RunNotFound(f"there is no response {response_id}")
+    speech = Speech(say, after)
+    await speech.follow(agent, run_id)
+    answered = await conclude(await agent.attach(run_id).result(), speech, page)
+    return replace(answered, usage=used_since(answered.usage, usage_at(b"".join(lines[:after]))))
 
 
 async def conclude(run: AgentRun, speech: Speech, page: str) -> Answered:
-    """Say what has not been said of the answer of a run, which has ended or waits."""
-    await speech.flush()
+    """Return how a run has ended, of which all was said; of one that waits, say for what."""
     if run.pending:
         return await _wait(run, speech, page)
     status = _REFUSED.get(type(run.stop))
     if status is not None:
         raise NotAnswered(status, run.error or f"the run ended: {stops.status_of(run.stop)}")
-    await speech.end(run._answer)
     return Answered(run.id, _finish(run.stop), run.usage)
 
 

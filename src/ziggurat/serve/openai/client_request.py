@@ -1,5 +1,6 @@
 """What a client of a provider's API adds to an agent for one run: instructions, an output schema, tools of its own."""
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
-from ziggurat.serve.openai.answers import ClientCall
+from ziggurat.serve.openai.client_calls import ClientCall
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
 
@@ -42,9 +43,17 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
     additions = HookChain((_Additions("\n\n".join(text for text in texts if text), native),))
     extra = ExtraTools(0, tools, BasePolicy())
 
+    return hooked(agent, additions, lambda ctx: ctx.within(EXTRA_TOOLS, extra))
+
+
+def hooked(
+    agent: Runnable[Any], hooks: HookChain, within: Callable[[Context], Context] = lambda ctx: ctx
+) -> Runnable[Any]:
+    """Return an agent with more hooks."""
+
     def layer(inner: AgentService) -> AgentService:
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:
-            return await inner(request, chained(ctx.within(EXTRA_TOOLS, extra), additions))
+            return await inner(request, chained(within(ctx), hooks))
 
         return service
 

@@ -15,14 +15,17 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
-from ziggurat.serve.openai.answers import NotAnswered, call_id, client_calls, is_approvable, run_of_call
-from ziggurat.serve.openai.places import RunPlace
+from ziggurat.messages.usage import Usage
+from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
+from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.places import usage_at
 from ziggurat.wires.types import ApprovalResponse
 
 
 class Continuation(Struct, frozen=True):
     run_id: str
-    place: RunPlace
+    after: int
+    before: Usage
     decisions: Mapping[str, Decision]
     messages: tuple[Message, ...] = ()
 
@@ -41,14 +44,17 @@ async def find_continuation(
         record = await _record_of(agent, previous)
         journal = LocalJournal.load(record)
         decisions = {**_answers(previous, results, journal), **_decisions(approvals, journal)}
-        return Continuation(previous, RunPlace.after(record, agent.name), decisions, others)
+        return Continuation(previous, len(journal.entries), usage_at(record), decisions, others)
     run_ids = {run_of_call(each) for each in results}
     run_id = run_ids.pop() if len(run_ids) == 1 else None
     if run_id is None or not await _waits(agent, run_id):
         return None
     record = await agent.record(run_id)
-    decisions = _answers(run_id, results, LocalJournal.load(record))
-    return Continuation(run_id, RunPlace.after(record, agent.name), decisions, others) if decisions else None
+    journal = LocalJournal.load(record)
+    decisions = _answers(run_id, results, journal)
+    if not decisions:
+        return None
+    return Continuation(run_id, len(journal.entries), usage_at(record), decisions, others)
 
 
 async def _waits(agent: Runnable[Any], run_id: str) -> bool:

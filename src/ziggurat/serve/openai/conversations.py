@@ -1,24 +1,26 @@
 """Answer a request of a provider's API with a run of an agent: one stage for all formats."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.calls.hooks import HookChain
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import EmptyPrompt, RunNotFound
-from ziggurat.core.event import Event
+from ziggurat.core.event import Listener
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
+from ziggurat.messages.usage import Usage
 from ziggurat.serve.openai.answers import Answered, NotAnswered, conclude
-from ziggurat.serve.openai.client_request import with_client
+from ziggurat.serve.openai.client_request import hooked, with_client
 from ziggurat.serve.openai.continuations import Continuation, find_continuation
-from ziggurat.serve.openai.places import ResponseId, RunPlace
+from ziggurat.serve.openai.places import ResponseId, used_since
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import ApprovalResponse
@@ -43,10 +45,10 @@ class Conversation:
         self._agent = with_client(agents.agent(request.agent), request.content)
         self._decisions = {} if waiting is None else waiting.decisions
         self._messages = () if waiting is None else waiting.messages
-        self._place = RunPlace() if waiting is None else waiting.place  # up to which the client has what was said
+        self._before = Usage() if waiting is None else waiting.before
         self._joins = False
         run_id = request.run_id or new_id() if waiting is None else waiting.run_id
-        self.id: ResponseId = ResponseId(run_id, self._place.entries)
+        self.id: ResponseId = ResponseId(run_id, 0 if waiting is None else waiting.after)
 
     @classmethod
     async def of(cls, agents: ServedAgents, request: ConversationRequest) -> "Conversation":
@@ -62,22 +64,27 @@ class Conversation:
 
     async def answer(self, say: Say) -> Answered:
         """Have the agent answer, and pass each piece of its answer to `say`."""
-        hidden = [tool.name for tool in self.request.content.tools]
-        speech = Speech(self._agent.name, say, self._place, hidden)
+        speech = Speech(say, self.id.after, [tool.name for tool in self.request.content.tools])
         self._agents.admit()
-        driving = self._agents.drive(self.id.run_id, self._work(speech))
+        driving = await self._agents.begin(self.id.run_id, partial(self._work, speech))
+        self.begun.set()
+        await speech.follow(self._agent, self.id.run_id)
         await asyncio.wait([driving])  # which goes on if this is cancelled
         if driving.cancelled():
             raise NotAnswered(503, f"the server ends; the run {self.id.run_id} can be resumed")
         answered = await conclude(driving.result(), speech, self.request.page)
-        return replace(answered, usage=self._place.since(answered.usage))
+        return replace(answered, usage=used_since(answered.usage, self._before))
 
-    async def _work(self, speech: Speech) -> AgentRun:
+    async def _work(self, speech: Speech, listeners: Sequence[Listener]) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
         for message in self._messages:
             await self._agent.attach(self.id.run_id).inject(message)
-        return await self._run(speech)
+        listeners = [*listeners, speech.wait]
+        agent, run_id = hooked(self._agent, HookChain((speech,))), self.id.run_id
+        if self._decisions:
+            return await agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
+        return await agent.run(history=self.request.content.messages, run_id=run_id, listeners=listeners)
 
     async def _wait_for_another(self) -> None:
         """Wait while the run is driven for another request with its id, which then has the same answer."""
@@ -86,15 +93,6 @@ class Conversation:
             self._joins = (await attached.status()).driven
             if self._joins:
                 await attached.result()
-
-    def _run(self, speech: Speech) -> Coroutine[Any, Any, AgentRun]:
-        agent, run_id, listeners = speech.heard_in(self._agent), self.id.run_id, [self._begin, speech.hear]
-        if self._decisions:
-            return agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
-        return agent.run(history=self.request.content.messages, run_id=run_id, listeners=listeners)
-
-    def _begin(self, event: Event) -> None:
-        self.begun.set()
 
     async def cancel(self) -> None:
         """Cancel the run, as nobody wants its answer any more, unless it is that of another request."""

@@ -1,162 +1,134 @@
-"""Speech: what an agent says and does in a run, in pieces, as its clients get it."""
+"""Speech: what is told of a run, in the pieces of a reply in the format of a provider."""
 
-import re
+import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
+from contextlib import aclosing
 from typing import Any
 
+from msgspec.structs import replace
+
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.enter import AgentService
-from ziggurat.calls.hooks import HookChain, chained
-from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
-from ziggurat.core.event import Event
-from ziggurat.core.path import escaped, step_of
 from ziggurat.core.service import Service
-from ziggurat.messages.agent import AgentRequest, AgentRun, Modify
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
-from ziggurat.messages.events import ApprovalDecided, ApprovalRequested, Delta, ToolEnded, ToolStarted
-from ziggurat.messages.message import Message
+from ziggurat.messages.agent import PendingItem
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta
+from ziggurat.messages.events import Delta
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.serve.openai.places import RunPlace
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.serve.narrated import Begin, Called, Gave, Piece, Tale, Waits
+from ziggurat.serve.narration import Narrator
+from ziggurat.serve.openai.client_calls import client_calls
 from ziggurat.wires.server_items import ReplyPiece, ServerCall
 
 Say = Callable[[ReplyPiece], Awaitable[None]]
 """Takes each piece of an answer as it comes."""
 
-_TOOL = re.compile(r"(.*)/tool-(\d+):[^/]*")
 
+class Speech(Middleware):
+    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls: each
+    when it begins and when it has ended, in the order in which the model made them.
 
-def tool_place(path: str) -> tuple[str, int] | None:
-    """Return the step and the number of a tool call that was made by no other tool; None for other paths."""
-    match = _TOOL.fullmatch(path)
-    return (match[1], int(match[2])) if match is not None and "/tool-" not in match[1] else None
+    As middleware of the run it learns when a call begins, which is after it was approved.
 
+    Args:
+        say: Takes the pieces.
+        after: The entry of the record up to which all was said before.
+        hidden: The tools of the client, whose calls are not the agent's.
+    """
 
-class Speech:
-    """Says what an agent itself says and thinks, with an empty line between the texts of two steps, and its calls."""
-
-    def __init__(self, agent: str, say: Say, place: RunPlace, hidden: Collection[str] = ()) -> None:
-        self._agent = agent
-        self._path = escaped(agent)
-        self._place = place
-        self._hidden = hidden
+    def __init__(self, say: Say, after: int, hidden: Collection[str] = ()) -> None:
         self.say: Say = say
-        self._step = ""
-        self._said = ""  # in the latest step with text
-        self._calls: dict[str, ToolCall] = {}  # that have started
-        self._order = _CallOrder()
-
-    def heard_in(self, agent: Runnable[Any]) -> Runnable[Any]:
-        """Return an agent that tells this speech when its tool calls begin, which is after they were approved."""
-        progress = HookChain((_Progress(self.begin),))
-
-        def layer(inner: AgentService) -> AgentService:
-            async def service(request: AgentRequest, ctx: Context) -> AgentRun:
-                return await inner(request, chained(ctx, progress))
-
-            return service
-
-        return agent.layered(layer)
-
-    async def hear(self, event: Event) -> None:
-        if isinstance(event, Delta):
-            _, step, place = step_of(event.path, self._path)
-            if place.partition("#")[0] != "model" or step <= self._place.steps:  # of an agent below, or said before
-                return
-            await self._order.flush()
-            if isinstance(event.delta, TextDelta):
-                await self.text(event.delta.text, event.path)
-            elif isinstance(event.delta, ThinkingDelta):
-                await self.say(event.delta)
-        elif isinstance(event, ToolStarted):
-            self._calls[event.path] = event.call
-        elif isinstance(event, ApprovalRequested):
-            await self._order.pass_over(event.path)
-        elif isinstance(event, ApprovalDecided) and isinstance(event.decision, Modify):
-            self._calls[event.path] = ToolCall(event.call.id, event.call.name, event.decision.text)
-        elif isinstance(event, ToolEnded):
-            call = self._calls.pop(event.path, event.call)
-            await self._order.add(event.path, partial(self.call, event.path, call, event.result))
-
-    async def begin(self, path: str) -> None:
-        if path in self._calls:
-            await self._order.add(path, partial(self.call, path, self._calls[path]))
-
-    async def flush(self) -> None:
-        """Say all that waits for something before it, as nothing more happens."""
-        await self._order.flush()
-
-    async def call(self, path: str, call: ToolCall, result: ToolResult | None = None) -> None:
-        """Say a call, unless it was made by another tool, is the client's, or had ended before."""
-        if tool_place(path) and call.name not in self._hidden and path not in self._place.results:
-            approval = self._place.asked.get(path)
-            await self.say(ServerCall(path, call.name, call.arguments, self._agent, approval, result))
-
-    async def text(self, text: str, step: str) -> None:
-        if not text:
-            return
-        if step != self._step:
-            text, self._step, self._said = ("\n\n" if self._said else "") + text, step, ""
-        self._said += text
-        await self.say(TextDelta(text))
-
-    async def repeat(self, message: Message, step: str) -> None:
-        """Say what a message of a step on record says and thinks."""
-        for part in message.parts:
-            if isinstance(part, Text):
-                await self.text(part.text, step)
-            elif isinstance(part, Thinking):
-                await self.say(ThinkingDelta(part.text))
-
-    async def end(self, output: object) -> None:
-        text = output if isinstance(output, str) else encode(output).decode()
-        if text and self._said.strip() != text.strip():
-            await self.text(text, "end")
-
-
-class _CallOrder:
-    """Has the calls of a step said in the order in which the model made them, although they begin in any order."""
-
-    def __init__(self) -> None:
-        self._next: dict[str, int] = {}  # the number of the call of a step that is said next
-        self._waiting: dict[tuple[str, int], list[Callable[[], Awaitable[None]]]] = {}
-
-    async def add(self, path: str, say: Callable[[], Awaitable[None]]) -> None:
-        """Have something said of a call when all calls before it have begun, ended, or wait."""
-        place = tool_place(path)
-        if place is not None:
-            self._waiting.setdefault(place, []).append(say)
-            await self._go_on(place[0])
-
-    async def pass_over(self, path: str) -> None:
-        """Let the calls after one that waits be said."""
-        place = tool_place(path)
-        if place is not None:
-            self._waiting.setdefault(place, [])
-            await self._go_on(place[0])
-
-    async def flush(self) -> None:
-        """Have all said that is not said yet."""
-        while self._waiting:
-            await self._say(min(self._waiting))
-
-    async def _go_on(self, step: str) -> None:
-        for place in sorted(self._waiting):
-            if place[0] == step and place[1] <= self._next.get(step, 1):
-                self._next[step] = max(self._next.get(step, 1), place[1] + 1)
-                await self._say(place)
-
-    async def _say(self, place: tuple[str, int]) -> None:
-        for say in self._waiting.pop(place):
-            await say()
-
-
-class _Progress(Middleware):
-    def __init__(self, begin: Callable[[str], Awaitable[None]]) -> None:
-        self._begin = begin
+        self._after = after
+        self._hidden = hidden
+        self._step, self._gap = 0, ""  # the latest step with text, and what comes before its text
+        self._calls: dict[str, ServerCall] = {}  # that have not ended
+        self._paths: dict[str, str] = {}  # of calls, by their ids
+        self._unsaid: list[str] = []  # the paths of calls of which nothing is said, in the order of the model
+        self._begun: set[str] = set()
+        self._speaking = asyncio.Lock()
+        self._follows = asyncio.Event()
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        await self._begin(ctx.path)
+        self._begun.add(ctx.path)
+        async with self._speaking:
+            await self._say_calls()
         return await tool(call, ctx)
+
+    async def follow(self, agent: Runnable[Any], run_id: str) -> None:
+        """Say what is told of a run until it has ended or waits."""
+        narrator = Narrator(run_id, agent.name, members=True)
+        try:
+            async with aclosing(agent.attach(run_id).events()) as items:
+                async for item in items:
+                    self._follows.set()
+                    later = item.number > self._after
+                    async with self._speaking:
+                        for told in narrator.tell(item):
+                            await self._hear(told.what, agent.name, later=later)
+                        if isinstance(item.what, Delta) and narrator.is_own(item.what.path):
+                            await self._prove(item.what.delta)
+                        if later:
+                            await self._say_calls()
+        finally:
+            self._follows.set()
+        await self._say_calls(all_known=True)
+
+    async def _prove(self, thought: PartDelta) -> None:
+        """Say what proves a thought to the model's provider; it comes with pieces only."""
+        if isinstance(thought, ThinkingDelta) and (thought.signature or thought.redacted):
+            await self.say(replace(thought, text=""))
+
+    async def wait(self, _: object) -> None:
+        """Have a run wait until it is followed, as a listener, so that each piece of its replies is told."""
+        await self._follows.wait()
+
+    async def _hear(self, what: Tale, agent: str, *, later: bool) -> None:
+        match what:
+            case Begin(_, step, thinking) if later:
+                await self._say_calls(all_known=True)
+                if not thinking and step != self._step:
+                    self._gap, self._step = "\n\n" if self._step else "", step
+            case Piece(_, thinking, text) if later:
+                await self.say(ThinkingDelta(text) if thinking else TextDelta(self._gap + text))
+                self._gap = self._gap if thinking else ""
+            case Called(_, _, call, path, changed=True) if path in self._calls:
+                self._calls[path] = replace(self._calls[path], arguments=call.arguments)
+            case Called(id, _, call, path) if call.name not in self._hidden:
+                self._calls[path] = ServerCall(path, call.name, call.arguments, agent)
+                self._paths[id] = path
+                self._unsaid.append(path)
+            case Gave(id, result) if (call := self._calls.pop(self._paths.get(id, ""), None)) is not None:
+                if not later:
+                    self._unsaid.remove(call.path)
+                elif call.path in self._unsaid:
+                    self._calls[call.path] = replace(call, result=result)
+                else:
+                    await self.say(replace(call, result=result))
+            case Waits(items):
+                for _, item in items:
+                    self._note(item)
+
+    def _note(self, item: PendingItem) -> None:
+        """Note what waits in the calls: those of the client are not the agent's, and those around it have begun."""
+        if (call := self._calls.get(item.path)) is not None:
+            self._calls[item.path] = replace(call, approval=item.id)
+        for path in [path for path in self._calls if item.path.startswith(f"{path}/")]:
+            self._begun.add(path)
+            if client_calls((item,)):
+                del self._calls[path]
+                self._unsaid.remove(path)
+
+    async def _say_calls(self, *, all_known: bool = False) -> None:
+        """Say the calls that have begun or ended: those before which there is no other, or all."""
+        for path in list(self._unsaid):
+            call = self._calls[path]
+            if call.result is not None or path in self._begun:
+                self._unsaid.remove(path)
+                if call.result is not None:
+                    del self._calls[path]
+                await self.say(call)
+            elif not all_known:
+                return
+
+    async def end(self, text: str) -> None:
+        await self.say(TextDelta(("\n\n" if self._step else "") + text))

@@ -12,10 +12,9 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ZigguratError
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
-from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.answers import NotAnswered, answer_recorded
 from ziggurat.serve.openai.live_responses import LiveResponses
 from ziggurat.serve.openai.places import ResponseId
-from ziggurat.serve.openai.recorded_speech import say_recorded
 from ziggurat.serve.openai.replies import ResponseStream, encode_event, error_reply, status_and_text
 from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
@@ -51,7 +50,7 @@ class RecordedResponse(Struct, frozen=True):
             whole.push(piece)
 
         try:
-            answered = await say_recorded(self.agent, self.id, say, page)
+            answered = await answer_recorded(self.agent, self.id, say, page)
         except NotAnswered as error:
             status = "cancelled" if self.info.status == "Cancelled" else "failed"
             return self.writer().without_answer(status, str(error))
@@ -73,7 +72,7 @@ class RecordedResponse(Struct, frozen=True):
             chunks.extend(live.push(piece))
 
         try:
-            answered = await say_recorded(self.agent, self.id, say, page)
+            answered = await answer_recorded(self.agent, self.id, say, page)
             chunks += live.finish(answered.finish, answered.usage)
         except NotAnswered as error:
             chunks += writer.fail(*status_and_text(error))

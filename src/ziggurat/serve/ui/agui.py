@@ -14,10 +14,11 @@ from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Deny, PendingItem
 from ziggurat.messages.model import ModelRequest
-from ziggurat.serve.openai.answers import client_calls, run_of_call
+from ziggurat.serve import narrated
+from ziggurat.serve.openai.answers import run_of_call
+from ziggurat.serve.openai.client_calls import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import narrated
 from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run
 from ziggurat.serve.ui.streams import frames, read_place

@@ -15,11 +15,11 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.serve.openai.answers import client_calls
+from ziggurat.serve import narrated
+from ziggurat.serve.openai.client_calls import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import narrated
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
 from ziggurat.serve.ui.streams import frames, read_place
 from ziggurat.wires.reading import read_request
@@ -156,7 +156,7 @@ class Encoder:
                 yield {"type": f"{_kind(thinking)}-delta", "id": id, "delta": text}
             case narrated.End(id, thinking):
                 yield {"type": f"{_kind(thinking)}-end", "id": id}
-            case narrated.Called(id, step, call, changed):
+            case narrated.Called(id, step, call, _, changed):
                 yield from [] if changed else self._enter(step)
                 yield self._call(id, call, server=True)
             case narrated.Gave(id, result, denied):

@@ -16,10 +16,10 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
+from ziggurat.serve import narrated, narration
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui import narrated, narration
 from ziggurat.serve.ui.answers import asked_items, decision_of_answer
 
 _NOTHING = ModelRequest(Transcript.of())

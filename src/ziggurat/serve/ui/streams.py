@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.ui.narrated import Piece, Tale
+from ziggurat.serve.narrated import Piece, Tale
 from ziggurat.serve.ui.runs import UiRun
 
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")

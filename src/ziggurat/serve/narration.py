@@ -1,4 +1,4 @@
-"""Narration: what an agent says and does in a run, as the streams of user interfaces have it.
+"""Narration: what an agent says and does in a run, as clients get it by any protocol.
 
 It is made of the record of the run, and of pieces of replies as they come. Each thing that is told has a place, the
 same whether it was heard live or read later, and in whatever process; so a stream goes on where it was cut.
@@ -17,18 +17,19 @@ from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.messages.parts import ToolCall
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.ui import narrated
-from ziggurat.serve.ui.told_reply import ToldReply, texts_of
+from ziggurat.serve import narrated, told_reply
 
 
 class Narrator:
-    """Tells what happens to one agent, item by item."""
+    """Tells what happens to one agent, item by item; with `members`, also the calls of those below it that are no
+    tools."""
 
-    def __init__(self, run_id: str, agent: str) -> None:
+    def __init__(self, run_id: str, agent: str, *, members: bool = False) -> None:
         self._run_id = run_id
+        self._members = members
         self._agent = escaped(agent)
         self._number = self._units = 0
-        self._reply = ToldReply()
+        self._reply = told_reply.ToldReply()
         self._answered = 0  # the last step whose reply is on record: a run that goes on repeats those
         self._said = ""  # in the last reply
         self._waiting: dict[int, PendingItem] = {}
@@ -69,14 +70,15 @@ class Narrator:
         """Yield what an entry of the record tells."""
         _, step, place = step_of(entry.path, self._agent)
         match entry:
-            case events.ModelEnded(path, response) if step and _is_model(place):
+            case events.ModelEnded(path, response) if self.is_own(path) or (self._members and "/tool-" not in path):
                 message = delta.fit(response.message)
-                yield from self._reply.finish(texts_of(message), step)
-                self._said, self._answered = message.text, step
+                if self.is_own(path):
+                    yield from self._reply.finish(told_reply.texts_of(message), step)
+                    self._said, self._answered = message.text, step
                 for index, call in enumerate(message.tool_calls, 1):
                     tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"
                     self._calls[tool] = call
-                    yield narrated.Called(narrated.call_id(self._run_id, tool), step, call)
+                    yield narrated.Called(narrated.call_id(self._run_id, tool), step, call, tool)
             case events.ToolEnded(path, _, result) if path in self._calls:
                 yield narrated.Gave(narrated.call_id(self._run_id, path), result, path in self._denied)
             case events.ApprovalRequested(_, item):
@@ -85,7 +87,7 @@ class Narrator:
                 self._denied.add(path)
             case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
                 changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
-                yield narrated.Called(narrated.call_id(self._run_id, path), step, changed, changed=True)
+                yield narrated.Called(narrated.call_id(self._run_id, path), step, changed, path, changed=True)
             case events.AgentEnded(path, run) if path == self._agent:
                 self._run = run
             case Ended():
@@ -109,6 +111,11 @@ class Narrator:
             yield from self._reply.finish([(False, text)], self._reply.step + 1)
         yield from self._reply.abandon()
         yield narrated.Over(run)
+
+    def is_own(self, path: str) -> bool:
+        """Return whether a call of a model is one of the agent itself."""
+        _, step, place = step_of(path, self._agent)
+        return step > 0 and _is_model(place)
 
     def _call_of(self, item: PendingItem) -> str:
         """Return the id of the call that an item is about: for a question of a tool, that of the tool."""

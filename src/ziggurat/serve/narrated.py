@@ -1,4 +1,4 @@
-"""The parts of a run that user interfaces get, in the words of no protocol."""
+"""The parts of a run that clients get, in the words of no protocol."""
 
 from typing import TypeAlias
 
@@ -38,6 +38,7 @@ class Called(Struct, frozen=True):
     id: str
     step: int
     call: ToolCall
+    path: str
     changed: bool = False
 
 

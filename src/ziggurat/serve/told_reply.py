@@ -6,7 +6,7 @@ from itertools import groupby
 from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, Thinking
-from ziggurat.serve.ui.narrated import Begin, End, Piece, Tale
+from ziggurat.serve.narrated import Begin, End, Piece, Tale
 
 Texts = Sequence[tuple[bool, str]]
 """Texts and thoughts in turn: whether it is a thought, and the text."""
