@@ -10,8 +10,9 @@ from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.event import Dropped, Event, Retrying, Skipped
+from ziggurat.core.ids import next_id
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, parent_of, step_of
-from ziggurat.journal.entries import Ended, Failure, JournalEntry, Opened, Unanswered
+from ziggurat.journal import entries
 from ziggurat.messages import delta, events
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.messages.parts import ToolCall
@@ -22,10 +23,19 @@ from ziggurat.serve import narrated, told_reply
 
 class Narrator:
     """Tells what happens to one agent, item by item; with `members`, also the calls of those below it that are no
-    tools."""
+    tools.
+
+    Where the run continues as new, the next one is told as a part of it, and the numbers of entries go on.
+
+    Attributes:
+        run_id: The run that the latest item is of.
+        number: The number of its entry.
+    """
 
     def __init__(self, run_id: str, agent: str, *, members: bool = False) -> None:
-        self._run_id = run_id
+        self.run_id: str = run_id
+        self.number: int = 0
+        self._before = 0  # entries of the runs that have continued as this one
         self._members = members
         self._agent = escaped(agent)
         self._number = self._units = 0
@@ -39,14 +49,18 @@ class Narrator:
 
     def tell(self, item: SubscribedItem) -> Iterator[narrated.Told]:
         """Yield what an item tells of the agent."""
-        self._reply.place = f"{self._run_id}-{self._number}"
+        if isinstance(item.what, entries.Opened) and item.what.run_id == next_id(self.run_id):
+            self._before, self.run_id = self.number, item.what.run_id
+            self._waiting, self._answered = {}, 0
+        self.number = self._before + item.number
+        self._reply.place = f"{self.run_id}-{self._number}"
         if item.index:
             yield from map(self._placed, self._hear(item.what))
             return
         told = list(map(self._placed, self._read(item.number, item.what)))
         yield from told
         if told or isinstance(item.what, _BREAKS):
-            self._number, self._units, self._reply.tries = item.number, 0, 0
+            self._number, self._units, self._reply.tries = self.number, 0, 0
 
     def _placed(self, what: narrated.Tale) -> narrated.Told:
         if self._reply.tries:  # the record has nothing of the pieces before
@@ -54,7 +68,7 @@ class Narrator:
         self._units += len(what.text) if isinstance(what, narrated.Piece) else 1
         return narrated.Told(self._number, self._units, what)
 
-    def _hear(self, event: JournalEntry | Event) -> Iterator[narrated.Tale]:
+    def _hear(self, event: entries.JournalEntry | Event) -> Iterator[narrated.Tale]:
         """Yield what is not on record: pieces of a reply of the agent itself."""
         match event:
             case Skipped():
@@ -66,7 +80,7 @@ class Narrator:
                 if _is_model(place) and step > self._answered and not self._reply.gap:
                     yield from self._reply.hear(piece, path, step)
 
-    def _read(self, number: int, entry: JournalEntry | Event) -> Iterator[narrated.Tale]:
+    def _read(self, number: int, entry: entries.JournalEntry | Event) -> Iterator[narrated.Tale]:
         """Yield what an entry of the record tells."""
         _, step, place = step_of(entry.path, self._agent)
         match entry:
@@ -78,32 +92,34 @@ class Narrator:
                 for index, call in enumerate(message.tool_calls, 1):
                     tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"
                     self._calls[tool] = call
-                    yield narrated.Called(narrated.call_id(self._run_id, tool), step, call, tool)
+                    yield narrated.Called(narrated.call_id(self.run_id, tool), step, call, tool)
             case events.ToolEnded(path, _, result) if path in self._calls:
-                yield narrated.Gave(narrated.call_id(self._run_id, path), result, path in self._denied)
+                yield narrated.Gave(narrated.call_id(self.run_id, path), result, path in self._denied)
             case events.ApprovalRequested(_, item):
                 self._waiting[number] = item
             case events.ApprovalDecided(path, _, _, Deny()):
                 self._denied.add(path)
             case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
                 changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
-                yield narrated.Called(narrated.call_id(self._run_id, path), step, changed, path, changed=True)
+                yield narrated.Called(narrated.call_id(self.run_id, path), step, changed, path, changed=True)
             case events.AgentEnded(path, run) if path == self._agent:
                 self._run = run
-            case Ended():
+            case entries.Ended():
                 yield from self._end(entry)
-            case Opened():
+            case entries.Opened():
                 yield from self._reply.abandon()
-            case Failure() | Unanswered() if _is_model(place):
+            case entries.Failure() | entries.Unanswered() if _is_model(place):
                 yield from self._reply.abandon()
 
-    def _end(self, entry: Ended) -> Iterator[narrated.Tale]:
+    def _end(self, entry: entries.Ended) -> Iterator[narrated.Tale]:
         if entry.interrupted:
             yield from self._reply.abandon()
             return
         if entry.stop == "Suspended":
             items = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
             yield from [narrated.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
+            return
+        if entry.stop == "Continued":  # the next run is told as this one
             return
         run = entry.run if isinstance(entry.run, AgentRun) else self._run
         text = narrated.output_text(run)
@@ -120,10 +136,10 @@ class Narrator:
     def _call_of(self, item: PendingItem) -> str:
         """Return the id of the call that an item is about: for a question of a tool, that of the tool."""
         path = item.path if is_tool_call(item.path) else parent_of(item.path)
-        return narrated.call_id(self._run_id, path if path in self._calls else item.path)
+        return narrated.call_id(self.run_id, path if path in self._calls else item.path)
 
 
-_BREAKS = (Opened, Failure, Unanswered, Ended)
+_BREAKS = (entries.Opened, entries.Failure, entries.Unanswered, entries.Ended)
 """What may abandon a reply, of which there is nothing on record."""
 
 
@@ -143,18 +159,20 @@ async def narrate(
         through: An entry up to which it is known to have gone on, so it is not told that it waited.
         waits: Whether to go on when it waits.
     """
-    narrator, number = Narrator(run_id, agent.name), 0
+    narrator, read = Narrator(run_id, agent.name), 0
     while True:
-        async with aclosing(agent.attach(run_id).events(after=number)) as items:
+        async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
             async for item in items:
-                number = item.number
+                read = item.number
+                told = list(narrator.tell(item))
+                number = narrator.number
                 is_later = number > after or (item.index > 0 and number == after)
-                for told in narrator.tell(item):
-                    waited = isinstance(told.what, narrated.Waits)
-                    ended = isinstance(told.what, narrated.Over) or (waited and not waits)
+                for each in told:
+                    waited = isinstance(each.what, narrated.Waits)
+                    ended = isinstance(each.what, narrated.Over) or (waited and not waits)
                     if is_later and not (ended and number <= through):
-                        yield told
+                        yield each
                         if ended:
                             return
-        if not await runs_of(agent.store).continued(run_id, number):
+        if not await runs_of(agent.store).continued(narrator.run_id, read):
             return

@@ -22,6 +22,7 @@ IN_PROGRESS = (RunInProgress, LeaseHeld)
 
 _ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}(~[0-9]{1,9})?")
 """The ids that are given, with the numbers of runs that continue others as new."""
+_CONTINUED = re.compile(r"~\d{1,9}$")
 
 
 def check_id(text: str) -> str:
@@ -31,6 +32,11 @@ def check_id(text: str) -> str:
             f"got {text!r:.150}"
         )
     return text
+
+
+def first_id(run_id: str) -> str:
+    """Return the id of the first of the runs as which one has continued as new; by it clients know them all."""
+    return _CONTINUED.sub("", run_id)
 
 
 def read_number(query: Mapping[str, str], name: str, default: int, *, least: int = 0, most: int = 999_999_999) -> int:

@@ -9,18 +9,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ziggurat.core import errors
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import (
-    ConfigurationError,
-    RunNotFound,
-    ZigguratError,
-)
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.assets import asset
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.guard import stream_later
-from ziggurat.serve.requests import check_id, read_number, status_of
+from ziggurat.serve.requests import check_id, first_id, read_number, status_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
@@ -51,7 +47,7 @@ class _Decision(msgspec.Struct, forbid_unknown_fields=True):
                 return Deny(self.reason)
             case "modify":
                 if self.arguments is None:
-                    raise ConfigurationError("the action modify takes arguments, an object")
+                    raise errors.ConfigurationError("the action modify takes arguments, an object")
                 return Modify(self.arguments)
             case "answer":
                 return Answer(self.answer)
@@ -92,7 +88,7 @@ class _Routes:
         try:
             before = float(query["before"]) if "before" in query else None
         except ValueError as error:
-            raise ConfigurationError(f"before is a number of seconds: {error}") from error
+            raise errors.ConfigurationError(f"before is a number of seconds: {error}") from error
         rows, more = await self.agents.rows(
             agent=query.get("agent"),
             status=query.get("status"),
@@ -259,17 +255,19 @@ def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route
 
 
 def _id(request: Request) -> str:
+    run_id = str(request.path_params["id"])
     try:
-        return check_id(str(request.path_params["id"]))
-    except ConfigurationError as error:
-        raise RunNotFound(str(error)) from error
+        check_id(first_id(run_id))
+        return run_id
+    except errors.ConfigurationError as error:
+        raise errors.RunNotFound(str(error)) from error
 
 
 async def _body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"the body is not what {request.url.path} takes: {error}") from error
+        raise errors.ConfigurationError(f"the body is not what {request.url.path} takes: {error}") from error
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -288,5 +286,5 @@ async def _leave(request: Request, error: Exception) -> Response:
     return Response(status_code=400)
 
 
-FAILURES: dict[Any, Any] = {ZigguratError: _refuse, HTTPException: _refuse, ClientDisconnect: _leave}
+FAILURES: dict[Any, Any] = {errors.ZigguratError: _refuse, HTTPException: _refuse, ClientDisconnect: _leave}
 """How errors are answered; any other is a defect of a server, and logged with its traceback."""

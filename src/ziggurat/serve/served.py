@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
+from ziggurat.core import errors
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
-from ziggurat.core.errors import ConfigurationError, LimitExceeded, RunNotFound
 from ziggurat.core.log import logger
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
+from ziggurat.messages.stops import Continued
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.requests import IN_PROGRESS
@@ -48,10 +49,10 @@ class ServedAgents:
         """Serve another agent.
 
         Raises:
-            ConfigurationError: its name is taken.
+            errors.ConfigurationError: its name is taken.
         """
         if agent.name in self.agents:
-            raise ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
+            raise errors.ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
         self.kinds[agent.name] = type(agent).__name__
         keeps = self._own_stores and runs_of(agent.store).keeps_ended
         self.agents[agent.name] = agent.with_store(agent.store if keeps else self._common)
@@ -61,7 +62,7 @@ class ServedAgents:
         limit, running = 0 if self.closing.closed else self.limit, len(self._tasks)
         if running >= limit:
             text = "as many runs are driven here as may be; try again"
-            raise LimitExceeded("runs", limit, running, text, transient=True)
+            raise errors.LimitExceeded("runs", limit, running, text, transient=True)
 
     def metrics(self) -> list[Metrics]:
         """Return the different metrics that are middleware of the agents."""
@@ -71,7 +72,7 @@ class ServedAgents:
 
     def agent(self, name: str) -> Runnable[Any]:
         if name not in self.agents:
-            raise RunNotFound(f"there is no agent {name!r:.100} here; there are: {', '.join(self.agents)}")
+            raise errors.RunNotFound(f"there is no agent {name!r:.100} here; there are: {', '.join(self.agents)}")
         return self.agents[name]
 
     async def agent_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
@@ -80,7 +81,12 @@ class ServedAgents:
             info = await store.find(f"run:{run_id}")
             if info is not None:
                 return self.agent(info.agent), info
-        raise RunNotFound(f"there is no run {run_id!r:.150}")
+        raise errors.RunNotFound(f"there is no run {run_id!r:.150}")
+
+    async def newest_of(self, run_id: str) -> tuple[Runnable[Any], LogInfo]:
+        """Do the same for a run or, if it has continued as new, the last run of its chain."""
+        agent, info = await self.agent_of(run_id)
+        return agent, await runs_of(agent.store).newest(run_id) or info
 
     def stores(self) -> list[Store]:
         return list({id(agent.store): agent.store for agent in self.agents.values()}.values())
@@ -119,26 +125,39 @@ class ServedAgents:
 
     async def resume(self, run_id: str) -> None:
         """Go on with a run, and return when that has begun."""
-        agent, info = await self.agent_of(run_id)
-        newest = (await runs_of(agent.store).newest(run_id) or info).id
-        await self.begin(newest, partial(agent.resume, newest))
+        agent, info = await self.newest_of(run_id)
+        await self.begin(info.id, partial(agent.resume, info.id))
 
     def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Drive a run in a task of its own, which counts as one of those that this process may drive."""
-        task = asyncio.get_running_loop().create_task(work)
+        """Drive a run in a task of its own, which counts as one of those that this process may drive.
+
+        A run that continues as new is driven on: the task returns the last one.
+        """
+        task = asyncio.get_running_loop().create_task(self._drive(work))
         self._tasks[task] = run_id
         task.add_done_callback(partial(self._ended, run_id))
         return task
 
+    async def _drive(self, work: Coroutine[Any, Any, T]) -> T:
+        run: Any = await work
+        while isinstance(stop := getattr(run, "stop", None), Continued):
+            agent, info = await self.newest_of(stop.run_id)
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks[task] = info.id
+            try:
+                run = await (agent.resume(info.id) if info.status == "running" else agent.attach(info.id).result())
+            except IN_PROGRESS:  # somebody else goes on with it
+                run = await agent.attach(info.id).result()
+        last: T = run
+        return last
+
     def _ended(self, run_id: str, task: "asyncio.Task[object]") -> None:
-        """Forget a run, or go on with the next; an error that is not in its record is logged, for nobody may wait."""
+        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, IN_PROGRESS):
             logger.warning("the run %s: %s", run_id, error)
-        stop = None if task.cancelled() or error is not None else getattr(task.result(), "stop", None)
-        if (newer := getattr(stop, "run_id", None)) is not None:  # of a run that continues as new
-            self.drive(newer, self.resume(newer))
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
@@ -219,7 +238,7 @@ class ServedAgents:
         for store in self.stores():
             if await store.find(session_log(session_id)) is not None:
                 return await Session(session_id, store=store).get_messages()
-        raise RunNotFound(f"there is no session {session_id!r:.150}")
+        raise errors.RunNotFound(f"there is no session {session_id!r:.150}")
 
     async def detail(self, run_id: str) -> dict[str, Any]:
         """Return what is on record of a run: its row, its output, why it stopped early, what waits, and its figures."""

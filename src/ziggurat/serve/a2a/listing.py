@@ -5,7 +5,9 @@ from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.journal.store import LogInfo
 from ziggurat.serve.a2a.tasks import CONTEXT, TaskView, state_of, timestamp
+from ziggurat.serve.requests import first_id
 from ziggurat.wires import a2a
 
 _MOST = 1_000
@@ -18,9 +20,13 @@ async def list_tasks(agent: Runnable[Any], query: a2a.TasksQuery) -> dict[str, o
         raise ConfigurationError(f"pageSize is a number from 1 to 100, got {query.page_size}")
     labels = {CONTEXT: query.context_id} if query.context_id else None
     since = _seconds(query.status_timestamp_after)
+    infos: dict[str, LogInfo] = {}  # each as the last of the runs as which it has continued
+    for info in await agent.store.logs("run:", agent=agent.name, labels=labels, limit=_MOST):
+        if info.status != "Continued":
+            infos.setdefault(first_id(info.id), info)
     found = [
         info
-        for info in await agent.store.logs("run:", agent=agent.name, labels=labels, limit=_MOST)
+        for info in infos.values()
         if query.status in (None, state_of(info.status, asks=info.asks)) and info.updated >= since
     ]
     marks = [f"{timestamp(info.updated)}~{info.id}" for info in found]

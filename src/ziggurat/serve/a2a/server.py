@@ -19,7 +19,7 @@ from ziggurat.serve.a2a.tasks import CONTEXT, TaskView, context_of, state_of
 from ziggurat.serve.a2a.updates import Updates
 from ziggurat.serve.narrated import Tale
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.requests import check_id
+from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
 from ziggurat.wires import a2a
@@ -124,7 +124,13 @@ class A2aServer:
             context = check_id(message.context_id or run.id)
             prompt = user(*(part.as_own() for part in message.parts))
             labels = {CONTEXT: context}
-            begun = partial(self._agent.run, prompt, run_id=run.id, session=context, labels=labels)
+            begun = partial(
+                self._agent.run,
+                prompt,
+                run_id=run.id,
+                session=None if self._agents.kinds[self._agent.name] == "Flow" else context,
+                labels=labels,
+            )
             await self._agents.begin(run.id, begun)
         if config is not None:
             self._push.add(run, context, config)
@@ -137,13 +143,13 @@ class A2aServer:
             raise errors.ConfigurationError(f"the task {info.id} belongs to another context")
         if state in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended: begin another", a2a.UNSUPPORTED_OPERATION)
-        handle = agent.attach(info.id)
+        task_id, handle = first_id(info.id), agent.attach(info.id)
         if state != a2a.INPUT_REQUIRED:
             await handle.inject(user(*(part.as_own() for part in message.parts)))
-            return runs.UiRun(info.id, agent, info.count), context
+            return await self._from_now(task_id), context
         items = [item for item in (await handle.status()).pending if item.needs_decision]
         answers = read_answers(message, items)
-        return await runs.continue_run(self._agents, agent.name, info.id, answers), context
+        return await runs.continue_run(self._agents, agent.name, task_id, answers), context
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
@@ -162,15 +168,21 @@ class A2aServer:
         await handle.cancel()
         if not (await handle.status()).driven:
             await self._agents.resume(info.id)  # to end, as it is cancelled
-        async for told in runs.UiRun(info.id, agent, info.count).told():
+        task_id = first_id(info.id)
+        async for told in (await self._from_now(task_id)).told():
             del told
-        return (await self._view(info.id)).task()
+        return (await self._view(task_id)).task()
 
     async def _find(self, task_id: str) -> tuple[Runnable[Any], LogInfo]:
-        info = await self._agent.store.find(f"run:{check_id(task_id)}")
-        if info is None or info.agent != self._agent.name:
+        """Return the agent of a task, and the last of the runs as which it has continued."""
+        _, info = await self._agents.newest_of(check_id(task_id))
+        if info.agent != self._agent.name:
             raise errors.RunNotFound(f"there is no task {task_id!r:.150}")
         return self._agent, info
+
+    async def _from_now(self, task_id: str) -> runs.UiRun:
+        """Return the run of a task, to be told from now on."""
+        return runs.UiRun(task_id, self._agent, (await self._view(task_id)).entries)
 
     async def _view(self, task_id: str) -> TaskView:
         return await TaskView.of(*await self._find(task_id))
@@ -180,8 +192,8 @@ class A2aServer:
     async def _create_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         config = a2a.read_params(params, a2a.PushConfig)
         self._push.check(config)
-        agent, info = await self._find(config.task_id)
-        return self._push.add(runs.UiRun(info.id, agent, info.count), context_of(info), config)
+        _, info = await self._find(config.task_id)
+        return self._push.add(await self._from_now(config.task_id), context_of(info), config)
 
     async def _get_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         query = a2a.read_params(params, a2a.TaskQuery)

@@ -9,14 +9,15 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped, step_of
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages import events
 from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
 from ziggurat.serve.narrated import error_of
+from ziggurat.serve.requests import first_id
 from ziggurat.serve.run_rows import PendingRow, time_of
+from ziggurat.serve.ui.runs import records_of
 from ziggurat.wires import a2a
 
 CONTEXT = "a2a_context"
@@ -27,14 +28,14 @@ _STATES: dict[str, a2a.TaskState] = {
     "Completed": "TASK_STATE_COMPLETED",
     "ToolCalled": "TASK_STATE_COMPLETED",
     "StopCondition": "TASK_STATE_COMPLETED",
-    "Continued": "TASK_STATE_COMPLETED",
+    "Continued": a2a.WORKING,
     "Cancelled": "TASK_STATE_CANCELED",
     "Denied": "TASK_STATE_REJECTED",
 }
 
 
 def context_of(info: LogInfo) -> str:
-    return str(info.labels.get(CONTEXT) or info.id)
+    return str(info.labels.get(CONTEXT) or first_id(info.id))
 
 
 def state_of(status: str, *, asks: bool = False) -> a2a.TaskState:
@@ -45,24 +46,27 @@ def state_of(status: str, *, asks: bool = False) -> a2a.TaskState:
 
 
 class TaskView:
-    """Shows a run as a task, from the entries of its record."""
+    """Shows a run as a task, from the entries of its record, and of those of the runs as which it has continued."""
 
     def __init__(self, agent: Runnable[Any], info: LogInfo) -> None:
-        self._info = info
+        self._info = info  # of the last run
+        self._id = first_id(info.id)
         self._agent = escaped(agent.name)
-        self._reader = RecordedEvents(info.id, self._agent, parts_of(agent).read)
         self._history: list[a2a.Message] = []
         self._items: dict[int, PendingItem] = {}
         self._run: AgentRun | None = None
         self._calls = 0
         self.entries: int = 0
+        self._before = 0  # entries of the runs before the last
         self._end: Ended | None = None
 
     @classmethod
     async def of(cls, agent: Runnable[Any], info: LogInfo) -> "TaskView":
         view = cls(agent, info)
-        for entry in LocalJournal.load(await agent.record(info.id)).entries:
-            view._add(view._reader.read(entry))
+        for run_id, entries in await records_of(agent, first_id(info.id)):
+            reader, view._before = RecordedEvents(run_id, view._agent, parts_of(agent).read), view.entries
+            for entry in entries:
+                view._add(reader.read(entry))
         return view
 
     def _add(self, what: JournalEntry | Event) -> None:
@@ -71,7 +75,7 @@ class TaskView:
         match what:
             case Opened():
                 self._end = None
-                if isinstance(what.request, AgentRequest):
+                if isinstance(what.request, AgentRequest) and not self._before:
                     self._say("ROLE_USER", *_shown(what.request.messages[-1]))
             case events.ModelEnded(path, response) if step_of(path, self._agent)[2].partition("#")[0] == "model":
                 self._say("ROLE_AGENT", *_shown(response.message))
@@ -91,7 +95,7 @@ class TaskView:
             self._history.append(self._message(role, parts, self.entries))
 
     def _message(self, role: Any, parts: tuple[a2a.Part, ...], number: int) -> a2a.Message:
-        return a2a.Message(f"{self._info.id}-{number}", role, parts, context_of(self._info), self._info.id)
+        return a2a.Message(f"{self._id}-{number}", role, parts, context_of(self._info), self._id)
 
     def message(self) -> a2a.Message | None:
         """Return the answer of an agent that has called nothing, so that there was no task; None for any other."""
@@ -107,16 +111,15 @@ class TaskView:
         kept = self._history if history is None else self._history[-history:] if history else []
         status = self.status()
         done = status.state == "TASK_STATE_COMPLETED" and artifacts
-        return a2a.Task(
-            self._info.id, status, context_of(self._info), artifacts_of(self._run) if done else (), tuple(kept)
-        )
+        return a2a.Task(self._id, status, context_of(self._info), artifacts_of(self._run) if done else (), tuple(kept))
 
     def status(self) -> a2a.Status:
         """Return the status, with a message of what the task waits for, or why it has failed."""
         parts: tuple[a2a.Part, ...] = ()
         state = state_of(self._info.status, asks=self._info.asks)
         if state == a2a.INPUT_REQUIRED and self._end is not None:
-            parts = parts_of_items([self._items[each] for each in self._end.waits or () if each in self._items])
+            numbers = [self._before + each for each in self._end.waits or ()]
+            parts = parts_of_items([self._items[each] for each in numbers if each in self._items])
         elif state in a2a.TERMINAL and state != "TASK_STATE_COMPLETED":
             run = self._end.run if self._end is not None and isinstance(self._end.run, AgentRun) else self._run
             parts = (a2a.Part(text=error_of(run) or self._info.status),)

@@ -1,7 +1,7 @@
 """Calls: the runs that answer calls of tools and prompts, begun, continued and followed."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -12,8 +12,8 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
-from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.messages.stops import Continued
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
@@ -55,7 +55,7 @@ class Calls:
         caller.begun(run_id)
         began = asyncio.Event()
         listeners: list[Listener] = [lambda _: began.set(), caller.hear]
-        task = self._drive(agent, run_id, agent.run(prompt, run_id=run_id, listeners=listeners))
+        task = self._drive(agent, run_id, agent.run(prompt, run_id=run_id, listeners=listeners), listeners)
         waiting = asyncio.ensure_future(began.wait())
         try:
             await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -82,10 +82,11 @@ class Calls:
 
     async def go_on(self, run_id: str, listener: Listener | None = None) -> None:
         """Go on with a run that can, unless somebody does."""
-        agent, _ = await self.agents.agent_of(run_id)
+        agent, info = await self.agents.newest_of(run_id)
         if run_id not in self._driving:
             self.agents.admit()
-            self._drive(agent, run_id, agent.resume(run_id, listeners=() if listener is None else (listener,)))
+            listeners = () if listener is None else (listener,)
+            self._drive(agent, run_id, agent.resume(info.id, listeners=listeners), listeners)
 
     async def revive(self, run_id: str, listener: Listener) -> None:
         """Go on with a run that has lost its process."""
@@ -131,27 +132,28 @@ class Calls:
             await self.go_on(run_id)
 
     def _drive(
-        self, agent: Runnable[Any], run_id: str, work: Coroutine[Any, Any, AgentRun]
+        self, agent: Runnable[Any], run_id: str, work: _Work, listeners: Sequence[Listener]
     ) -> "asyncio.Task[AgentRun]":
-        task = self._driving[run_id] = self.agents.drive(run_id, self._work(agent, run_id, work))
+        task = self._driving[run_id] = self.agents.drive(run_id, self._work(agent, run_id, work, listeners))
         task.add_done_callback(partial(self._ended, run_id))
         return task
 
-    async def _work(self, agent: Runnable[Any], run_id: str, work: _Work) -> AgentRun:
-        """Drive a run, also through times and events that it waits for."""
+    async def _work(self, agent: Runnable[Any], run_id: str, work: _Work, listeners: Sequence[Listener]) -> AgentRun:
+        """Drive a run, also through times and events that it waits for, and as the runs as which it continues."""
         while True:
             try:
                 run = await work
             except IN_PROGRESS:  # another process goes on with it
                 return await agent.attach(run_id).result()
-            if not run.pending or any(item.needs_decision for item in run.pending):
-                return run
-            info = await agent.store.find(run_log(run_id))
-            due = min((item.until for item in run.pending if item.until is not None), default=None)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if due is None else max(0.0, due - SYSTEM_CLOCK.now())):
-                    await runs_of(agent.store).continued(run_id, 0 if info is None else info.count)
-            work = agent.resume(run_id)
+            _, info = await self.agents.newest_of(run_id)
+            if not isinstance(run.stop, Continued):
+                if not run.pending or any(item.needs_decision for item in run.pending):
+                    return run
+                due = min((item.until for item in run.pending if item.until is not None), default=None)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None if due is None else max(0.0, due - SYSTEM_CLOCK.now())):
+                        await runs_of(agent.store).continued(info.id, info.count)
+            work = agent.resume(info.id, listeners=listeners)
 
     def _ended(self, run_id: str, task: "asyncio.Task[AgentRun]") -> None:
         if self._driving.get(run_id) is task:

@@ -124,12 +124,12 @@ class LegacyEra:
             needed = ", ".join(sorted({capability_of(item) for item in items}))
             text = f"the call waits for its user, as the run {run_id}; the client has no {needed}"
             raise JsonRpcError(text, INVALID_PARAMS)
-        agent, _ = await self._calls.agents.agent_of(run_id)
+        agent, info = await self._calls.agents.newest_of(run_id)
         loop = asyncio.get_running_loop()
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
         answers: dict[str, asyncio.Future[Decision]] = {name: loop.create_future() for name in names}
         everything = asyncio.gather(*answers.values())
-        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(run_id, count))
+        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(info.id, count))
         ending = asyncio.ensure_future(self._calls.agents.closing.wait())
         waiting: list[asyncio.Future[Any]] = [everything, elsewhere, ending]
         try:

@@ -126,7 +126,7 @@ class ModernEra:
             run = await self._calls.settled(run_id, 0.0 if always else within)
             if run is None:
                 return await self._tasks.created(run_id, caller)
-            agent, info = await self._calls.agents.agent_of(run_id)
+            agent, info = await self._calls.agents.newest_of(run_id)
             if not any(item.needs_decision for item in run.pending):
                 return self._calls.answer(agent.name, run)
             items = keyed(waiting_in(await agent.attach(run_id).status()))

@@ -43,7 +43,7 @@ class Tasks:
 
         A run that lost its process goes on here.
         """
-        agent, info = await self._calls.agents.agent_of(run_id)
+        agent, info = await self._calls.agents.newest_of(run_id)
         task = {
             "taskId": self._calls.signer.sign("task", run_id),
             "status": "working",
@@ -89,7 +89,7 @@ class Tasks:
         """Tell a client of each change of a task, until it has ended."""
         told = ""
         while True:
-            agent, info = await self._calls.agents.agent_of(run_id)
+            agent, info = await self._calls.agents.newest_of(run_id)
             task = await self.task(run_id, caller)
             if (now := digest([task["status"], sorted(task.get("inputRequests", ()))])) != told:
                 told = now
@@ -99,7 +99,7 @@ class Tasks:
             if task["status"] == "working":
                 await self._calls.settled(run_id)
             else:
-                await runs_of(agent.store).continued(run_id, info.count)
+                await runs_of(agent.store).continued(info.id, info.count)
 
 
 def _failed(error: JsonRpcError) -> Json:

@@ -61,9 +61,10 @@ class Speech(Middleware):
             async with aclosing(agent.attach(run_id).events()) as items:
                 async for item in items:
                     self._follows.set()
-                    later = item.number > self._after
+                    told_of = list(narrator.tell(item))
+                    later = narrator.number > self._after
                     async with self._speaking:
-                        for told in narrator.tell(item):
+                        for told in told_of:
                             await self._hear(told.what, agent.name, later=later)
                         if isinstance(item.what, Delta) and narrator.is_own(item.what.path):
                             await self._prove(item.what.delta)

@@ -8,9 +8,9 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ziggurat.core import errors
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, RunNotFound
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.model import ModelRequest
@@ -18,7 +18,7 @@ from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.serve import narrated
 from ziggurat.serve.openai.client_calls import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.requests import check_id
+from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
 from ziggurat.serve.ui.streams import frames, read_place
@@ -49,7 +49,7 @@ async def run_chat(agents: ServedAgents, request: Request) -> ResponseStream:
         asked = msgspec.json.decode(await request.body(), type=_ChatRequest)
         content = _read(asked)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"the body is no request of useChat: {error}") from error
+        raise errors.ConfigurationError(f"the body is no request of useChat: {error}") from error
     name, last = request.path_params["name"], asked.messages[-1] if asked.messages else None
     answers = {} if last is None or last.role != "assistant" else dict(_answers(last))
     if last is not None and answers:
@@ -66,10 +66,12 @@ async def follow_chat(agents: ServedAgents, request: Request) -> ResponseStream 
     chat = check_id(request.path_params["chat"])
     [*infos] = await agent.store.logs("run:", agent=agent.name, labels={_LABEL: chat}, limit=1)
     if not infos:
-        raise RunNotFound(f"there is no chat {chat!r:.150} with {agent.name}")
-    if infos[0].status != "running" and read_place(request) is None:
+        raise errors.RunNotFound(f"there is no chat {chat!r:.150} with {agent.name}")
+    run_id = first_id(infos[0].id)
+    _, info = await agents.newest_of(run_id)
+    if info.status != "running" and read_place(request) is None:
         return Response(status_code=204)  # nothing to resume
-    return _stream(agents, request, await whole_run(agent, infos[0].id))
+    return _stream(agents, request, await whole_run(agent, run_id))
 
 
 def _stream(agents: ServedAgents, request: Request, run: UiRun) -> ResponseStream:
@@ -185,7 +187,7 @@ class Encoder:
         self._called[id] = call.name
         try:
             arguments: object = call.parsed()
-        except InvalidArguments:
+        except errors.InvalidArguments:
             arguments = call.arguments
         chunk = {"type": "tool-input-available", "toolCallId": id, "toolName": call.name, "input": arguments}
         return chunk | {"dynamic": True} | ({"providerExecuted": True} if server else {})

@@ -9,13 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.errors import ConfigurationError, RunNotFound
+from ziggurat.core import errors
+from ziggurat.core.ids import next_id
 from ziggurat.core.path import parent_of
 from ziggurat.journal.entries import Decided, Ended, JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages.agent import Decision
+from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
+from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated, narration
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
@@ -45,7 +47,7 @@ async def start_run(
     agents.admit()
     agent = with_client(agents.agent(name), content)
     if not content.messages:
-        raise ConfigurationError("messages: there is no message to answer")
+        raise errors.ConfigurationError("messages: there is no message to answer")
     with suppress(*IN_PROGRESS):  # the run is followed
         run = partial(agent.run, history=content.messages, run_id=check_id(run_id), labels=labels)
         await agents.begin(run_id, run)
@@ -62,28 +64,46 @@ async def continue_run(
     agents.admit()
     agent, info = await agents.agent_of(check_id(run_id))
     if info.agent != name:
-        raise RunNotFound(f"there is no run {run_id!r} of the agent {name!r:.100}")
-    entries = LocalJournal.load(await agent.record(run_id)).entries
-    items = asked_items(entries)
+        raise errors.RunNotFound(f"there is no run {run_id!r} of the agent {name!r:.100}")
+    before = 0
+    for part, entries in await records_of(agent, run_id):
+        decisions = _decisions(part, asked_items(entries), answers)
+        if decisions:
+            break
+        before += len(entries)
+    else:
+        raise errors.ConfigurationError(f"the run {run_id} has nothing that waits and is answered here")
+    decided = {entry.id: number for number, entry in enumerate(entries, 1) if isinstance(entry, Decided)}
+    last = max(decided.get(each, len(entries)) for each in decisions)
+    client = with_client(agent, replace(content, instructions=None))
+    with suppress(*IN_PROGRESS):  # the run is followed
+        await agents.begin(part, partial(client.run, run_id=part, decisions=decisions))
+    return UiRun(run_id, agent, before + _suspended(entries[:last]))
+
+
+def _decisions(run_id: str, items: Mapping[str, PendingItem], answers: Mapping[str, Any]) -> dict[str, Decision]:
     decisions: dict[str, Decision] = {}
     for item in items.values():
         about = (item.id, narrated.call_id(run_id, item.path), narrated.call_id(run_id, parent_of(item.path)))
         key = next((each for each in about if each in answers), None)
         if key is not None:
             decisions[item.id] = decision_of_answer(item, answers[key])
-    if not decisions:
-        raise ConfigurationError(f"the run {run_id} has nothing that waits and is answered here")
-    decided = {entry.id: number for number, entry in enumerate(entries, 1) if isinstance(entry, Decided)}
-    last = max(decided.get(each, len(entries)) for each in decisions)
-    client = with_client(agent, replace(content, instructions=None))
-    with suppress(*IN_PROGRESS):  # the run is followed
-        await agents.begin(run_id, partial(client.run, run_id=run_id, decisions=decisions))
-    return UiRun(run_id, agent, _suspended(entries[:last]))
+    return decisions
+
+
+async def records_of(agent: Runnable[Any], run_id: str) -> list[tuple[str, Sequence[JournalEntry]]]:
+    """Return the record of a run, and those of the runs as which it has continued as new, with their ids."""
+    records: list[tuple[str, Sequence[JournalEntry]]] = []
+    newest = await runs_of(agent.store).newest(run_id)
+    while not records or (newest is not None and records[-1][0] != newest.id):
+        each = next_id(records[-1][0]) if records else run_id
+        records.append((each, LocalJournal.load(await agent.record(each)).entries))
+    return records
 
 
 async def whole_run(agent: Runnable[Any], run_id: str) -> UiRun:
     """Return a run, to be told from its beginning to the next end or wait."""
-    entries = LocalJournal.load(await agent.record(run_id)).entries
+    entries = [entry for _, each in await records_of(agent, run_id) for entry in each]
     return UiRun(run_id, agent, 0, _suspended(entries[:-1]))
 
 
