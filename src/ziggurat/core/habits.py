@@ -49,6 +49,8 @@ OF_RUNS = frozenset(
 )
 """The arguments of a run that an agent does not have."""
 
+_CREDENTIALS = frozenset(("headers", "auth", "api_key", "credentials", "bearer"))
+
 _SHARED = frozenset(("instructions", "history"))
 """Agents and runs are known by these arguments; nothing else has the names of other libraries."""
 
@@ -61,4 +63,6 @@ def meant_by(name: str, known: Set[str]) -> str:
         return f"; write Agent({name}=...)"
     if name in OF_RUNS and "instructions" in known:
         return f"; write run(..., {name}=...)"
+    if name in _CREDENTIALS and "token" in known:
+        return "; pass the credentials as token=..."
     return "".join(f"; did you mean {each!r}?" for each in similar(name, known))

@@ -102,8 +102,8 @@ class Answers(Struct, frozen=True, eq=False):
             elicitation = Elicitation(self.server, message, _checked(asked.requested_schema))
         try:
             content = await (_ask_in_run(elicitation) if self.elicit is None else self.elicit(elicitation))
-        except Denied as denied:
-            return {"action": "decline", "_meta": {_REASON: str(denied)[:_LONGEST]}}
+        except Denied as denied:  # the protocol has no place for the reason
+            return {"action": "decline", "_meta": {_REASON: str(denied).removeprefix("denied: ")[:_LONGEST]}}
         except ConfigurationError as error:
             logger.warning("the MCP server %s asks something that nobody can answer here: %s", self.server, error)
             return {"action": "cancel"}

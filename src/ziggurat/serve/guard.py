@@ -307,5 +307,6 @@ async def _answer(send: Send, status: int, content: object) -> None:
     body = encode(content)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
     headers += [(b"retry-after", b"1")] if status == 503 else []
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

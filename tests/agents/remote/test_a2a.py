@@ -10,6 +10,7 @@ import pytest
 from tests.models.http.support import Asked, serving as hooked
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.ui.talking import served
+from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError, tool
 from ziggurat.agents import Answer, Environment, Runnable, a2a
 from ziggurat.core.clock import SystemClock
@@ -282,3 +283,9 @@ def test_what_cannot_be_one_is_refused_at_the_door(arguments: dict[str, Any]) ->
 
 def test_the_token_is_not_shown() -> None:
     assert "secret-word" not in repr(a2a("https://example.com", name="x", token="secret-word"))
+
+
+@pytest.mark.parametrize("name", ["headers", "auth", "api_key"])
+def test_credentials_under_another_name_are_refused_with_the_right_one(name: str) -> None:
+    with pytest.raises(TypeError, match="token="):
+        a2a("https://agents.example.com", name="weather", **wrong({name: "x"}))

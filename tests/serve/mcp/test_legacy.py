@@ -10,7 +10,9 @@ from tests.serve.mcp.clients import LEGACY, LegacyClient, Refused, serving_mcp
 from tests.serve.mcp.test_modern import both, guess, pay, slow_tool, text_of
 from tests.serve.serving import TOKEN, serving
 from ziggurat import Agent, Context, serve, tool
+from ziggurat.agents import Deny
 from ziggurat.events import Warned
+from ziggurat.mcp import mcp
 from ziggurat.messages import tool_call
 from ziggurat.testing import ScriptedModel
 
@@ -188,3 +190,15 @@ async def test_requests_without_a_session_are_of_a_client_that_can_do_nothing() 
         assert [each["name"] for each in (await client.ask("tools/list"))["tools"]] == ["pay"]
         with pytest.raises(Refused, match="elicitation"):
             await client.call("pay", {"amount": 7})
+
+
+@pytest.mark.parametrize("revision", [None, "2025-11-25"])
+async def test_the_reason_of_a_denial_comes_through_our_own_client(revision: str | None) -> None:
+    async with serving_mcp(tools=[pay]) as server:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        tools = mcp(f"{server.address}/mcp", headers=headers, revision=revision, effect="repeatable")
+        model = ScriptedModel(tool_call("pay", amount=7), lambda request: request.messages[-1].tool_results[0].text)
+        agent = Agent(model, tools=[tools], store="memory:")
+        run = await agent.run("Pay")
+        done = await agent.resume(run.id, {item.id: Deny("too dear") for item in run.pending})
+        assert "too dear" in done.output

@@ -71,8 +71,18 @@ async def test_an_agent_is_a_tool_whose_approval_is_put_to_the_client() -> None:
         assert await client.again("clerk", {"input": "Pay 7"}, asked, **{name: accepted}) == done  # a lost answer
 
 
-@pytest.mark.parametrize("response", [{"action": "decline"}, {"action": "accept", "content": {"approve": False}}])
-async def test_a_call_that_the_user_does_not_approve_is_not_made(response: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("response", "why"),
+    [
+        ({"action": "decline"}, "decline"),
+        ({"action": "decline", "content": {"reason": "too dear"}}, "too dear"),
+        ({"action": "cancel", "_meta": {"ziggurat/reason": "too dear"}}, "too dear"),
+        ({"action": "decline", "content": {"reason": 7}, "_meta": 7}, "decline"),
+        ({"action": "accept", "content": {"approve": False}}, "denied"),
+        ({"action": "accept", "content": {"approve": False, "reason": "too dear"}}, "too dear"),
+    ],
+)
+async def test_a_call_that_the_user_does_not_approve_is_not_made(response: dict[str, Any], why: str) -> None:
     async with serving_mcp(tools=[pay]) as server:
         client = ModernClient(server)
         asked = await client.call("pay", {"amount": 7})
@@ -80,6 +90,7 @@ async def test_a_call_that_the_user_does_not_approve_is_not_made(response: dict[
         done = await client.again("pay", {"amount": 7}, asked, **{name: response})
         assert done["isError"]
         assert "denied" in text_of(done)
+        assert why in text_of(done)
 
 
 async def test_rounds_of_questions_have_states_of_their_own() -> None:

@@ -9,7 +9,7 @@ from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
 Json = dict[str, Any]
 
 
-def tool_of(spec: ToolSpec) -> Json:
+def tool_of(spec: ToolSpec, output: Json | None) -> Json:
     """Return a tool as it is listed."""
     reads = spec.effect == "none"
     hints = {"readOnlyHint": reads, "destructiveHint": not reads, "idempotentHint": spec.effect != "once"}
@@ -18,12 +18,17 @@ def tool_of(spec: ToolSpec) -> Json:
         "description": spec.description,
         "inputSchema": {"type": "object", **spec.parameters},
         "annotations": hints,
+        **({} if output is None else {"outputSchema": output}),
     }
 
 
-def result_of(result: ToolResult) -> Json:
-    """Return the result of a call."""
-    return {"content": [content_of(part) for part in _parts(result)], "isError": result.error is not None}
+def result_of(result: ToolResult, *, structured: bool = False) -> Json:
+    """Return the result of a call; of a tool with an output schema also as a value."""
+    written: Json = {"content": [content_of(part) for part in _parts(result)], "isError": result.error is not None}
+    if structured and result.error is None:
+        value = result.value()
+        return written | ({"structuredContent": value} if isinstance(value, dict) else {"isError": True})
+    return written
 
 
 def messages_of(result: ToolResult) -> list[Json]:

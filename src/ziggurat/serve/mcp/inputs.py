@@ -15,6 +15,9 @@ from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappe
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 
+_REASON = "ziggurat/reason"
+"""The key of a denial's reason, for which the protocol has no place; our own client states it, too."""
+
 _REQUEST = "x-mcp-request"
 """The keyword in the schema of an answer that has the request to the client."""
 
@@ -129,19 +132,22 @@ def decision_of(item: PendingItem, response: object) -> Decision:
     if request_for(item)[0] != "elicitation/create":
         return Answer(response)
     action, content = response.get("action"), response.get("content")
+    places = ((content, "reason"), (response.get("_meta"), _REASON))
+    stated = [each.get(name) for each, name in places if isinstance(each, dict)]
+    why = next((each for each in stated if isinstance(each, str) and each), "")
     if action in ("decline", "cancel"):
-        return Deny(f"the user has chosen to {action}")
+        return Deny(why or f"the user has chosen to {action}")
     if action != "accept" or not isinstance(content, dict):
         raise JsonRpcError("an elicitation is answered with an action, and content if it is accept", INVALID_PARAMS)
     if item.stage == "question":
         wraps = _form(question_of(item.call).answer)[1]
         return Answer(_unwrapped(content, wraps) if wraps else content)
-    flag, text = content.get("happened" if item.interrupted else "approve"), content.get("reason")
+    flag = content.get("happened" if item.interrupted else "approve")
     if not isinstance(flag, bool):
         raise JsonRpcError(f"the content has no decision: {content!r:.200}", INVALID_PARAMS)
     if item.interrupted:
         return Happened(str(content.get("result", ""))) if flag else DidNotHappen()
-    return Approve() if flag else Deny(text if isinstance(text, str) and text else "denied")
+    return Approve() if flag else Deny(why or "denied")
 
 
 def _form(answer: Json) -> tuple[Json, str]:

@@ -49,7 +49,9 @@ class Methods:
         self.agents = agents
         self.calls = Calls(agents, {each.runnable.name: each for each in (*tools, *server.prompts)}, self.signer)
         self._methods: dict[str, Callable[[Params], Json]] = {
-            "tools/list": lambda _: {"tools": [tool_of(each.spec) for each in self.offered["tools/call"].values()]},
+            "tools/list": lambda _: {
+                "tools": [tool_of(each.spec, each.output) for each in self.offered["tools/call"].values()]
+            },
         }
         if server.prompts:
             self._methods["prompts/list"] = lambda _: {"prompts": [_prompt(each) for each in server.prompts]}
@@ -60,11 +62,12 @@ class Methods:
             self._methods["completion/complete"] = self._complete
 
     def capabilities(self) -> Json:
-        can: Json = {"tools": {}}
+        fixed = {"listChanged": False}  # what is offered is settled when the server is made
+        can: Json = {"tools": fixed}
         if self.server.resources:
-            can["resources"] = {"subscribe": True}
+            can["resources"] = {"subscribe": True} | fixed
         if self.server.prompts:
-            can["prompts"] = {}
+            can["prompts"] = fixed
         return can | ({"completions": {}} if "completion/complete" in self._methods else {})
 
     async def answer(self, method: str, params: Params) -> Json:

@@ -10,17 +10,18 @@ from ziggurat.agents.flow import Flow, flow_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.places import place_of
 from ziggurat.calls.tool_call import act
+from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.facts import fact
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.serve.mcp.contents import Json, messages_of, result_of
+from ziggurat.serve.mcp.outputs import output_schema
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox
@@ -36,6 +37,7 @@ class Offered(Struct, frozen=True, eq=False):
     prompt: Callable[[str], str]
     is_function: bool
     kind: Kind = "tools/call"
+    output: Json | None = None
 
     def answer(self, run: AgentRun) -> Json:
         """Return what a run has answered.
@@ -44,7 +46,7 @@ class Offered(Struct, frozen=True, eq=False):
             JsonRpcError: the function could not be called, or a prompt has failed.
         """
         if self.is_function and isinstance(run.stop, stops.Failed):
-            raise JsonRpcError(run.error or "it failed")
+            raise jsonrpc.JsonRpcError(run.error or "it failed")
         if isinstance(run._answer, ToolResult):
             result = run._answer
         elif run.error is not None:
@@ -59,9 +61,11 @@ class Offered(Struct, frozen=True, eq=False):
 
     def _written(self, result: ToolResult) -> Json:
         if self.kind == "tools/call":
-            return result_of(result)
+            return result_of(result, structured=self.output is not None)
         if result.error is not None:
-            raise JsonRpcError(result.text, INVALID_PARAMS if result.error == "invalid_arguments" else INTERNAL_ERROR)
+            raise jsonrpc.JsonRpcError(
+                result.text, jsonrpc.INVALID_PARAMS if result.error == "invalid_arguments" else jsonrpc.INTERNAL_ERROR
+            )
         return {"messages": messages_of(result)}
 
     @property
@@ -72,7 +76,7 @@ class Offered(Struct, frozen=True, eq=False):
 def offered_agent(agent: Runnable[Any]) -> Offered:
     """Return an agent, a team, a flow, a plan or a graph as a tool."""
     tool = (fact(agent, AS_TOOL) or AgentTool)(agent)
-    return Offered(tool.spec, agent, tool.prompt, is_function=False)
+    return Offered(tool.spec, agent, tool.prompt, is_function=False, output=output_schema(agent))
 
 
 def offered_function(tool: Tool, kind: Kind = "tools/call") -> Offered:
@@ -87,4 +91,5 @@ def offered_function(tool: Tool, kind: Kind = "tools/call") -> Offered:
     name = spec.name if kind == "tools/call" else f"prompt {spec.name}"
     hints = {"ctx": Context, "arguments": dict[str, Any], "return": ToolResult}
     program, takes = flow_program(call, hints, name, {}, {"description": spec.description})
-    return Offered(spec, Flow(program, takes, name=name, store=None), lambda text: text, True, kind)
+    flow = Flow(program, takes, name=name, store=None)
+    return Offered(spec, flow, lambda text: text, True, kind, output_schema(tool) if kind == "tools/call" else None)

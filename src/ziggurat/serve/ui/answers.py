@@ -1,6 +1,7 @@
 """Answers of clients to what a run waits for, by any protocol, as decisions."""
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 from msgspec.structs import replace
@@ -43,7 +44,10 @@ def decision_of_answer(item: PendingItem, answer: Any) -> Decision:
         return Happened(result) if says else DidNotHappen()
     if not says:
         return Deny(reason)
-    return Modify(fields["arguments"]) if fields.get("arguments") is not None else Approve()
+    arguments = fields.get("arguments")
+    if not isinstance(arguments, (dict, NoneType)):
+        raise ConfigurationError(f"the arguments of {item.call.name} are an object, got {arguments!r:.100}")
+    return Approve() if arguments is None else Modify(arguments)
 
 
 def schema_of_answer(item: PendingItem) -> dict[str, Any]:
