@@ -46,11 +46,7 @@ class ServedAgents:
         self._rows = RunRows()
 
     def add(self, agent: Runnable[Any]) -> None:
-        """Serve another agent.
-
-        Raises:
-            errors.ConfigurationError: its name is taken.
-        """
+        """Serve another agent."""
         if agent.name in self.agents:
             raise errors.ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
         self.kinds[agent.name] = type(agent).__name__

@@ -24,12 +24,7 @@ _PAUSE = 1.0
 
 
 class PushNotifications:
-    """Keeps where clients want to be told of changes, in this process, and tells them.
-
-    Args:
-        fetcher: Sends the changes; None if that is not allowed at all.
-        closing: Ends all of it with the server.
-    """
+    """Keeps where clients want to be told of changes, in this process, and tells them."""
 
     def __init__(self, fetcher: Fetcher | None, closing: Closing) -> None:
         self.fetcher = fetcher
@@ -38,11 +33,7 @@ class PushNotifications:
         closing.add(self._close)
 
     def allowed(self) -> Fetcher:
-        """Return what sends the changes.
-
-        Raises:
-            JsonRpcError: that is not allowed.
-        """
+        """Return what sends the changes."""
         if self.fetcher is None:
             raise a2a.refused("this server sends no push notifications", a2a.PUSH_NOT_SUPPORTED)
         return self.fetcher

@@ -14,11 +14,6 @@ class Updates:
     """Writes what is told of a run as updates of its task.
 
     The text of each reply replaces that of the one before, so that the last one is the answer.
-
-    Args:
-        task: The id of the task.
-        context: The id of its conversation.
-        pieces: Whether pieces of replies are sent as they come, and not the answer as a whole only.
     """
 
     def __init__(self, task: str, context: str, *, pieces: bool = True) -> None:

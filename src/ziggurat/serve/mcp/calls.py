@@ -43,12 +43,7 @@ class Calls:
     # -- one run -------------------------------------------------------------------------------------------------
 
     async def begin(self, offered: Offered, arguments: Mapping[str, Any], caller: Caller) -> str:
-        """Begin a run, and return its id when it is on record.
-
-        Raises:
-            InvalidArguments: the arguments do not fit.
-            LimitExceeded: as many runs are driven as may be.
-        """
+        """Begin a run, and return its id when it is on record."""
         prompt, run_id = offered.prompt(encode(arguments).decode()), new_id()
         agent = self.agents.agent(offered.runnable.name)
         self.agents.admit()
@@ -67,11 +62,7 @@ class Calls:
         return run_id
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], listener: Listener | None = None) -> None:
-        """Record decisions, and go on with the run if nothing else is to be decided.
-
-        Raises:
-            JsonRpcError: a decision does not fit what waits.
-        """
+        """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agents.agent_of(run_id)
         try:
             await agent.decide(run_id, decisions)
@@ -96,12 +87,7 @@ class Calls:
             await self.go_on(run_id, listener)
 
     async def settled(self, run_id: str, within: float | None = None) -> AgentRun | None:
-        """Wait until a run has ended or only others can go on with it, and return it; None if that takes too long.
-
-        Raises:
-            ServerEnds: the server ends before.
-            JsonRpcError: it has failed with what is not on record.
-        """
+        """Wait until a run has ended or only others can go on with it, and return it; None if that takes too long."""
         agent, _ = await self.agents.agent_of(run_id)
         task = self._driving.get(run_id)
         following = asyncio.ensure_future(agent.attach(run_id).result()) if task is None else asyncio.shield(task)
@@ -178,9 +164,5 @@ class Calls:
         return JsonRpcError(str(error) if isinstance(error, CallerError) else "internal error", INTERNAL_ERROR)
 
     def answer(self, name: str, run: AgentRun) -> Json:
-        """Return what a run of an agent, or of what stands for a function, has answered.
-
-        Raises:
-            JsonRpcError: the function could not be called.
-        """
+        """Return what a run of an agent, or of what stands for a function, has answered."""
         return self._offered[name].answer(run)

@@ -36,12 +36,6 @@ class Exchange:
 
     A client that goes away cancels the work.
 
-    Args:
-        request_id: The id of the request; None for a stream without an answer.
-        closing: Says when the server ends.
-        modern: Whether errors have statuses of their own.
-        streams: Whether it is a stream from the start.
-
     Attributes:
         work: Returns the result.
         place: The id by which the client can come back for the answer, once there is one.

@@ -23,17 +23,7 @@ _NAMED = {
 
 
 def check_headers(headers: Mapping[str, str], method: str, params: Params, schema: Json | None) -> None:
-    """Check the headers of a request, by which proxies decide, against its body.
-
-    Args:
-        headers: The headers.
-        method: The method.
-        params: The parameters.
-        schema: That of the arguments of the tool that is called.
-
-    Raises:
-        JsonRpcError: one is missing, or says something else.
-    """
+    """Check the headers of a request, by which proxies decide, against its body."""
     version = params.meta.get(PREFIX + "protocolVersion")
     if not isinstance(version, str):
         return  # which is refused for itself

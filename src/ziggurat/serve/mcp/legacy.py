@@ -53,11 +53,7 @@ class LegacyEra:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def answer(self, message: Request, params: Params, caller: Caller, session: Session) -> Json:
-        """Answer a request.
-
-        Raises:
-            JsonRpcError: it cannot be answered.
-        """
+        """Answer a request."""
         match method := message.method:
             case "ping":
                 return {}
@@ -147,11 +143,7 @@ class LegacyEra:
                 future.cancel()
 
     async def respond(self, response: Success | Failure) -> None:
-        """Use the response of a client to a request of ours.
-
-        Raises:
-            JsonRpcError: there was no such request, or it is no response to it.
-        """
+        """Use the response of a client to a request of ours."""
         run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")
         agent, _ = await self._calls.agents.agent_of(run_id)
         items = {item.id: item for item in waiting_in(await agent.attach(run_id).status())}

@@ -22,14 +22,7 @@ _MOST_VALUES = 100
 
 
 class Methods:
-    """What a server offers: the agents that it serves as tools, and what an `McpServer` has beside them.
-
-    Args:
-        agents: The agents.
-        server: What there is beside them.
-        token: Signs what travels through clients.
-        store: Where calls of tools are kept; by default where the agents say.
-    """
+    """What a server offers: the agents that it serves as tools, and what an `McpServer` has beside them."""
 
     def __init__(self, agents: ServedAgents, server: McpServer, token: str, store: Store | None = None) -> None:
         self.server = server
@@ -71,11 +64,7 @@ class Methods:
         return can | ({"completions": {}} if "completion/complete" in self._methods else {})
 
     async def answer(self, method: str, params: Params) -> Json:
-        """Answer a request that calls nothing.
-
-        Raises:
-            JsonRpcError: there is no such method, or its parameters do not fit.
-        """
+        """Answer a request that calls nothing."""
         if method == "resources/read" and self.server.resources:
             return await self._read(params.uri)
         if method not in self._methods:

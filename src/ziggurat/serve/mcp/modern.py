@@ -42,11 +42,7 @@ class ModernEra:
 
     @staticmethod
     def caller(params: Params) -> Caller:
-        """Return what a request says of its client.
-
-        Raises:
-            JsonRpcError: it says too little, or speaks a revision that is unknown here.
-        """
+        """Return what a request says of its client."""
         meta = params.meta
         version, capabilities = meta.get(PREFIX + "protocolVersion"), meta.get(PREFIX + "clientCapabilities")
         if not isinstance(version, str):
@@ -61,11 +57,7 @@ class ModernEra:
         return Caller(version, capabilities, lambda _: None, token if isinstance(token, str | int) else None, level)
 
     async def answer(self, method: str, params: Params, caller: Caller, request_id: Id) -> Json:
-        """Answer a request; the client is sent what there is to say before.
-
-        Raises:
-            JsonRpcError: it cannot be answered.
-        """
+        """Answer a request; the client is sent what there is to say before."""
         match method:
             case "server/discover":
                 result = self._discovered()

@@ -70,11 +70,7 @@ class Sessions:
         return self.find(self._signer.sign("session", urlsafe_b64encode(stated).decode()))
 
     def find(self, name: str) -> Session:
-        """Return a session by its id.
-
-        Raises:
-            NoSession: it is none of ours, or has ended.
-        """
+        """Return a session by its id."""
         session = self._known.pop(name, None)
         if session is None:
             try:

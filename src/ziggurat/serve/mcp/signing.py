@@ -20,11 +20,7 @@ class Signer:
         return f"{text}.{self._mac(purpose, text, bound)}"
 
     def read(self, purpose: str, signed: str, bound: str = "") -> str:
-        """Return a text that was signed.
-
-        Raises:
-            JsonRpcError: it was not, or for something else.
-        """
+        """Return a text that was signed."""
         text, _, mac = signed.rpartition(".")
         if not hmac.compare_digest(mac.encode(), self._mac(purpose, text, bound).encode()):
             raise JsonRpcError(

@@ -34,12 +34,7 @@ _GRACE = 0.5
 
 
 class Connection:
-    """The client at the other end, which speaks the era of sessions, the one after it, or both.
-
-    Args:
-        methods: What is offered.
-        send: Takes each line for the client.
-    """
+    """The client at the other end, which speaks the era of sessions, the one after it, or both."""
 
     def __init__(self, methods: Methods, send: Callable[[bytes], None]) -> None:
         self._methods = methods

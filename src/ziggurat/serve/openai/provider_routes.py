@@ -1,6 +1,5 @@
 """The routes of providers' APIs: any client of OpenAI or Anthropic can talk to an agent, whose name is the model's."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.serve.guard import stream_later
 from ziggurat.serve.openai.answers import NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.openai.live_responses import LiveResponses
@@ -23,6 +21,7 @@ from ziggurat.serve.openai.replies import Reply, ResponseStream, error_reply
 from ziggurat.serve.openai.response_inputs import check_input, response_before, with_references
 from ziggurat.serve.openai.stored_responses import StoredResponses, page_of
 from ziggurat.serve.requests import check_id
+from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.reading import read_approvals, read_request
 from ziggurat.wires.responses import ResponsesWriter
@@ -134,22 +133,14 @@ def provider_routes(agents: ServedAgents) -> list[Route]:
     live = LiveResponses()
     own, stored = _ProviderRoutes(agents, live), StoredResponses(agents, live)
     return [
-        _route("GET", "/v1/models", own.list_models),
-        _route("GET", "/v1/models/{name}", own.read_model),
-        _route("POST", "/v1/messages/count_tokens", partial(own.count_tokens, wire="messages")),
-        _route("POST", "/v1/messages", partial(own.answer, wire="messages")),
-        _route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
-        _route("POST", "/v1/responses", partial(own.answer, wire="responses")),
-        _route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
-        _route("GET", "/v1/responses/{id}", stored.read),
-        _route("DELETE", "/v1/responses/{id}", stored.delete),
-        _route("POST", "/v1/responses/{id}/cancel", stored.cancel),
+        route("GET", "/v1/models", own.list_models),
+        route("GET", "/v1/models/{name}", own.read_model),
+        route("POST", "/v1/messages/count_tokens", partial(own.count_tokens, wire="messages")),
+        route("POST", "/v1/messages", partial(own.answer, wire="messages")),
+        route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
+        route("POST", "/v1/responses", partial(own.answer, wire="responses")),
+        route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
+        route("GET", "/v1/responses/{id}", stored.read),
+        route("DELETE", "/v1/responses/{id}", stored.delete),
+        route("POST", "/v1/responses/{id}/cancel", stored.cancel),
     ]
-
-
-def _route(method: str, path: str, handler: Callable[[Request], Awaitable[Any]]) -> Route:
-    async def answer(request: Request) -> Any:
-        content = await handler(request)
-        return content if isinstance(content, Response) else stream_later(request.scope, content)
-
-    return Route(path, answer, methods=[method], name=path)
