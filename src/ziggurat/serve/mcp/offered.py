@@ -87,5 +87,5 @@ def offered_function(tool: Tool, kind: Kind = "tools/call") -> Offered:
     name = spec.name if kind == "tools/call" else f"prompt {spec.name}"
     hints = {"ctx": Context, "arguments": dict[str, Any], "return": ToolResult}
     program, takes = flow_program(call, hints, name, {}, {"description": spec.description})
-    flow = Flow(program, takes, name=name, store=None)
+    flow: Flow[Any, Any] = Flow(program, takes, name=name, store=None)
     return Offered(spec, flow, lambda text: text, True, kind, output_schema(tool) if kind == "tools/call" else None)
