@@ -193,7 +193,7 @@ async def test_requests_without_a_session_are_of_a_client_that_can_do_nothing() 
 
 
 @pytest.mark.parametrize("revision", [None, "2025-11-25"])
-async def test_the_reason_of_a_denial_comes_through_our_own_client(revision: str | None) -> None:
+async def test_the_reason_of_a_denial_comes_through_our_own_client(revision: Any) -> None:
     async with serving_mcp(tools=[pay]) as server:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         tools = mcp(f"{server.address}/mcp", headers=headers, revision=revision, effect="repeatable")

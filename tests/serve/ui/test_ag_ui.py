@@ -158,7 +158,8 @@ async def test_a_decision_is_made_on_what_waits_there_only() -> None:
         [waiting] = interrupts(await asked(server, "payer", said("Pay")))
         forged = {"id": "r-1~" + "0" * 32}
         await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(forged, YES)), 422)
-        changed = [{"approved": True, "arguments": each} for each in ('{"amount":4}', [], 4, True)]
+        values: list[Any] = ['{"amount":4}', [], 4, True]
+        changed = [{"approved": True, "arguments": each} for each in values]
         for unfit in (True, False, 1, "yes", None, {}, {"approved": "yes"}, {"happened": True}, *changed):
             await server.post("/ag-ui/payer", said("Pay", "r-2", resume=resume(waiting, unfit)), 422)
         await server.post("/ag-ui/clerk", said("Pay", "r-2", resume=resume(waiting, YES)), 404)

@@ -192,7 +192,7 @@ class A2aServer:
     async def _create_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         config = a2a.read_params(params, a2a.PushConfig)
         self._push.check(config)
-        _, info = await self._find(config.task_id)
+        info = (await self._find(config.task_id))[1]
         return self._push.add(await self._from_now(config.task_id), context_of(info), config)
 
     async def _get_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:

@@ -39,11 +39,12 @@ class Speech(Middleware):
     def __init__(self, say: Say, after: int, hidden: Collection[str] = ()) -> None:
         self.say: Say = say
         self._after = after
+        self._later = after == 0  # whether what is told now was not said before
         self._hidden = hidden
         self._step, self._gap = 0, ""  # the latest step with text, and what comes before its text
         self._calls: dict[str, ServerCall] = {}  # that have not ended
         self._paths: dict[str, str] = {}  # of calls, by their ids
-        self._unsaid: list[str] = []  # the paths of calls of which nothing is said, in the order of the model
+        self._unsaid: dict[str, None] = {}  # the paths of calls of which nothing is said, in the order of the model
         self._begun: set[str] = set()
         self._speaking = asyncio.Lock()
         self._follows = asyncio.Event()
@@ -51,7 +52,8 @@ class Speech(Middleware):
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
         self._begun.add(ctx.path)
         async with self._speaking:
-            await self._say_calls()
+            if self._later:
+                await self._say_calls()
         return await tool(call, ctx)
 
     async def follow(self, agent: Runnable[Any], run_id: str) -> None:
@@ -62,13 +64,13 @@ class Speech(Middleware):
                 async for item in items:
                     self._follows.set()
                     told_of = list(narrator.tell(item))
-                    later = narrator.number > self._after
+                    self._later = narrator.number > self._after
                     async with self._speaking:
                         for told in told_of:
-                            await self._hear(told.what, agent.name, later=later)
+                            await self._hear(told.what, agent.name)
                         if isinstance(item.what, Delta) and narrator.is_own(item.what.path):
                             await self._prove(item.what.delta)
-                        if later:
+                        if self._later:
                             await self._say_calls()
         finally:
             self._follows.set()
@@ -83,13 +85,13 @@ class Speech(Middleware):
         """Have a run wait until it is followed, as a listener, so that each piece of its replies is told."""
         await self._follows.wait()
 
-    async def _hear(self, what: Tale, agent: str, *, later: bool) -> None:
+    async def _hear(self, what: Tale, agent: str) -> None:
         match what:
-            case Begin(_, step, thinking) if later:
+            case Begin(_, step, thinking) if self._later:
                 await self._say_calls(all_known=True)
                 if not thinking and step != self._step:
                     self._gap, self._step = "\n\n" if self._step else "", step
-            case Piece(_, thinking, text) if later:
+            case Piece(_, thinking, text) if self._later:
                 await self.say(ThinkingDelta(text) if thinking else TextDelta(self._gap + text))
                 self._gap = self._gap if thinking else ""
             case Called(_, _, call, path, changed=True) if path in self._calls:
@@ -97,14 +99,15 @@ class Speech(Middleware):
             case Called(id, _, call, path) if call.name not in self._hidden:
                 self._calls[path] = ServerCall(path, call.name, call.arguments, agent)
                 self._paths[id] = path
-                self._unsaid.append(path)
-            case Gave(id, result) if (call := self._calls.pop(self._paths.get(id, ""), None)) is not None:
-                if not later:
-                    self._unsaid.remove(call.path)
-                elif call.path in self._unsaid:
-                    self._calls[call.path] = replace(call, result=result)
+                self._unsaid[path] = None
+            case Gave(id, result) if (path := self._paths.get(id, "")) in self._calls:
+                ended = replace(self._calls.pop(path), result=result)
+                if not self._later:
+                    self._unsaid.pop(path, None)
+                elif path in self._unsaid:
+                    self._calls[path] = ended
                 else:
-                    await self.say(replace(call, result=result))
+                    await self.say(ended)
             case Waits(items):
                 for _, item in items:
                     self._note(item)
@@ -117,14 +120,14 @@ class Speech(Middleware):
             self._begun.add(path)
             if client_calls((item,)):
                 del self._calls[path]
-                self._unsaid.remove(path)
+                self._unsaid.pop(path, None)
 
     async def _say_calls(self, *, all_known: bool = False) -> None:
         """Say the calls that have begun or ended: those before which there is no other, or all."""
         for path in list(self._unsaid):
             call = self._calls[path]
             if call.result is not None or path in self._begun:
-                self._unsaid.remove(path)
+                self._unsaid.pop(path, None)
                 if call.result is not None:
                     del self._calls[path]
                 await self.say(call)
