@@ -13,10 +13,11 @@ from ziggurat.messages import ToolSpec, assistant, system, tool_message
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.delta import fit, unrepeated
 from ziggurat.models.http.dialect import DIALECTS
+from ziggurat.wires.types import Wire
 
 Json = dict[str, Any]
 
-WIRES = {
+WIRES: dict[str, Wire] = {
     "openai": "chat", "azure": "chat", "mistral": "chat", "gemini": "chat", "groq": "chat", "deepseek": "chat",
     "openrouter": "chat", "vllm": "chat", "llamacpp": "chat", "openai-responses": "responses", "anthropic": "messages",
 }  # fmt: skip

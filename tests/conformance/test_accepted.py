@@ -7,14 +7,16 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.conformance.accepted import faults
 from tests.conformance.episodes import EPISODES, ODD_TOOLS
 from tests.conformance.faulty import TOOLS, WIRES, conversation
 from tests.conformance.requests import ROOMS
 from tests.samples import SEED, amount
-from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, ToolCall, Usage, user
+from ziggurat import Message, ModelRequest, ModelResponse, ModelSettings, Text, ToolCall, ToolResult, Usage, user
 from ziggurat.errors import ModelError
 from ziggurat.messages import OutputSchema, Transcript, assistant
 from ziggurat.models.http.dialect import DIALECTS
@@ -98,12 +100,18 @@ def _read_from(source: str, messages: list[Message]) -> list[Message]:
         return messages
     reader = import_module(f"ziggurat.models.{ROOMS[WIRES[source]]}")
     found: list[Message] = []
+    ids: dict[str, str] = {}  # a reader gives an id to a call that has none, and results name that one
     for message in messages:
         if message.role == "assistant":
-            with suppress(ModelError, TypeError, ValueError):  # what no provider of this wire can send, or no model say
+            written = message.tool_calls
+            with suppress(ModelError):  # what no provider of this wire can send
                 parts = [part for part in message.parts if isinstance(part, (Text, ToolCall))]
-                body = WRITERS[WIRES[source]](ReplyHead("1", "m")).plain(parts, "stop", Usage(3, 4))
-                message = reader.from_wire(json.dumps(body).encode(), DIALECTS[source]).message
+                body = WRITERS[WIRES[source]](ReplyHead("1", "m", {})).plain(parts, "stop", Usage(3, 4))
+                message = reader.from_wire(msgspec.json.encode(body), DIALECTS[source]).message
+            ids |= {old.id: new.id for old, new in zip(written, message.tool_calls, strict=False)}
+        if message.role == "tool":
+            results = (each for each in message.parts if isinstance(each, ToolResult))
+            message = replace(message, parts=tuple(replace(each, id=ids.get(each.id, each.id)) for each in results))
         found.append(message)
     return found
 
