@@ -486,7 +486,7 @@ async def _go(where: dict[str, Any]) -> str:
         ({"permissions": 3}, r"permissions=...\) is a list, each item a text, such as \['network'\], or None; got 3"),
         ({"permissions": [3]}, "each item a text, .*; got 3"),
         ({"permissions": "network"}, r"; got 'network', write \['network'\]"),
-        ({"permissions": ["netwrk"]}, "unknown permission 'netwrk'; known are .* and custom:name"),
+        ({"permissions": ["netwrk"]}, r"unknown permission 'netwrk'; did you mean 'network'.* and custom:name"),
         ({"validators": None}, r"validators=...\) is a list, each item a function; got None"),
         ({"validators": [3]}, "each item a function; got 3 among them"),
         ({"validators": _go}, "each item a function; got"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.core.codec import canonical, read_standard
+from ziggurat.core.codec import TOO_DEEP, canonical, read_standard
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import (
     Problem as Problem,
@@ -123,7 +123,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
         """
         if type(value) is self.wire and self.is_scalar:
             return value
-        wrong = ""
+        wrong, place = "", None
         for whole in (True, False):
             try:
                 form = self.plain(value, whole)
@@ -134,13 +134,16 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                 if place is None and canonical(self.plain(again, whole)) == canonical(form):
                     return form
                 wrong = wrong or f"{self.name}{place or ''} is not read back as it is written"
-            except (TypeError, ValueError, RecursionError, AttributeError) as error:
+            except RecursionError:
+                wrong = wrong or TOO_DEEP
+            except (TypeError, ValueError, AttributeError) as error:
                 wrong = wrong or f"{error}"
         for form in (reading for each in accepted for reading in _readings(each)):
             try:
                 if difference(value, self.revive(form)) is None:
                     return form
-                wrong = f"{wrong}, and its JSON gives another value each time"
+                if place is not None:
+                    wrong = f"{wrong}, and its JSON gives another value each time"
             except Problem:
                 continue
         raise ConfigurationError(
