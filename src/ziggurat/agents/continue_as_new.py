@@ -18,7 +18,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedEvent, read_posted
-from ziggurat.runs.conditions import conditions_in
+from ziggurat.runs.conditions import conditions_of
 from ziggurat.runs.options import request_of
 from ziggurat.runs.runs import Runs
 
@@ -89,7 +89,8 @@ def continue_as_new(value: Any = None) -> Coroutine[Any, Any, NoReturn]:
 async def _begin(request: AgentRequest, ctx: Context) -> None:
     """Begin the run that continues this one, unless it has begun, and pass on to it what nothing has taken."""
     journal, inbox = journal_of(ctx), inbox_of(ctx)
-    opened, conditions, runs = journal.entries[0], conditions_in(journal), inbox.runs
+    opened, runs = journal.entries[0], inbox.runs
+    conditions = conditions_of(opened)
     assert isinstance(opened, Opened)
     assert isinstance(runs, Runs)
     if conditions.session:

@@ -47,7 +47,7 @@ from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
-from ziggurat.runs.session_writer import SessionWriter, session_writer_of
+from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
 from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LoopRun:
         self.found: set[str] = set()  # tools that the model has searched for
         self.retries: dict[str, int] | None = None  # by tool, how often in a row it asked the model to try again
         self.steering: Steering | None = steering(ctx) if STEERING in scope or journal_of(ctx).reopened else None
-        self.writer: SessionWriter | None = session_writer_of(ctx)
+        self.writer: SessionWriter | None = None if self.tally.depth else scope.get(SESSION_WRITER)
         known = scope.get(KNOWN) if self.writer is None else self.writer.begun
         if known is not None:
             self.conversation.begin(known)

@@ -22,7 +22,6 @@ from ziggurat.messages.agent import (
     Happened,
     Modify,
     PendingItem,
-    decision_of,
 )
 from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.parts import ToolCall
@@ -88,15 +87,8 @@ def kept_form(entry: Decided, journal: LocalJournal) -> Decided:
     return cast("Decided", journal.screened(entry))
 
 
-def is_kept(entry: Decided, journal: LocalJournal) -> bool:
-    """Return whether the values in a decision will be on record as they were given, not masked by a middleware."""
-    decision, recorded = decision_of(entry.decision), kept_form(entry, journal)
-    return not isinstance(decision, (Modify, Answer)) or decision_of(recorded.decision) == decision
-
-
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
-    """Return why a decision cannot be carried out, or None if it can; nothing is known of the tool without
-    `normalize`."""
+    """Return why a decision cannot be carried out, or None if it can; `normalize` is None for an unknown tool."""
     if isinstance(decision, Deny):
         text = isinstance(decision.reason, str)
         return None if text else f"the reason of a denial is text, got {decision.reason!r:.200}"
@@ -115,23 +107,20 @@ def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -
         return None if text else f"the result of a call is text, got {getattr(decision, 'result', None)!r:.200}"
     if not isinstance(decision, (Approve, Modify)):
         return f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
-    return _misfit_of_change(item.call, decision, normalize) if isinstance(decision, Modify) else None
+    if isinstance(decision, Modify):
+        try:
+            canonical_arguments(decision.text, item.call.name)
+            if normalize is not None:
+                normalize(ToolCall(item.call.id, item.call.name, decision.text))
+        except InvalidArguments as error:
+            return str(error)
+    return None
 
 
 _UNSETTLED = (
     "the call was interrupted, and it is asked whether it took effect: decide Happened(result), DidNotHappen() to run "
     "it, or Deny(reason) to leave it at that"
 )
-
-
-def _misfit_of_change(call: ToolCall, change: Modify, normalize: Normalize | None) -> str | None:
-    try:
-        canonical_arguments(change.text, call.name)
-        if normalize is not None:
-            normalize(ToolCall(call.id, call.name, change.text))
-    except InvalidArguments as error:
-        return str(error)
-    return None
 
 
 _FORMATS = {

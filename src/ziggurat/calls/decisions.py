@@ -1,17 +1,20 @@
-"""Check decisions about pending calls against the run and its tools, before any of them is recorded."""
+"""Decisions about what waits: checked against the run and its tools, posted to its inbox, and held for its record."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ziggurat.calls.check import Normalize, expired, is_kept, kept_form, misfit, recorded_form
+from ziggurat.calls.check import Normalize, expired, kept_form, misfit, recorded_form
+from ziggurat.calls.inbox import Inbox
 from ziggurat.calls.model_call import normalize_request
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, ZigguratError
 from ziggurat.core.facts import Fact, fact
+from ziggurat.core.log import logger
 from ziggurat.core.path import escaped, is_tool_call
 from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages.agent import Decision, Modify, PendingItem, decision_of
+from ziggurat.messages.agent import Answer, Decision, Modify, PendingItem, decision_of
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.pending import recorded_items
 from ziggurat.tools.toolbox import Toolbox
@@ -57,13 +60,7 @@ def _normalize_at(agent: object, path: str) -> Normalize | None:
 
 
 def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> tuple[int, str | None]:
-    """Return which member of a team a path goes on with, and where: directly, or as a part of a round.
-
-    >>> _member_at("team/ann#2/step-1".split("/"), 1, {"ann": 1})
-    (1, 'ann')
-    >>> _member_at("team/round-1/settled/1/ann/step-1".split("/"), 1, {"ann": 1})
-    (4, 'ann')
-    """
+    """Return where a path goes on with a member, as in team/ann#2 or team/round-1/settled/1/ann, and which it is."""
     segments = {escaped(name): name for name in members}
     for place in (at, at + 3, at + 4):  # the place of a round has one name or two
         name = segments.get(names[place].partition("#")[0]) if place < len(names) else None
@@ -72,27 +69,24 @@ def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> 
     return at, None
 
 
-def _is_same(before: Decision, decision: Decision) -> bool:
-    if not (isinstance(before, Modify) and isinstance(decision, Modify)):
-        return before == recorded_form(decision)
-    try:
-        return canonical(before.text) == canonical(decision.text)
-    except InvalidArguments:
-        return False
-
-
-def check_decided(item_id: str, before: Decision, decision: Decision) -> None:
+def _check_decided(item_id: str, before: Decision, decision: Decision) -> None:
     """Check that a call that was decided before is decided again in the same way."""
-    if not _is_same(before, decision):
+    same = False
+    with suppress(InvalidArguments):
+        if isinstance(before, Modify) and isinstance(decision, Modify):
+            same = canonical(before.text) == canonical(decision.text)
+        else:
+            same = before == recorded_form(decision)
+    if not same:
         raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
 
 
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
-            if not isinstance(decision, Modify):  # of which nothing is masked on record; see `is_kept`
+            if not isinstance(decision, Modify):  # of which nothing is masked on record
                 decision = decision_of(kept_form(replace(entry, decision=recorded_form(decision)), journal).decision)
-            check_decided(item_id, decision_of(entry.decision), decision)
+            _check_decided(item_id, decision_of(entry.decision), decision)
             return True
     return False
 
@@ -100,10 +94,7 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
 def decision_entries(
     journal: LocalJournal, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
 ) -> list[Decided]:
-    """Return the entries that record decisions.
-
-    An item that has expired is denied, whatever the decision says; with `in_time`, such a decision is refused.
-    """
+    """Return the entries that record decisions; one that is late is a denial, or with `in_time` is refused."""
     pending = {item.id: item for item in recorded_items(journal)}
     entries: list[Decided] = []
     for item_id, decision in decisions.items():
@@ -128,8 +119,9 @@ def decision_entries(
             what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
             waits = "question" if item.stage == "question" else "call"
             raise ConfigurationError(f"{what} does not fit: {wrong}; nothing was recorded, and the {waits} still waits")
-        entry = Decided(item.path, item_id, late or recorded_form(decision))
-        if not is_kept(entry, journal):
+        decision = late or recorded_form(decision)
+        entry = kept_form(Decided(item.path, item_id, decision), journal)
+        if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:
             raise ConfigurationError(
                 f"the decision on {item.call.name} cannot be carried out: a middleware masks its values on record; "
                 "nothing was recorded, and the call still waits: decide without them, or let an approver in the "
@@ -137,3 +129,30 @@ def decision_entries(
             )
         entries.append(entry)
     return entries
+
+
+async def post_decided(inbox: Inbox, decided: Sequence[Decided], now: float) -> list[Decided]:
+    """Post decisions to the inbox of a run, which keeps the first one on each wait; if one is refused, none stands."""
+    posted: list[Decided] = []
+    try:
+        for entry in decided:
+            decision = decision_of(entry.decision)
+            stands, number = await inbox.post_decision(entry.id, decision, now)
+            _check_decided(entry.id, stands, decision)
+            posted.append(replace(entry, posted=number))
+    except ZigguratError:
+        await inbox.withdraw()
+        raise
+    return posted
+
+
+async def hold_posted(journal: LocalJournal, inbox: Inbox, now: float, agent: object) -> None:
+    """Take in what was posted to a run that is continued; decisions are recorded together with what follows."""
+    await inbox.read()
+    for number, posted in inbox.take_decisions().items():
+        try:
+            for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
+                journal.hold(replace(entry, posted=number))
+        except ZigguratError as error:  # it fitted when it was sent
+            inbox.spoil(number)
+            logger.warning("the decisions that were posted as number %d are not used: %s", number, error)

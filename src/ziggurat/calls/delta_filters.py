@@ -89,7 +89,9 @@ class FilteredDeltas(Passing):
     async def __call__(self, event: Event, /) -> None:
         """Pass an event on; deltas go through the filters first."""
         if isinstance(event, Delta):
-            voice = self._voice(event.path)
+            voice = self._voices.get(event.path)
+            if voice is None:
+                voice = self._voices[event.path] = _FilteredReply(self._filters())
             voice.said.push(event.delta)
             await self._show(event.path, voice, await voice.push(event.delta, self._ctx))
             return
@@ -99,12 +101,6 @@ class FilteredDeltas(Passing):
                     voice.reset()
         if self._ctx.listens(type(event)):
             await self._ctx.emit(event)
-
-    def _voice(self, path: str) -> _FilteredReply:
-        voice = self._voices.get(path)
-        if voice is None:
-            voice = self._voices[path] = _FilteredReply(self._filters())
-        return voice
 
     def _filters(self) -> list[DeltaFilter | _Hook]:
         filters: list[DeltaFilter | _Hook] = []
@@ -142,7 +138,7 @@ class FilteredDeltas(Passing):
             for delta in deltas_of(response.message):
                 await self._show(self._ctx.path, winner, await winner.push(delta, self._ctx))
             await self._show(self._ctx.path, winner, await winner.flush(self._ctx))
-        if not any(self._chain.hooks[hook] for hook in ("deltas", "on_model_delta")):
+        if not (self._chain.hooks["deltas"] or self._chain.hooks["on_model_delta"]):
             return response
         visible = winner.shown.message()
         message = Message(response.message.role, visible.parts, response.message.name, response.message.origin)

@@ -128,7 +128,7 @@ async def enter(
             run = frame.counted(await hooked(middleware, "after_agent", run, ctx), ctx)
         if journal.reopened:
             run = frame.counted(run, ctx, tries_before=True)
-        kept = _kept(parts, run)
+        kept = run if parts.keep is None or run._output is None else parts.keep(run)
         run = replace(kept, output=run._output) if kept._output is kept._accepted else kept
     except BaseException as raised:  # noqa: BLE001 - raised again
         error = await _failed(contained(raised), parts.name, frame, request, ctx, chain, ends)
@@ -152,11 +152,6 @@ def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx
 
 def _fingerprint(entered: Entered) -> str:
     return as_type(entered.request, AgentRequest).fingerprint()
-
-
-def _kept(parts: AgentParts, run: AgentRun) -> AgentRun:
-    """Return a run as it is to be recorded."""
-    return run if parts.keep is None or run._output is None else parts.keep(run)
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:

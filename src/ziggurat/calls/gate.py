@@ -57,7 +57,9 @@ async def pass_gate(
         judgement = await judge(frozen, stage, ctx, always=always)
         if judgement.verdict == "allow":
             return ApprovedCall(frozen)
-    item = as_recorded(item_of(frozen, ctx, stage, reason=judgement.reason, until=_expiry(ctx)), record)
+    item = as_recorded(
+        item_of(frozen, ctx, stage, reason=judgement.reason, until=None if waits else _expiry(ctx)), record
+    )
     decision: Decision = Deny(judgement.reason)
     if judgement.verdict == "deny":
         await report(item, decision, ctx)

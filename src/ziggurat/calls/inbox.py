@@ -133,7 +133,9 @@ class Inbox:
         if isinstance(content, PostedEvent):
             self._events[content.name].sent.append(Sent(item.number, content.value, content.at))
         elif isinstance(content, PostedDecisions):
-            self._decisions[item.number], waits = content, False
+            if waits:  # otherwise it was used, and a call that waits once more needs another one
+                self._decisions[item.number] = content
+            waits = False
         elif isinstance(content, PostedWithdrawal):
             self._decisions.pop(self._keys.get(content.key, 0), None)
             self._spoilt.add(content.key)

@@ -8,7 +8,6 @@ hooks: what they call is recorded, counted and admitted by itself, and its layer
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -33,9 +32,6 @@ from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.pending import refuse
 from ziggurat.tools.approval import APPROVALS
-
-if TYPE_CHECKING:
-    from ziggurat.calls.delta_filters import FilteredDeltas
 
 
 async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
@@ -139,9 +135,12 @@ async def _call(
     tries: ModelTries, name: str, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
 ) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
-    filtered = chain.has("deltas", "on_model_delta")
-    pieces = _delta_filters(ctx, chain) if filtered or ctx.listens(Delta) else None
-    service = wrap(tries, chain, "wrap_model")
+    pieces = None
+    if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(Delta):
+        from ziggurat.calls.delta_filters import FilteredDeltas  # most calls have no listener
+
+        pieces = FilteredDeltas(ctx, chain)
+    service = wrap(tries, chain, "wrap_model") if chain.hooks["wrap_model"] else tries
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).charging(tries))
     must_be(response, ModelResponse, name, ctx)
     if pieces is not None:
@@ -159,12 +158,6 @@ async def _call(
 def _unrepeated(response: ModelResponse, before: Transcript) -> ModelResponse:
     message = unrepeated(response.message, before)
     return response if message is response.message else replace(response, message=message)
-
-
-def _delta_filters(ctx: Context, chain: HookChain) -> "FilteredDeltas":
-    from ziggurat.calls.delta_filters import FilteredDeltas
-
-    return FilteredDeltas(ctx, chain)
 
 
 # -- before the call -------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from msgspec import Struct
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
 from ziggurat.core.scope import Key
 from ziggurat.journal.entries import JournalEntry, Opened
-from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
@@ -32,17 +31,8 @@ class RunConditions(Struct, frozen=True, omit_defaults=True):
 _NONE = RunConditions()
 
 
-def conditions_in(journal: LocalJournal) -> RunConditions:
-    """Return the conditions of a recorded run; a fork belongs to no session."""
-    return _conditions(journal.entries[0] if journal.entries else None)
-
-
-def session_of(opened: JournalEntry) -> str:
-    """Return the id of the session of a run by its first entry; empty without one."""
-    return _conditions(opened).session
-
-
-def _conditions(opened: JournalEntry | None) -> RunConditions:
+def conditions_of(opened: JournalEntry) -> RunConditions:
+    """Return the conditions in the first entry of a run; a fork belongs to no session."""
     if not isinstance(opened, Opened) or opened.terms is None:
         return _NONE
     conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
@@ -51,7 +41,7 @@ def _conditions(opened: JournalEntry | None) -> RunConditions:
 
 def loaded_by(opened: Opened) -> Sequence[Message]:
     """Return the messages of a request that are read from the session, which is in the same store as the run."""
-    conditions = _conditions(opened)
+    conditions = conditions_of(opened)
     if not conditions.loaded or conditions.elsewhere:
         return ()
     return as_type(opened.request, AgentRequest).messages[: conditions.loaded]

@@ -32,7 +32,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.conditions import session_of
+from ziggurat.runs.conditions import conditions_of
 from ziggurat.runs.opener import Opener, Opening
 from ziggurat.runs.options import RunOptions, root_context
 from ziggurat.tools.approval import APPROVALS
@@ -255,7 +255,7 @@ def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
         stop = stops.Cancelled()
     if run is None or run.id != opening.run_id:  # it never began, or another run raised the same error since
         run = empty_run(name, opening.request, stop)
-    session = run.session or session_of(opening.journal.entries[0])
+    session = run.session or conditions_of(opening.journal.entries[0]).session
     cause = failures.Cause.of(error) if isinstance(stop, stops.Failed) else None
     return replace(run, stop=stop, id=opening.run_id, agent=name, session=session, cause=cause)
 

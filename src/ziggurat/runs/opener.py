@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import SESSION_ID
-from ziggurat.calls.decisions import decision_entries
+from ziggurat.calls.decisions import decision_entries, hold_posted, post_decided
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
@@ -27,9 +27,9 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
-from ziggurat.runs.conditions import RunConditions, conditions_in, limit_grants
+from ziggurat.runs.conditions import RunConditions, conditions_of, limit_grants
 from ziggurat.runs.control import STEERING, RunControl
-from ziggurat.runs.deciding import decide, hold_posted, post_decided
+from ziggurat.runs.deciding import decide
 from ziggurat.runs.options import NO_OPTIONS, Live, Prompt, RunOptions, root_context
 from ziggurat.runs.recovering import Recovering
 from ziggurat.runs.runs import Runs
@@ -200,7 +200,8 @@ class Opener:
         try:
             losses, given_up, alone = (0, False, False) if recovering is None else await recovering.attempt(journal)
             journal.strict, journal.is_new = options.strict, forked
-            request, conditions = self._recorded_request(journal, run_id), conditions_in(journal)
+            request = self._recorded_request(journal, run_id)
+            conditions = conditions_of(journal.entries[0])
             # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
             self._screen(journal)
             clock = options.clock
@@ -213,7 +214,7 @@ class Opener:
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             effects = await self._effects(journal)
-            decided = await post_decided(inbox, decided, journal, clock.now())
+            decided = await post_decided(inbox, decided, clock.now())
             journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
             if recovering is not None:
                 if given_up:
@@ -289,7 +290,7 @@ class Opener:
         journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
         request = self._recorded_request(journal, run_id)
         journal.reopen(run_id, 0.0)
-        conditions = conditions_in(journal)
+        conditions = conditions_of(journal.entries[0])
         return self._opening("continued", run_id, request, journal, options, runs=None, conditions=conditions)
 
     async def fork(self, origin: Origin, prompt: Prompt | None, new_id: str | None, options: RunOptions) -> Opening:
@@ -385,8 +386,9 @@ class Opener:
 
     def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""
-        if self._parts.chain is not None:
-            screened(journal, self._parts.chain, "")
+        chain = self._parts.chain
+        if chain is not None and chain.hooks["on_record"]:
+            screened(journal, chain, "")
 
     def screened_entry(self, entry: JournalEntry) -> JournalEntry:
         """Return an entry as the agent's middleware lets it be recorded."""

@@ -7,12 +7,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.check import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.containment import finished
-from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
@@ -308,11 +306,7 @@ def _has_made(journal: LocalJournal, call: ToolCall, normalize: Normalize) -> bo
 
 SESSION_WRITER: Key[SessionWriter] = Key("writer")
 
-
-def session_writer_of(ctx: Context) -> SessionWriter | None:
-    """Return the writer of the run if its root agent's loop begins here; agents below have none."""
-    writer = ctx.scope.get(SESSION_WRITER)
-    return None if writer is None or ctx.scope[AGENT_CALL].depth else writer
+"""The writer of the run, if it has a session; only the agent at its root uses it."""
 
 
 def session_for(session: str | Session, store: Store, history: Sequence[Message]) -> Session:

@@ -19,7 +19,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.price import total_of
 from ziggurat.messages.usage import Usage
-from ziggurat.runs.conditions import session_of
+from ziggurat.runs.conditions import conditions_of
 
 _PROMPT = 200
 """Characters of a prompt in a list."""
@@ -93,7 +93,7 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
         updated=time_of(info.updated),
         labels=info.labels,
         driven=bool(info.owner),
-        session=session_of(opened) if isinstance(opened, Opened) else "",
+        session="" if opened is None else conditions_of(opened).session,
         usage=None if run is None else run.usage,
         cost=None if run is None else total_of(run.usage_by_model or {"": run.usage}),
     )

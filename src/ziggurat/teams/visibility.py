@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.journal import journal_of
@@ -14,7 +15,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
 from ziggurat.messages.seen import KNOWN, Choice, MemberView, SeenBy, cut, speaker_of, view_of
 from ziggurat.messages.validation import ValidationPolicy, validate
-from ziggurat.runs.session_writer import session_writer_of
+from ziggurat.runs.session_writer import SESSION_WRITER
 
 _SENDABLE = ValidationPolicy.sendable()
 
@@ -80,7 +81,7 @@ class Views:
         self._question_length = len(question)
         self._sources = sources
         self._longest = longest
-        writer = session_writer_of(ctx)
+        writer = None if ctx.scope[AGENT_CALL].depth else ctx.scope.get(SESSION_WRITER)
         known = ctx.scope.get(KNOWN) if writer is None else writer.begun
         self._known = None if known is None or known != question[: len(known)] else known
         self._views: dict[SeenBy, MemberView] = {}
