@@ -36,11 +36,7 @@ class _Meter:
         self.reserved: float = 0  # for tries that go on
 
     def amount(self, name: str, usage: Usage) -> float:
-        """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another.
-
-        Raises:
-            ConfigurationError: the price is not known, or is none.
-        """
+        """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another."""
         name = usage.model or name
         amount = self.measure(name, usage)
         if amount is None:

@@ -106,24 +106,15 @@ class AgentCall(Tally):
         models, tools = self.model_calls, self.tool_calls
         return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
 
-    def as_own(self, run: AgentRun, ctx: Context) -> AgentRun:
-        """Return another run, with which a cache has answered, with the cost, the time and the session of this call."""
-        session = "" if self.outer is not None else ctx.scope.get(SESSION_ID) or ""
-        return replace(self.count_in(run), session=session, seconds=journal_of(ctx).watch.elapsed - self.began)
-
     def counted(self, run: AgentRun, ctx: Context, *, tries_before: bool = False) -> AgentRun:
-        """Return a run with the usage of all that was called for it, by layers and hooks too, and the id of this run.
-
-        Args:
-            run: The run.
-            ctx: The context of this call.
-            tries_before: Count all that was ever called for it: tries that failed or were cancelled before, too.
-        """
+        """Return a run with the usage of all that was called for it, in `tries_before` too, and the id of this run."""
         if tries_before:
             journal_of(ctx).skip(ctx, count_only=True)
         run_id = ctx.scope.get(RUN_ID) or run.id
         if run.id != run_id:  # a cache has answered with another run
-            run = replace(self.as_own(run, ctx), id=run_id)
+            session = "" if self.outer is not None else ctx.scope.get(SESSION_ID) or ""
+            seconds = journal_of(ctx).watch.elapsed - self.began
+            run = replace(self.count_in(run), id=run_id, session=session, seconds=seconds)
         elif run.model_calls != self.model_calls or run.tool_calls != self.tool_calls:
             run = self.count_in(run)
         self.run = run

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.hooks import HookChain, hooked, misused
@@ -18,11 +19,10 @@ from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import Part, Thinking
 
 
-class _Hook:
+class _Hook(Struct):
     """The hook `on_model_delta` of one middleware, as a filter."""
 
-    def __init__(self, middleware: Middleware) -> None:
-        self.middleware = middleware
+    middleware: Middleware
 
 
 class _FilteredReply:

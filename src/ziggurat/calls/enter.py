@@ -86,15 +86,9 @@ def parts_of(agent: AgentService) -> AgentParts:
 async def enter(
     agent: AgentService, request: AgentRequest, ctx: Context, *, again: bool = False, ends: bool = False
 ) -> AgentRun:
-    """Run an agent at this context's path, or return its recorded run if it ended there before.
-
-    Args:
-        agent: The agent.
-        request: What it is asked.
-        ctx: Its context.
-        again: Whether it is entered once more, at another path than its own.
-        ends: Whether its failure ends the agent around it, too, so that nothing is called in its place.
-    """
+    """Run an agent at this context's path, or return its recorded run if it ended there before."""
+    # `again`: it is entered once more, at another path than its own. `ends`: its failure ends the agent around it, too,
+    # so that nothing is called in its place.
     if JOURNAL not in ctx.scope and (alone := fact(agent, ALONE)) is not None:
         return await alone(agent, request, ctx)
     parts = parts_of(agent)
@@ -178,9 +172,7 @@ async def _failed(
             if frame.outer is not None and not ends:
                 error = await after_acts(error, ctx)
             if not journal.is_known(mistake or error):
-                so_far = (
-                    None if frame.outer is None else _turn_of(frame.until(error, request, ctx))
-                )  # that is in its end
+                so_far = None if frame.outer is None else _turn_of(frame.until(error, request, ctx))
                 await journal.write_failure(ctx, name, request, mistake or error, run=so_far)
             if frame.outer is None:  # nothing is left that could repeat anything
                 error = original_of(error) if mistake is None else mistake

@@ -50,7 +50,7 @@ async def pass_gate(
     always = waits or (tool is not None and tool.approval)
     if not always and not any(gate.concern(call.name, stage) for gate in ctx.scope.get(APPROVALS) or ()):
         return ApprovedCall(call)
-    frozen = ToolCall(call.id, call.name, call.arguments)  # a copy that no other code can reach
+    frozen = replace(call)  # a copy that no other code can reach
     judgement = Judgement("ask")
     # A recorded decision stands: rules may have changed since, and a person must not be asked twice.
     if record is None or record.decided is None:
@@ -208,9 +208,7 @@ async def _ask_approver(
     with noting_mistakes():
         try:
             with running(_deciding(desk, apart)):  # an agent that the approver runs becomes part of this run
-                call = item.call
-                view = replace(item, call=ToolCall(call.id, call.name, call.arguments))  # which it cannot change
-                answer = desk.approver(view)
+                answer = desk.approver(replace(item, call=replace(item.call)))  # a copy: it cannot change the call
                 task = asyncio.ensure_future(in_task(lambda: answer)) if isinstance(answer, Awaitable) else None
         finally:
             watch.discount(watch.clock.monotonic() - began)  # it may have asked a person without letting others work

@@ -84,12 +84,12 @@ class Inbox:
     """What others have posted to a run."""
 
     __slots__ = (
-        "_decisions", "_end", "_entries", "_events", "_inboxes", "_journal", "_keys", "_last", "_looked", "_own",
-        "_receive", "_run_id", "_spoilt", "_taken", "_takers", "_waiting",
+        "_decisions", "_end", "_entries", "_events", "_journal", "_keys", "_last", "_looked", "_own",
+        "_receive", "_run_id", "_spoilt", "_taken", "_takers", "_waiting", "runs",
     )  # fmt: skip
 
     def __init__(self, inboxes: Inboxes, run_id: str, journal: LocalJournal, receive: Receive) -> None:
-        self._inboxes = inboxes
+        self.runs: Inboxes = inboxes
         self._run_id = run_id
         self._journal = journal
         self._receive = receive
@@ -106,15 +106,10 @@ class Inbox:
         self._end = 0  # the number of the last of them with which the run has ended
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
-    @property
-    def runs(self) -> Inboxes:
-        """The inboxes of all runs."""
-        return self._inboxes
-
     async def read(self) -> None:
         """Take in what was posted since the last call."""
         self.find_taken()
-        for item in await self._inboxes.inbox(self._run_id, self._last):
+        for item in await self.runs.inbox(self._run_id, self._last):
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
                 self._sort(item)
@@ -190,7 +185,7 @@ class Inbox:
         """Return what was posted and nothing has taken, without what the run takes whenever it comes."""
         await self.read()
         self.find_taken()
-        items = await self._inboxes.inbox(self._run_id)
+        items = await self.runs.inbox(self._run_id)
         return [each for each in items if each.number not in self._taken]
 
     def take(self, sent: Sent, path: str) -> None:
@@ -223,10 +218,10 @@ class Inbox:
         behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
         key = PostedDecisions.key(len(self._journal.entries) - behind, item_id)
         content = PostedDecisions({item_id: decision}, at)
-        new = await self._inboxes.put_item(self._run_id, key, encode(content))
+        new = await self.runs.put_item(self._run_id, key, encode(content))
         while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
             key += "+"  # the place where everybody looks next
-            new = await self._inboxes.put_item(self._run_id, key, encode(content))
+            new = await self.runs.put_item(self._run_id, key, encode(content))
         if new:
             self._own[self._keys[key]] = key
         return stands or (decision, 0)  # what is posted may have been taken before
@@ -237,7 +232,7 @@ class Inbox:
         decided = [entry for entry in known if isinstance(entry, Decided) and not self._journal.withdraws(entry.id)]
         for number in self._own.keys() - {entry.posted for entry in decided}:
             key = self._own.pop(number)
-            await self._inboxes.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
+            await self.runs.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
 
     def spoil(self, number: int) -> None:
         """Note that the decisions in an item cannot be used, so that others may be posted."""

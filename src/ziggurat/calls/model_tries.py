@@ -22,10 +22,7 @@ _FROM_BELOW = Usage(0, 0, requests=1)
 
 
 class ModelTries(Charges):
-    """A model as the hooks of one call await it, and what the call has cost so far.
-
-    Hooks charge what they use beside the model; what has passed the door is not counted again.
-    """
+    """A model as the hooks of one call await it, and what the call has cost so far, with what they use beside it."""
 
     __slots__ = ("_answers", "_journal", "_lost", "_path", "_ready", "_request", "_reserved", "inner")
 
@@ -76,11 +73,7 @@ class ModelTries(Charges):
         self._ready += 1
 
     def reserve(self) -> None:
-        """Reserve for another try in all budgets.
-
-        Raises:
-            LimitExceeded: no budget is left for it.
-        """
+        """Reserve for another try in all budgets."""
         for each in self._reserved:
             each.check()
         for each in self._reserved:

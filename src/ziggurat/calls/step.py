@@ -63,12 +63,7 @@ class Arguments(Struct, eq=False):
     """Whether a record of other arguments is refused when the run is resumed."""
 
     def fingerprint(self) -> str:
-        """Return a digest of the step's name and its arguments by name, however they were passed.
-
-        Raises:
-            TypeError: the arguments do not fit the function.
-            ConfigurationError: an argument has no JSON form.
-        """
+        """Return a digest of the step's name and its arguments by name, however they were passed."""
         if not self._digest:
             arguments = self._by_name()
             try:

@@ -35,11 +35,7 @@ class StepResult:
 
     @cached_property
     def form(self) -> Parameter | None:
-        """How they are written and read; None for those of Ziggurat, and for texts and whole numbers.
-
-        Raises:
-            ConfigurationError: they have no JSON form, or none that is read as it is written.
-        """
+        """How they are written and read; None for those of Ziggurat, and for texts and whole numbers."""
         kind = self.kind
         own = isinstance(kind, type) and (kind in _AS_THEY_ARE or kind.__module__.partition(".")[0] == "ziggurat")
         return None if own else Parameter.of_result(f"the result of the step {self._name}", kind)
@@ -52,12 +48,7 @@ class StepResult:
         journal: LocalJournal,
         composite: bool,
     ) -> Any:
-        """Return the recorded result of a call, or make the call and record its result.
-
-        Raises:
-            ConfigurationError: it cannot be recorded.
-            JournalMismatch: the recorded one does not fit the type of today.
-        """
+        """Return the recorded result of a call, or make the call and record its result."""
         record = journal.find(ctx.path)
         written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
         if not (journal.durable or written):

@@ -52,8 +52,7 @@ _CONCERNS: frozenset[Key[Any]] = frozenset(
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
-    """Make one tool call and return its result; every failure of the tool, a denial too, becomes an error result
-    here."""
+    """Make one tool call and return its result; each failure of the tool, a denial too, becomes an error result."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     if record is not None and (recorded := _answer_in(record, journal)) is not None:
@@ -186,7 +185,7 @@ class _LiveCall(Struct, eq=False):
         if ADMISSION in ctx.scope:
             admit_tool(passed.call.name, ctx)
         intended = self._may_be_lost(passed)
-        own = ToolCall(passed.call.id, passed.call.name, passed.call.arguments)  # a copy that nothing below can reach
+        own = replace(passed.call)  # a copy that nothing below can reach
         approved = Frozen(own, self.entry.spec.effect, ctx.path, returned=self.returned)
         if self.entry.spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
@@ -223,8 +222,7 @@ class _LiveCall(Struct, eq=False):
         return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
     async def _resume_begun(self, record: Record) -> ApprovedCall | ToolResult:
-        """Return the frozen call of an intent without a result, with what its function has returned, or the result
-        if a person knows it."""
+        """Return the frozen call of an intent without a result, or the result if a person knows it."""
         intent = record.intent
         assert intent is not None
         spec, frozen = self.entry.spec, as_type(intent.request, ToolCall)

@@ -28,34 +28,31 @@ Settle = Callable[[PendingItem], Awaitable[Decision | tuple[Decision, int] | Non
 With what was sent to the run, it is a pair: the decision, and the number of the item in the run's inbox.
 """
 
-_CALLS = ("tool", "model")
-"""The stages of items that stand for a call."""
-
 
 async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
-    """Return the decision on what waits at a path: the recorded one, or the one that time or `settle` makes now.
-
-    A question, a timer and an event are compared with the record; a call runs in its frozen form on record, which its
-    station has looked up.
-
-    Raises:
-        Suspend: there is no decision yet.
-        JournalMismatch: another question, timer or event was decided here.
-    """
+    """Return the decision on what waits at a path: the recorded one, or the one that time or `settle` makes now."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
-    if item.stage in _CALLS:
-        return await _decision(item, record, ctx, settle)
+    is_call = item.stage in ("tool", "model")  # which runs in its frozen form on record, as its station has looked up
     try:
-        if record is not None and not _is_same(item, record, journal):
-            record = None  # nobody has decided: it is asked anew
-        elif record is not None and record.pending is not None:
-            item = replace(item, call=as_type(record.pending.request, ToolCall))
-        if journal.refusing and (record is None or record.pending is None):
-            refuse(item.call.name, ctx, journal)
-        return await _decision(item, record, ctx, settle)
+        if not is_call:
+            if record is not None and not _is_same(item, record, journal):
+                record = None  # nobody has decided: it is asked anew
+            elif record is not None and record.pending is not None:
+                item = replace(item, call=as_type(record.pending.request, ToolCall))
+            if journal.refusing and (record is None or record.pending is None):
+                refuse(item.call.name, ctx, journal)
+        item = as_recorded(item, record)
+        decision = _recorded_decision(item, record)
+        if decision is None:
+            decision = await _decide(item, record, ctx, settle)
+        elif not is_call:
+            return decision  # it was reported when it was made, and is used whenever the run is continued
+        await report(item, decision, ctx)
+        return decision
     except BaseException as error:
-        note_left(AMBIENT.get(), error)
+        if not is_call:
+            note_left(AMBIENT.get(), error)
         raise
 
 
@@ -72,17 +69,6 @@ def _is_same(item: PendingItem, record: Record, journal: LocalJournal) -> bool:
             "the code as it was; a question whose text varies takes a key="
         )
     return False
-
-
-async def _decision(item: PendingItem, record: Record | None, ctx: Context, settle: Settle | None) -> Decision:
-    item = as_recorded(item, record)
-    decision = _recorded_decision(item, record)
-    if decision is not None and item.stage not in _CALLS:
-        return decision  # it was reported when it was made, and is used whenever the run is continued
-    if decision is None:
-        decision = await _decide(item, record, ctx, settle)
-    await report(item, decision, ctx)
-    return decision
 
 
 def as_recorded(item: PendingItem, record: Record | None) -> PendingItem:
@@ -115,7 +101,7 @@ async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle
     decision = None if journal.refusing else expired(item, ctx.clock.now())
     if decision is None:
         if record is None or record.pending is None:
-            call = _copy_of(item.call)
+            call = replace(item.call)
             await write(Pending(item.path, item.id, call.name, call, item.reason, item.until, journal.watch.elapsed))
         if item.needs_decision and ctx.listens(ApprovalRequested):
             await ctx.emit(ApprovalRequested(ctx.path, item))
@@ -137,7 +123,7 @@ def _digest_of(decision: Decision) -> str:
 async def report(item: PendingItem, decision: Decision, ctx: Context) -> None:
     """Emit what was decided."""
     if item.needs_decision and ctx.listens(ApprovalDecided):
-        await ctx.emit(ApprovalDecided(ctx.path, item.id, _copy_of(item.call), decision))
+        await ctx.emit(ApprovalDecided(ctx.path, item.id, replace(item.call), decision))
 
 
 # -- items -----------------------------------------------------------------------------------------------------------
@@ -156,7 +142,8 @@ def item_of(
     run_id = ctx.scope.get(RUN_ID) or ""
     marks = ("interrupted",) if interrupted else ()
     item_id = digest([run_id, ctx.path, call.name, call.arguments, *marks])
-    return PendingItem(item_id, ctx.path, _copy_of(call), reason, stage, until, interrupted)
+    copy = replace(call)  # that no other code can reach
+    return PendingItem(item_id, ctx.path, copy, reason, stage, until, interrupted)
 
 
 def _is_equal(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
@@ -189,11 +176,7 @@ def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:
     if record is None or record.pending is None:
         return None
     call = as_type(record.pending.request, ToolCall)
-    return _copy_of(call) if is_waiting(call, record, ctx) else None
-
-
-def _copy_of(call: ToolCall) -> ToolCall:
-    return ToolCall(call.id, call.name, call.arguments)
+    return replace(call) if is_waiting(call, record, ctx) else None
 
 
 def waiting_place(name: str) -> Context:

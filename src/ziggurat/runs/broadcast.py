@@ -86,9 +86,9 @@ class EventBroadcast(Passing):
         if self.outer.listens(type(event)):
             await self.outer(event)
 
-    def subscribed(self, buffer: int) -> Unread:
+    def subscribed(self) -> Unread:
         """Return the unread events of a new reader, at first those since the last entry."""
-        unread = Unread(buffer)
+        unread = Unread()
         if self.journal.stable == self._number:
             for item in self._latest.items:
                 unread.append(item)
@@ -102,15 +102,14 @@ async def subscribe(
     broadcast: EventBroadcast | None = None,
     *,
     after: int = 0,
-    buffer: int = 1000,
     unread: Unread | None = None,
 ) -> AsyncGenerator[SubscribedItem, None]:
     """Yield the recorded entries of a run after number `after`, then new items, until the run has ended."""
     # A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
-    # arrive only while it is subscribed, with those since the last entry; when it is more than `buffer` events behind,
+    # arrive only while it is subscribed, with those since the last entry; when it is too many events behind,
     # the oldest are dropped, and a `Skipped` says how many.
     if unread is None:
-        unread = Unread(buffer) if broadcast is None else broadcast.subscribed(buffer)
+        unread = Unread() if broadcast is None else broadcast.subscribed()
     number, index = after, 0
 
     def over() -> bool:

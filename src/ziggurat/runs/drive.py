@@ -269,10 +269,8 @@ async def drive_gated(
     *,
     raises: bool,
 ) -> AgentRun:
-    """Drive a run inside its gate, or return it as refused; one that has ended is answered without asking.
-
-    The gate comes before the session and the store: a run that waited for either would not be refused at once.
-    """
+    """Drive a run inside its gate, or return it as refused; one that has ended is answered without asking."""
+    # The gate comes before the session and the store: a run that waited for either would not be refused at once.
     if await opener.has_ended(options.run_id):
         return await driving
     began = False

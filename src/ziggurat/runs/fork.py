@@ -24,8 +24,7 @@ _STEP = re.compile(r"step-(\d+)(/|$)")
 def fork_entries(
     entries: list[JournalEntry], agent: str, run_id: str, origin: Origin, prompt: Prompt | None, at: float
 ) -> list[JournalEntry]:
-    """Return the entries that a fork starts with; a prompt is added at its step, at step 1 it replaces the
-    question."""
+    """Return the entries that a fork starts with; a prompt is added at its step, or at step 1 replaces the question."""
     step = origin.step
     entries = [replace(each, posted=0) if isinstance(each, Decided) else each for each in entries]  # its inbox is empty
     is_flow = agent in flows_in(entries)

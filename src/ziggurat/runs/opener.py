@@ -205,7 +205,7 @@ class Opener:
             # Before anything is held: decisions are redacted as they are recorded, also those that were posted.
             self._screen(journal)
             clock = options.clock
-            control = options.control or self._control(run_id)
+            control = options.control or RunControl(run_id, steerable=self.steerable)
             control.inboxes = self.runs
             # Decisions that others posted were made before those of this call, and the first one stands.
             inbox = control.inbox(run_id, journal)
@@ -213,7 +213,9 @@ class Opener:
             decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
-            effects = await self._effects(journal)
+            opened = journal.entries[0]
+            origin = opened.forked if isinstance(opened, Opened) else None
+            effects = None if origin is None else await self._effects(origin)
             decided = await post_decided(inbox, decided, clock.now())
             journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
             if recovering is not None:
@@ -334,7 +336,7 @@ class Opener:
         if runs is not None:
             # Others can reach only a run that is kept, or whose id they know; the rest are spared the cost.
             if control is None and (runs.keeps_ended or has_id):
-                control = self._control(run_id)
+                control = RunControl(run_id, steerable=self.steerable)
             scope[INBOX] = self._new_inbox if control is None else control.inbox
             # Not None, also if nothing was read yet: a run that waits while its inbox has unread items is due at once.
             journal.inbox_read = journal.inbox_read or 0
@@ -368,21 +370,15 @@ class Opener:
 
         return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
 
-    def _control(self, run_id: str) -> RunControl:
-        return RunControl(run_id, steerable=self.steerable)
-
-    async def _effects(self, journal: LocalJournal) -> ForkEffects | None:
-        """Return the gate on the side effects of a fork; None for other runs."""
-        opened = journal.entries[0]
-        if not isinstance(opened, Opened) or opened.forked is None:
-            return None
+    async def _effects(self, origin: Origin) -> ForkEffects | None:
+        """Return the gate on the side effects of a fork; None if it may have them."""
         from ziggurat.runs.fork import effects_gate
 
         before: list[JournalEntry] = []
-        if opened.forked.effects == "recorded":
+        if origin.effects == "recorded":
             with suppress(RunNotFound):  # the original run may have been removed
-                before = (await self.runs.read(opened.forked.run_id)).entries
-        return effects_gate(opened.forked, before)
+                before = (await self.runs.read(origin.run_id)).entries
+        return effects_gate(origin, before)
 
     def _screen(self, journal: LocalJournal) -> None:
         """Set the agent's middleware to screen entries of the run as a whole, before the agent is entered."""

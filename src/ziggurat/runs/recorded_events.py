@@ -59,8 +59,7 @@ Read = Callable[[AgentRun], AgentRun] | None
 
 
 class RecordedEvents:
-    """Turns the entries of a run into events, in their order; of entries that are no events, the values are
-    decoded."""
+    """Turns the entries of a run into events, in their order, and decodes the values of those that are none."""
 
     def __init__(self, run_id: str, path: str, read: Read) -> None:
         self._run_id = run_id

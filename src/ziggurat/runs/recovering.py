@@ -11,24 +11,15 @@ from ziggurat.journal.store import UNFINISHED, Claim
 
 
 class Recovering(Struct, frozen=True):
-    """How a worker continues a run.
-
-    Attributes:
-        claim: The lease.
-        attempts: How often in a row the run may lose its process; in the last attempt the worker drives no other run.
-        isolate: Waits until it drives no other; called with a function that returns whether the run has an answer.
-    """
+    """How a worker continues a run."""
 
     claim: Claim
-    attempts: int
-    isolate: Callable[[Callable[[], bool]], Awaitable[None]]
+    attempts: int  # in the last one, the worker drives no other run
+    isolate: Callable[[Callable[[], bool]], Awaitable[None]]  # waits until it drives no other, or the run has an answer
 
     async def attempt(self, journal: LocalJournal) -> tuple[int, bool, bool]:
-        """Return how often in a row the run's process was lost before it could record another answer.
-
-        And whether the run is given up for that, and whether this worker drives no other now: a process may be lost
-        through another run, so a run is given up only if it was lost while it was alone.
-        """
+        """Return how often in a row the run's process was lost, whether it is given up, and whether it is alone now."""
+        # A process may be lost through another run, so a run is given up only if it was lost while it was alone.
         if journal.ended is not None and journal.ended.stop not in UNFINISHED:
             raise LeaseHeld("another process has finished the run")
         losses, alone = int(self.claim.lost), False

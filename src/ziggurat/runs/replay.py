@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.path import parent_of, upwards
 from ziggurat.journal.entries import Ended, Entered, Intent, JournalEntry, Returned, Tried, flows_in
 from ziggurat.journal.journal import LocalJournal
@@ -19,10 +18,8 @@ class PartialJournal(LocalJournal):
 
     __slots__ = ("_entered", "_flows", "_made", "live")
 
-    def __init__(
-        self, whole: Sequence[JournalEntry], live: Live, *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
-    ) -> None:
-        super().__init__("replay", strict=strict, clock=clock)
+    def __init__(self, whole: Sequence[JournalEntry], live: Live, *, strict: bool) -> None:
+        super().__init__("replay", strict=strict)
         self.strict = strict
         self.replaying = False  # composites are not compared as a whole, only the calls in them
         self.live = live
@@ -61,15 +58,13 @@ def _is_of_tool(path: str) -> bool:
     return bool(tool) and _STEP.search(within) is None
 
 
-def replay_journal(
-    entries: Sequence[JournalEntry], live: Live = "nothing", *, strict: bool = True, clock: Clock = SYSTEM_CLOCK
-) -> LocalJournal:
+def replay_journal(entries: Sequence[JournalEntry], live: Live, *, strict: bool) -> LocalJournal:
     """Return a journal that replays a record."""
     journal: LocalJournal
     if live != "nothing":
-        journal = PartialJournal(entries, live, strict=strict, clock=clock)
+        journal = PartialJournal(entries, live, strict=strict)
     else:
-        journal = LocalJournal("replay", strict=strict, clock=clock)
+        journal = LocalJournal("replay", strict=strict)
         journal.strict = strict
         journal.take_over(entries)
     journal.incomplete = not isinstance(entries[-1], Ended)

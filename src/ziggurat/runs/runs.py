@@ -171,10 +171,7 @@ class Runs(ABC):
         return True
 
     async def due(self, run_id: str, at: float | None, clock: Clock, seen: int) -> int:
-        """Wait until a run that waits can go on, or somebody goes on with it; return the last item of its inbox.
-
-        It can at a time, or when its inbox has an item after the last one that was seen.
-        """
+        """Wait until a run that waits can go on, at a time or with an item after the last seen; return the last one."""
         while True:
             info, items = await self.find(run_id), await self.inbox(run_id, seen)
             left = POLL if at is None else at - clock.now()
@@ -394,11 +391,9 @@ class LocalRuns(Runs):
         """Return the items of a run's inbox."""
         return self._inboxes.get(run_id, [])[after:]
 
-    async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
         """Yield the entries and events of a run."""
-        async with aclosing(self._follow(run_id, self._find(run_id), after)) as items:
-            async for item in items:
-                yield item
+        return self._follow(run_id, self._find(run_id), after)
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment

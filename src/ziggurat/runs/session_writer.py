@@ -143,13 +143,6 @@ class SessionWriter:
             logger.warning("the session %s was not written at the end of the run %s: %s", self.id, self.run_id, error)
         return replace(run, session=self.id)
 
-    async def until(self, run: Awaitable[AgentRun]) -> AgentRun:
-        """Await a run, and release the session however it ends."""
-        try:
-            return await run
-        finally:
-            await self.leave()
-
     async def leave(self) -> None:
         """Release the session."""
         try:
@@ -249,8 +242,7 @@ _WAITS = "no result yet: a person has been asked and has not decided; do not ask
 
 
 def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list[Message]:
-    """Return the messages of the steps in which agents of a run wait: the reply, and for each call its result so
-    far."""
+    """Return the messages of the steps in which agents of a run wait: the reply, and the result of each call so far."""
     messages: list[Message] = []
     for agent in dict.fromkeys(step_of(calls[-1])[0] for item in pending if (calls := _calls_around(item))):
         _, steps = recorded_steps(journal.entries, agent)
