@@ -23,7 +23,7 @@ T = TypeVar("T")
 SHAPE_VERSION = 1
 """The format version written into every record; readers refuse a newer one."""
 
-TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
+_TOO_DEEP = "it is nested too deeply for JSON, or holds itself"
 _MANY_KEYS = 1_024
 """Keys from which on they are sorted here: for chosen keys, the quicksort of msgspec takes quadratic time."""
 
@@ -108,7 +108,7 @@ def encode(value: object, *, strict: bool = False) -> bytes:
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:
-        raise TypeError(TOO_DEEP) from None
+        raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError as error:
         if strict:
             raise TypeError(str(error)) from None
@@ -122,7 +122,7 @@ def plain(value: object) -> Any:
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:
-        raise TypeError(TOO_DEEP) from None
+        raise TypeError(_TOO_DEEP) from None
 
 
 def _without_surrogates(value: object) -> object:
@@ -180,7 +180,7 @@ def canonical(value: object, few_keys: bool = False) -> bytes:
     except NotImplementedError as error:
         raise TypeError(str(error)) from None
     except RecursionError:
-        raise TypeError(TOO_DEEP) from None
+        raise TypeError(_TOO_DEEP) from None
     except UnicodeEncodeError:
         return _encoder.encode(_sorted(_without_surrogates(value)))
 

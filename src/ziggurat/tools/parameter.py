@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ziggurat.core.codec import TOO_DEEP, canonical, read_standard
+from ziggurat.core.codec import canonical, read_standard
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.tools.arguments import (
     Problem as Problem,
@@ -135,7 +135,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
                     return form
                 wrong = wrong or f"{self.name}{place or ''} is not read back as it is written"
             except RecursionError:
-                wrong = wrong or TOO_DEEP
+                wrong = wrong or "it holds itself, or is nested too deeply"
             except (TypeError, ValueError, AttributeError) as error:
                 wrong = wrong or f"{error}"
         for form in (reading for each in accepted for reading in _readings(each)):
