@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.loop_settings import Instructions, LoopSettings
+from ziggurat.agents.loop_settings import Instructions, LoopSettings, check_tool_names
 from ziggurat.agents.output import AnswerReader, Output
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, StopPolicy, any_of, steps_allowed
-from ziggurat.agents.tool_names import check_tool_names
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT
 from ziggurat.core.codec import digest

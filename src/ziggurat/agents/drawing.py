@@ -1,6 +1,6 @@
 """An agent or a team as a node of a diagram, with its tools or members inside it, and how far a run of it has come."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +26,13 @@ def drawn(service: object) -> DiagramNode:
     tools = [drawn(entry.service) for entry in box.entries.values()]
     edges = tuple(DiagramEdge("", each.name) for each in tools)
     return DiagramNode(name, parts=Diagram((DiagramNode("", name), *tools), edges))
+
+
+def team_diagram(members: Mapping[str, object], edges: Sequence[DiagramEdge]) -> Diagram:
+    """Return the diagram of a team: its members, each with its own diagram inside, and who speaks to whom."""
+    others = dict.fromkeys(end for edge in edges for end in (edge.source, edge.target) if end not in members)
+    nodes = (*map(drawn, members.values()), *(DiagramNode(each, shape="hexagon") for each in others))
+    return Diagram(nodes, tuple(edges))
 
 
 def marked(node: DiagramNode, calls: Iterable[RunNode]) -> DiagramNode:

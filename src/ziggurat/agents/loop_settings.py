@@ -7,14 +7,20 @@ from msgspec.structs import replace
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
-from ziggurat.agents.stop import Policy, any_of
+from ziggurat.agents.stop import Policy, any_of, tools_in
+from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.decisions import TOOLS
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.facts import fact
+from ziggurat.core.patterns import check_patterns
 from ziggurat.core.protocols import takes
 from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.messages.budget import Budget
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolResult
+from ziggurat.tools.approval import Approvals
 from ziggurat.tools.sources import SEARCH_TOOLS, offered
 from ziggurat.tools.toolbox import Toolbox
 
@@ -58,12 +64,15 @@ class LoopSettings(Struct, frozen=True, eq=False):
         return replace(self, tools=box, specs=specs, hidden=offer.hidden)
 
 
+_NEVER = any_of()
+
+
 class ExtraTools(Struct, frozen=True, eq=False):
     """Tools for the agents at one depth of a run; agents further below do not get them."""
 
     depth: int
     tools: Toolbox
-    stop: Policy = any_of()  # never
+    stop: Policy
 
     def added(self, settings: LoopSettings) -> LoopSettings:
         """Return the settings of a loop with these tools."""
@@ -78,8 +87,38 @@ class ExtraTools(Struct, frozen=True, eq=False):
 EXTRA_TOOLS: Key[ExtraTools] = Key("extra tools")
 
 
+def lending(ctx: Context, box: Toolbox, at: Context, stop: Policy = _NEVER) -> Context:
+    """Return the context of an agent below one at `ctx`, which lends it tools."""
+    return at.within(EXTRA_TOOLS, ExtraTools(ctx.scope[AGENT_CALL].depth + 1, box, stop))
+
+
 def found_in(results: Iterable[ToolResult]) -> set[str]:
     """Return the names of the tools that a model has searched for, as the results of its searches have them."""
     found = [each.value() for each in results if each.name == SEARCH_TOOLS and each.error is None]
     tools = [tool for each in found if isinstance(each, list) for tool in each if isinstance(tool, dict)]
     return {str(tool.get("name")) for tool in tools}
+
+
+_MISSPELT = 0.7
+"""The likeness from which a name is refused; others may be of a tool that a team or a client lends."""
+
+
+def check_tool_names(
+    agent: str, own: Set[str], box: Toolbox, approvals: Approvals | None, budget: Budget | None, stop: Policy | None
+) -> None:
+    """Warn once of each name and pattern that matches no tool of an agent or of the agents in its tools."""
+    # One that differs in few letters from the name of a tool is refused: an approval that never matches is dangerous.
+    asked = () if approvals is None else [rule.pattern for rule in approvals.rules if rule.stage == "tool"]
+    given = {"Approvals": asked, "Budget(tools=...)": () if budget is None else budget.tools, "stop": tools_in(stop)}
+    names = {*own, *_nested(box)}
+    nested = any(entry.composite for entry in box.entries.values())
+    for where, patterns in given.items():
+        check_patterns(f"{where}: {agent!r}", patterns, names, None if nested else _MISSPELT)
+
+
+def _nested(box: Toolbox) -> Iterable[str]:
+    """Yield the names of the tools of the agents in a toolbox, and of the agents in theirs."""
+    for entry in box.entries.values():
+        if entry.composite and (inner := fact(entry.service, TOOLS)) is not None:
+            yield from inner
+            yield from _nested(inner)

@@ -1,7 +1,7 @@
 """Assignments: the members of a team that work in the background, each under a handle that outlives the process."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -62,11 +62,6 @@ class Assignments:
         self._tasks: dict[str, asyncio.Task[_Outcome] | None] = {}  # None for one that was cancelled
         self._running: list[asyncio.Task[_Outcome]] = []  # when one was started last
 
-    @property
-    def handles(self) -> list[str]:
-        """The handles, in the order in which they were started."""
-        return list(self._tasks)
-
     async def restore(self) -> None:
         """Go on with the assignments that are on record, where a run is continued or replayed."""
         journal, place = journal_of(self._ctx), self._ctx.at(_RECORDS).path
@@ -120,6 +115,7 @@ class Assignments:
 
     async def cancel(self, handle: str) -> Report:
         """Cancel an assignment, and record that, if it has not ended."""
+        self._require(handle)
         task = self._tasks[handle]
         if task is not None and (not task.done() or isinstance(task.result(), Suspend)):
             await end_tasks([task], self._ctx, name=handle)
@@ -127,8 +123,41 @@ class Assignments:
             self._tasks[handle] = None
         return self._report(handle)
 
-    async def waiting(self, pending: Sequence[Any] = (), handles: Iterable[str] | None = None) -> tuple[Any, ...]:
-        """Wait until assignments have ended or wait for a person."""
+    def _require(self, *handles: str) -> None:
+        for handle in handles:
+            if handle not in self._tasks:
+                raise ToolError(f"there is no handle {handle!r:.100}; there are: {', '.join(self._tasks) or 'none'}")
+
+    async def join(self, handles: Sequence[str] | None) -> list[Report]:
+        """Wait until some or all have ended, and return their reports; if one waits for a person, the caller does."""
+        chosen = [*self._tasks] if handles is None else handles
+        self._require(*chosen)
+        pending = await self._waiting(handles=chosen)
+        if pending:
+            raise Suspend(pending)
+        return self.reports(chosen)
+
+    async def beside(self, leader: Awaitable[AgentRun], *, wait: bool) -> AgentRun:
+        """Return the run of the leader; where it waits for a person, also the members are waited for first.
+
+        With `wait` they are waited for in any case. Otherwise a run would be suspended while members are at work, whose
+        questions nobody would be shown before it is resumed.
+        """
+        try:
+            run = await leader
+        except RecordEnds:
+            raise
+        except Suspend as suspend:
+            raise Suspend(await self._waiting(suspend.pending)) from suspend
+        if wait and (pending := await self._waiting()):
+            raise Suspend(pending)
+        for task in self._tasks.values():
+            if task is not None and task.done():
+                task.result()  # raises what ends the run, such as a record that cannot be stored
+        return run
+
+    async def _waiting(self, pending: Sequence[Any] = (), handles: Iterable[str] | None = None) -> tuple[Any, ...]:
+        """Wait until assignments have ended or wait for a person; return what is waited for."""
         chosen = [task for each in handles or self._tasks if (task := self._tasks[each]) is not None]
         if chosen:
             await asyncio.wait(chosen)
@@ -162,12 +191,6 @@ class Assignments:
             answer = outcome._answer
             return Report(handle, "done", answer if isinstance(answer, str) else encode(answer).decode())
         return Report(handle, "failed", f"stopped before it was done ({stops.status_of(outcome.stop)}); {outcome.text}")
-
-    def raise_errors(self) -> None:
-        """Raise what ends the run, such as a record that cannot be stored, if it happened to a member."""
-        for task in self._tasks.values():
-            if task is not None and task.done():
-                task.result()
 
     async def settle(self) -> None:
         """Cancel what still runs, and wait for its end."""

@@ -15,9 +15,9 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
-from ziggurat.teams.drawing import circle
 from ziggurat.teams.program import TeamArguments, as_runnable, described, members_by_name
 from ziggurat.teams.replies import name_in
+from ziggurat.teams.rounds import circle
 from ziggurat.teams.visibility import Visibility
 
 Chooser = Callable[[Sequence[Message]], str | Awaitable[str | None] | None]

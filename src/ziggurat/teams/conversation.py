@@ -126,11 +126,7 @@ class TeamConversation:
     async def conclude(self, member: Runnable, prompt: str, ctx: Context) -> AgentRun:
         """Return the run of the team, whose answer a member gives to a prompt; it sees what all have written."""
         turn = MemberTurn(member, await self.for_member(member, prompt, "replies"))
-        return self.finish(member, await self.turn(turn, ctx.under(member.name)))
-
-    def finish(self, member: Runnable, run: AgentRun) -> AgentRun:
-        """Return the run of the team, which ends as that of a member."""
-        return self.end(full_name(member.name, run), run._output, run.stop)
+        return self.answered(member.name, await self.turn(turn, ctx.under(member.name)))
 
     def require_an_answer(self, turns: Sequence[MemberTurn], outcomes: Sequence[AgentRun | Exception | None]) -> None:
         """Raise if turns were taken and nobody has answered."""
@@ -158,7 +154,7 @@ class TeamConversation:
         return self.end(self.team, text)
 
     def answered(self, member: str, run: AgentRun) -> AgentRun:
-        """Return the run of the team, whose answer is the last one of a member."""
+        """Return the run of the team, which ends as the last one of a member."""
         return self.end(full_name(member, run), run._output, run.stop, run)
 
     def end(

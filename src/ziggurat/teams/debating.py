@@ -14,9 +14,9 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.parts import indented
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
-from ziggurat.teams.drawing import each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.result import SCORES, only_highest
+from ziggurat.teams.rounds import each_other
 from ziggurat.teams.visibility import Visibility, note
 
 _OPENING = "You take part in a debate about the question above. Give your opening argument, in a few sentences."

@@ -5,14 +5,13 @@ from typing import Literal, Unpack
 
 from msgspec import Struct
 
-from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
-from ziggurat.core.errors import ConfigurationError, RecordEnds, Suspend, ToolError
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
 from ziggurat.core.scope import Key
@@ -87,23 +86,14 @@ class _Background(Struct, frozen=True, eq=False):
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         conversation = TeamConversation(request, ctx, "everything")
         assignments = Assignments(self.members, self.concurrency, ctx)
-        extra = ExtraTools(ctx.scope[AGENT_CALL].depth + 1, self.box)
-        at = ctx.under(self.leader.name).within(EXTRA_TOOLS, extra).within(_ASSIGNMENTS, assignments)
+        at = lending(ctx, self.box, ctx.under(self.leader.name)).within(_ASSIGNMENTS, assignments)
         try:
             await assignments.restore()
             turn = MemberTurn(self.leader, await conversation.for_member(self.leader))
-            try:
-                run = await conversation.turn(turn, at)
-            except RecordEnds:
-                raise
-            except Suspend as suspend:
-                raise Suspend(await assignments.waiting(suspend.pending)) from suspend
-            if self.unfinished == "wait" and (pending := await assignments.waiting()):
-                raise Suspend(pending)
-            assignments.raise_errors()
+            run = await assignments.beside(conversation.turn(turn, at), wait=self.unfinished == "wait")
         finally:
             await assignments.settle()
-        return conversation.finish(self.leader, run)
+        return conversation.answered(self.leader.name, run)
 
 
 def _starter(member: Runnable) -> FunctionTool:
@@ -137,15 +127,7 @@ async def _join_members(ctx: Context, handles: list[str] | None = None) -> list[
     Args:
         handles: Whom to wait for; by default all that were started.
     """
-    assignments = ctx.scope[_ASSIGNMENTS]
-    known = assignments.handles
-    chosen = known if handles is None else handles
-    for handle in chosen:
-        _require(handle, known)
-    pending = await assignments.waiting(handles=chosen)
-    if pending:
-        raise Suspend(pending)
-    return assignments.reports(chosen)
+    return await ctx.scope[_ASSIGNMENTS].join(handles)
 
 
 @tool(name="cancel_member", effect="none", permissions=())
@@ -155,11 +137,4 @@ async def _cancel_member(ctx: Context, handle: str) -> Report:
     Args:
         handle: That of the member.
     """
-    assignments = ctx.scope[_ASSIGNMENTS]
-    _require(handle, assignments.handles)
-    return await assignments.cancel(handle)
-
-
-def _require(handle: str, known: list[str]) -> None:
-    if handle not in known:
-        raise ToolError(f"there is no handle {handle!r:.100}; there are: {', '.join(known) or 'none'}")
+    return await ctx.scope[_ASSIGNMENTS].cancel(handle)

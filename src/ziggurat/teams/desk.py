@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Unpack
 
 from msgspec import DecodeError, Meta, Struct, json
 
-from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
+from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.stop import BasePolicy, Progress, Verdict
+from ziggurat.agents.stop import any_of, until_tool_called
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
@@ -94,23 +94,9 @@ def handoffs(
     return as_runnable("handoffs", desk, named, settings, desk.edges(), desk.lent, **arguments)
 
 
-class _HandedOver(BasePolicy):
-    """Stops the loop of an agent after a step in which it has handed over."""
-
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-
-    def on_step(self, progress: Progress) -> Verdict:
-        for result in progress.results:
-            if result.name in self._names and result.error is None:
-                return stops.ToolCalled(result.name)
-        return None
-
-
 class _Offer(Struct, frozen=True):
     targets: dict[str, str]  # by the name of the tool
     box: Toolbox
-    stop: _HandedOver
 
 
 class _Desk:
@@ -139,21 +125,20 @@ class _Desk:
 
     async def __call__(self, request: AgentRequest, ctx: Context) -> AgentRun:
         conversation = TeamConversation(request, ctx, self.visibility)
-        depth = ctx.scope[AGENT_CALL].depth + 1
         name = await self._first(request.messages)
-        at = ctx.under(name)
+        at = ctx.under(name)  # once a turn: each time it is another place, as the same agent may have several turns
         visited = [name]
         while True:
             offer = self._offers[name]
-            extra = ExtraTools(depth, offer.box, offer.stop)
+            stop = any_of(*map(until_tool_called, offer.targets))
             turn = MemberTurn(self.members[name], await conversation.for_member(self.members[name]))
-            run = await conversation.turn(turn, at.within(EXTRA_TOOLS, extra))
+            run = await conversation.turn(turn, lending(ctx, offer.box, at, stop))
             handoff = self._handoff(run, offer, visited)
-            stop = run.stop if handoff is None else self._limit(offer, handoff.target, visited)
-            if handoff is None or stop is not None:
-                return conversation.end(
-                    full_name(name, run), run._output if handoff is None else None, stop or run.stop
-                )
+            if handoff is None:
+                return conversation.answered(name, run)
+            limit = self._limit(offer, handoff.target, visited)
+            if limit is not None:
+                return conversation.end(full_name(name, run), stop=limit)
             conversation.tell(name, *handoff_entries(name, handoff.target, handoff.reason, handoff.context))
             source, name = name, handoff.target
             at = ctx.under(name)
@@ -210,7 +195,7 @@ class _Desk:
         own = fact(self.members[member], TOOLS)
         if own is not None:
             own.joined(box)  # raises if two have the same name
-        return _Offer(targets, box, _HandedOver(names))
+        return _Offer(targets, box)
 
     def _handoff(self, run: AgentRun, offer: _Offer, visited: Sequence[str]) -> Handoff | None:
         """Return the handoff that an agent has asked for, or else that of the policy; None if the run ends."""
@@ -241,7 +226,7 @@ class _Desk:
 
 class _Acknowledged(Struct, frozen=True, omit_defaults=True):
     handoff: str
-    ack: bool = True
+    ack: bool
     reason: str | None = None
     context: dict[str, Any] | None = None
 
@@ -261,9 +246,8 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
         if step_of(ctx.path)[2].partition(":")[0] != f"tool-{first}":
             refusal = f"not taken: a reply hands over once, and {calls[first - 1].name} came first"
             return ToolResult("", handoff.name, refusal, "interrupted", HANDOFF)
-        answer = {"handoff": handoff.target, "ack": True, "reason": reason, "context": context}
-        fields = {key: value for key, value in answer.items() if value is not None}
-        return ToolResult("", handoff.name, json.encode(fields).decode(), None, HANDOFF)
+        answer = json.encode(_Acknowledged(handoff.target, True, reason, context)).decode()
+        return ToolResult("", handoff.name, answer, None, HANDOFF)
 
     return tool(name=handoff.name, description=handoff.description, effect="none", permissions=())(hand_over)
 

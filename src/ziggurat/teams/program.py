@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
+from ziggurat.agents.drawing import team_diagram
 from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
@@ -18,7 +19,6 @@ from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
 from ziggurat.core.ids import check_new_name
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.teams.drawing import team_diagram
 from ziggurat.tools.toolbox import Toolbox
 
 

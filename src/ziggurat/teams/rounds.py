@@ -1,7 +1,8 @@
 """Rounds: the patterns of teams whose members answer at the same time, once or several times."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Unpack, overload
 
 from msgspec import Struct
@@ -15,7 +16,6 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.message import Message
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
-from ziggurat.teams.drawing import circle, each_other
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.visibility import Visibility
 
@@ -87,6 +87,16 @@ class _Rounds(Struct, frozen=True, eq=False):
         chosen = votes.most_common(1)[0][0]
         name, winner = next(pair for pair in latest if encode(pair[1]._answer) == chosen)
         return conversation.repeat(name, winner)
+
+
+def each_other(names: Iterable[str]) -> list[DiagramEdge]:
+    """Return the edges between members that all speak to each other."""
+    return [DiagramEdge(one, other, both=True) for one, other in combinations(names, 2)]
+
+
+def circle(names: Sequence[str]) -> list[DiagramEdge]:
+    """Return the edges from each member to the next one, and from the last to the first."""
+    return [DiagramEdge(one, other) for one, other in zip(names, [*names[1:], *names[:1]], strict=True)]
 
 
 @checked

@@ -162,7 +162,7 @@ class _Swarm(Struct, frozen=True, eq=False):
             notes = (note(_listed(results)), note(_MERGING))
             turn = MemberTurn(self.leader, (*conversation.asked_of(self.leader), *notes))
             run = await conversation.turn(turn, ctx.under(self.leader.name))
-            return conversation.finish(self.leader, run)
+            return conversation.answered(self.leader.name, run)
         return conversation.close(converge(results))
 
 
