@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.agents.compaction.excerpts import Excerpt as Excerpt, Recent as Recent
     from ziggurat.agents.compaction.middleware import (
         Compaction as Compaction,
         at_fraction as at_fraction,
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from ziggurat.agents.compaction.reducers import (
         Concatenate as Concatenate,
         Drop as Drop,
+        Excerpt as Excerpt,
         Mask as Mask,
+        Recent as Recent,
         Summary as Summary,
     )
     from ziggurat.agents.compaction.turns import (

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ziggurat.agents.checkpoints import Checkpoints as Checkpoints
     from ziggurat.agents.handle import RunHandle as RunHandle
     from ziggurat.agents.output import Output as Output
-    from ziggurat.agents.remote.a2a import a2a as a2a
+    from ziggurat.agents.remote_agent import a2a as a2a
     from ziggurat.agents.runnable import Runnable as Runnable
     from ziggurat.agents.steering import Steerable as Steerable, Steering as Steering
     from ziggurat.agents.stop import (

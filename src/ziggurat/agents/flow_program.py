@@ -6,14 +6,15 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.agents.continue_as_new import ContinueAsNew
+from ziggurat.agents.inherited import facts_of
 from ziggurat.agents.program import run_program
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.enter import AGENT, AgentParts
+from ziggurat.calls.enter import AgentParts
 from ziggurat.calls.places import counted_steps
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.facts import EFFECT, NAME, Fact
+from ziggurat.core.facts import Fact
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -115,7 +116,7 @@ class FlowProgram(Struct, eq=False):
     facts: dict[Fact[Any], Any] = {}
 
     def __post_init__(self) -> None:
-        self.facts = {AGENT: self.parts, NAME: self.parts.name, EFFECT: "repeatable"}  # as tools by default
+        self.facts = facts_of(self.parts, "repeatable")  # as tools by default
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the function; its result is the output of the run, and as text the last message."""

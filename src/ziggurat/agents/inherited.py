@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import budgeted
-from ziggurat.calls.enter import AgentParts
+from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core.context import Context
+from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
@@ -61,6 +62,11 @@ def agent_parts(
         chain,
         debug=debug,
     )
+
+
+def facts_of(parts: AgentParts, effect: Effect) -> dict[Fact[Any], Any]:
+    """Return the facts that code which answers as an agent states: a flow, a team or a remote agent."""
+    return {AGENT: parts, NAME: parts.name, EFFECT: effect}
 
 
 class _Inherited(Struct, frozen=True, eq=False):

@@ -31,7 +31,7 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.checkpoints": "Checkpoints",
         "agents.handle": "RunHandle",
         "agents.output": "Output",
-        "agents.remote.a2a": "a2a",
+        "agents.remote_agent": "a2a",
         "agents.runnable": "Runnable",
         "agents.steering": "Steerable Steering",
         "agents.stop": (
@@ -59,9 +59,8 @@ NAMES: dict[str, dict[str, str]] = {
         "code.workspace": "Workspace",
     },
     "ziggurat.compaction": {
-        "agents.compaction.excerpts": "Excerpt Recent",
         "agents.compaction.middleware": "Compaction at_fraction over_messages over_tokens over_turns",
-        "agents.compaction.reducers": "Concatenate Drop Mask Summary",
+        "agents.compaction.reducers": "Concatenate Drop Excerpt Mask Recent Summary",
         "agents.compaction.turns": (
             "TokenBudget TurnCount entity_density keyword_density recency_decay weighted_importance "
         ),

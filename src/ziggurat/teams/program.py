@@ -7,15 +7,15 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from ziggurat.agents.drawing import team_diagram
-from ziggurat.agents.inherited import InheritedArguments, agent_parts
+from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
-from ziggurat.calls.enter import AGENT, AgentService, parts_of
+from ziggurat.calls.enter import AgentService, parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import EFFECT, NAME, Fact, strongest
+from ziggurat.core.facts import Fact, strongest
 from ziggurat.core.ids import check_new_name
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -84,10 +84,7 @@ def as_runnable(
         read=partial(_read, members, "read"),
         keep=partial(_read, members, "keep"),
     )
-    facts: dict[Fact[Any], Any] = {
-        AGENT: parts,
-        NAME: name,
-        EFFECT: strongest(members.values()),
+    facts = facts_of(parts, strongest(members.values())) | {
         MEMBERS: members,
         LENT_TOOLS: lent,
         DIAGRAM: partial(team_diagram, members, tuple(edges)),

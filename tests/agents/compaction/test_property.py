@@ -9,8 +9,8 @@ from tests.agents.compaction.support import compacted
 from tests.agents.support import assert_sendable
 from tests.samples import amount
 from ziggurat import Agent, Message, ToolCall, ToolResult, user
-from ziggurat.agents.compaction.excerpts import Selector, units
-from ziggurat.agents.compaction.reducers import Reducer
+from ziggurat.agents.compaction.middleware import Selector
+from ziggurat.agents.compaction.reducers import Reducer, units
 from ziggurat.compaction import (
     Compaction,
     Concatenate,

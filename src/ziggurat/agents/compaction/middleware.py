@@ -1,12 +1,11 @@
 """Compaction: the middleware that shortens conversations before a model call and after a context overflow."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec.structs import replace
 
-from ziggurat.agents.compaction.excerpts import Excerpt, Recent, Selector, Span, units
-from ziggurat.agents.compaction.reducers import Drop, Mask, Reducer
+from ziggurat.agents.compaction.reducers import Drop, Excerpt, Mask, Recent, Reducer, Span, units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
@@ -29,6 +28,20 @@ _WORTH = 0.1
 
 Orphans = Literal["answer", "drop", "keep", "refuse"]
 """Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
+
+
+class Selector(Protocol):
+    """Chooses the messages that may be shortened."""
+
+    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
+        """Return the ranges to shorten, in order; they begin and end between units.
+
+        Args:
+            messages: The conversation.
+            level: How much more to shorten than configured: at each level, less is kept.
+            minimum: How many units at the end are kept at any level.
+        """
+        ...
 
 
 class Trigger(CheckedStruct, frozen=True):

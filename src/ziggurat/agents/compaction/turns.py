@@ -9,8 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ziggurat.agents.compaction.excerpts import Excerpt, units
-from ziggurat.agents.compaction.reducers import runtime_message
+from ziggurat.agents.compaction.reducers import Excerpt, runtime_message, units
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, checked

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ziggurat.agents.compaction.excerpts import text_of_parts
+from ziggurat.agents.compaction.reducers import text_of_parts
 from ziggurat.agents.memory.active import ACTIVE_MEMORY, Note, taint_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.model_call import ask_model

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError, Message, Text, ToolCall, ToolResult, user
-from ziggurat.agents.compaction.excerpts import units
+from ziggurat.agents.compaction.reducers import units
 from ziggurat.compaction import Recent
 from ziggurat.messages import assistant, system, tool_message
 from ziggurat.testing import valid_conversation

@@ -1,22 +1,24 @@
-"""A remote agent that speaks A2A, as a service: messages, states and questions of its task are on record."""
+"""a2a: a remote agent that speaks A2A; messages, states and questions of its task are on record."""
 
 import asyncio
-from contextlib import aclosing, suppress
+import contextlib
+import itertools
 from functools import partial
-from itertools import chain, repeat
-from typing import Any
 
-from ziggurat.agents.inherited import agent_parts
+from ziggurat.agents.inherited import agent_parts, facts_of
 from ziggurat.agents.program import run_program
-from ziggurat.agents.remote.client import A2aClient
-from ziggurat.calls.enter import AGENT
+from ziggurat.agents.remote_client import A2aClient
+from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.question import ask
 from ziggurat.calls.step import step
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ServiceError
-from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
+from ziggurat.core.facts import Effect
+from ziggurat.core.ids import check_new_name
+from ziggurat.core.settings import NonEmptyText, SecretText, checked
 from ziggurat.journal.journal import journal_of
+from ziggurat.journal.store import Store
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -38,6 +40,45 @@ _CANCELLING = 5.0
 """Seconds in which a remote task is told that it is cancelled."""
 
 
+@checked
+def a2a(
+    url: NonEmptyText,
+    *,
+    name: NonEmptyText,
+    description: str = "",
+    token: SecretText | None = None,
+    effect: Effect = "repeatable",
+    store: str | Store | None = None,
+) -> Runnable[str]:
+    """Return a remote agent that speaks A2A 1.0, to be used as any other agent::
+
+        weather = a2a("https://agents.example.com/weather", name="weather", description="Knows the weather.")
+        desk = Agent("openai:gpt-5", tools=[weather])
+
+    It is sent the conversation, and its answer is the output, as text; a value comes as JSON. What it is asked for
+    besides, is a question of the run, which waits for the answer. The task of the remote agent is on record: a run
+    that is resumed goes on with it. If the call is cancelled, so is the task.
+
+    Nothing is asked for before it is called. Its name and description are yours, for a model reads them: those of the
+    card are not shown to it. The card must lead to the server of its own address.
+
+    Args:
+        url: The address of the agent, below which its card is, at ``/.well-known/agent-card.json``.
+        name: Its name in paths, in teams, and as a tool.
+        description: When to call it.
+        token: A bearer token that its server asks for.
+        effect: Whether a message may be sent again if it is unknown whether it has arrived; see `step`. Servers of
+            Ziggurat take a message once in any case.
+        store: Where runs of its own are kept.
+
+    Raises:
+        ConfigurationError: the address or the name cannot be one.
+        MissingExtra: the extra ``http`` is not installed.
+    """
+    check_new_name(name, "the name of a remote agent")
+    return Runnable(RemoteAgent(A2aClient(url, token), name, description, effect), name=name, store=store)
+
+
 class RemoteAgent:
     def __init__(self, client: A2aClient, name: str, description: str, effect: Effect) -> None:
         self._client = client
@@ -46,7 +87,7 @@ class RemoteAgent:
         parts = agent_parts(
             name, {}, setup=lambda: {"flow": name}, description=description, permissions=nothing, read=None, keep=None
         )
-        self.facts: dict[Fact[Any], Any] = {AGENT: parts, NAME: name, EFFECT: effect}
+        self.facts = facts_of(parts, effect)
         self._send = step(name="send", effect=effect, layers=[retry()], context=True)(self._send_message)
         self._wait = step(name="wait", effect="none", layers=[retry()], context=True)(self._wait_for_task)
 
@@ -106,7 +147,7 @@ class RemoteAgent:
 
     async def _wait_for_task(self, ctx: Context, task_id: str) -> wire.Task:
         """Return a task when it has ended or needs an answer; cancel it if that is given up."""
-        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
+        pauses = itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1]))
         try:
             while True:
                 task = await self._client.call("GetTask", {"id": task_id}, wire.Task, ctx)
@@ -120,8 +161,8 @@ class RemoteAgent:
 
     async def _changes(self, task_id: str, ctx: Context) -> bool:
         """Follow a task; return whether it has settled, before the stream or in it, and not only the stream ended."""
-        with suppress(ServiceError):  # to look at the task tells more
-            async with aclosing(self._client.follow(task_id, ctx)) as updates:
+        with contextlib.suppress(ServiceError):  # to look at the task tells more
+            async with contextlib.aclosing(self._client.follow(task_id, ctx)) as updates:
                 async for update in updates:
                     told = update.status_update or update.task  # the first is the task as it was found
                     if told is not None and told.status.state in _SETTLED:
@@ -129,7 +170,7 @@ class RemoteAgent:
         return False
 
     async def _cancel(self, task_id: str, ctx: Context) -> None:
-        with suppress(ServiceError, TimeoutError):
+        with contextlib.suppress(ServiceError, TimeoutError):
             async with asyncio.timeout(_CANCELLING):
                 await asyncio.shield(self._client.call("CancelTask", {"id": task_id}, wire.Task, ctx))
 

@@ -1,1 +1,0 @@
-"""Agents on other servers."""
