@@ -3,7 +3,7 @@
 from typing import Any
 
 from ziggurat.agents.continued import continued
-from ziggurat.agents.tool_input import AGENT_INPUT, input_of
+from ziggurat.agents.tool_input import AGENT_INPUT, TOOL_INPUT, input_of
 from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
@@ -27,11 +27,15 @@ class AgentTool:
         name: The tool's name; the agent's by default.
         description: When to call it; the agent's description by default.
         input_type: What it takes: a Struct, dataclass, TypedDict or pydantic model, or a function whose parameters it
-            takes; one text by default. The agent gets it as JSON in its prompt, and as a value in
-            ``ctx.scope[AGENT_INPUT]``: an instance of the type, or the arguments of the function by name.
+            takes; one text by default, or what the flow takes. The agent gets it as JSON in its prompt, and as a value
+            in ``ctx.scope[AGENT_INPUT]``: an instance of the type, or the arguments of the function by name.
         keep_conversation: Whether the agent goes on with its conversation at the next call, within a run of the agent
             that calls it. Calls of one reply go on apart from each other, and are all there for the next reply. Of
             earlier runs it has the questions and answers that the conversation of that agent has, such as its session.
+
+    Raises:
+        ConfigurationError: the input is neither text nor an object, or the conversation of a flow is to be kept, which
+            has none.
     """
 
     @checked
@@ -53,7 +57,10 @@ class AgentTool:
         self.inner = agent
         self.name: str = parts.name if name is None else name
         self.entered_as: str = parts.name
-        self._input = input_of(input_type, self.name)
+        takes = fact(agent, TOOL_INPUT)
+        if takes is not None and keep_conversation:
+            raise ConfigurationError(f"{parts.name} is a flow, which has no conversation: remove keep_conversation=")
+        self._input = input_of(takes() if takes is not None and input_type is None else input_type, self.name)
         self._keep = keep_conversation
         spec = ToolSpec(
             self.name,

@@ -1,31 +1,22 @@
 """Flow: a typed async function as a durable run; the steps, agents and questions in it are recorded."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_type_hints, overload
 
-from ziggurat.agents.as_tool import AgentTool
-from ziggurat.agents.flow_program import FlowInput, FlowProgram
-from ziggurat.agents.inherited import InheritedArguments, agent_parts
+from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.queue import SubmitArguments
-from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.runnable import Runnable
+from ziggurat.agents.tool_input import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.ids import check_new_name
 from ziggurat.core.layer import stack
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRun, Out
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.facts import AS_TOOL
-from ziggurat.messages.middleware import AnyMiddleware
 from ziggurat.runs.options import Prompt, RunArguments
-from ziggurat.tools.approval import Approvals
-from ziggurat.tools.parameter import Parameter
-from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
@@ -45,7 +36,6 @@ class Flow(Runnable[Out], Generic[In, Out]):
     def __init__(self, service: AgentService, takes: FlowInput, *, name: str, store: str | Store | None) -> None:
         super().__init__(service, name=name, store=store)
         self._takes = takes
-        self.facts[AS_TOOL] = lambda agent: AgentTool(agent, input_type=takes.tool_input(name))
 
     def run(
         self, prompt: In | Prompt | None = None, **arguments: Unpack[RunArguments]
@@ -85,24 +75,6 @@ class Flow(Runnable[Out], Generic[In, Out]):
         """Return the same flow, whose runs are kept in another store."""
         return Flow(self, self._takes, name=self.name, store=store)
 
-    def as_tool(
-        self,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        input_type: Any = None,
-        keep_conversation: bool = False,
-    ) -> AgentTool:
-        """Return this as a tool that takes the flow's input, which is text or an object.
-
-        Raises:
-            ConfigurationError: the flow's input is something else, or a conversation is to be kept: a flow has none.
-        """
-        if keep_conversation:
-            raise ConfigurationError(f"{self.name} is a flow, which has no conversation: remove keep_conversation=")
-        kind = self._takes.tool_input(self.name) if input_type is None else input_type
-        return AgentTool(self, name=name, description=description, input_type=kind)
-
 
 class _Decorator(Protocol):
     """Makes a flow of an async function that takes one input, or none, and perhaps a Context."""
@@ -127,13 +99,8 @@ if TYPE_CHECKING:
     def flow(
         *,
         name: str | None = None,
-        description: str | None = None,
-        budget: Budget | None = None,
-        approvals: Approvals | None = None,
-        grants: Iterable[str] | None = None,
-        middleware: Sequence[AnyMiddleware] = (),
         store: str | Store | None = None,
-        debug: bool | None = None,
+        **arguments: Unpack[FlowArguments],
     ) -> _Decorator: ...
 
 
@@ -143,13 +110,8 @@ def flow(
     /,
     *,
     name: str | None = None,
-    description: str | None = None,
-    budget: Budget | None = None,
-    approvals: Approvals | None = None,
-    grants: Permissions | None = None,
-    middleware: Sequence[AnyMiddleware] = (),
     store: str | Store | None = None,
-    debug: bool | None = None,
+    **arguments: Unpack[FlowArguments],
 ) -> Any:
     """Make a durable flow of an async function, which is run, resumed, replayed, forked and streamed as an agent is.
 
@@ -182,14 +144,6 @@ def flow(
     Raises:
         ConfigurationError: the function cannot be a flow; the message says why.
     """
-    arguments: FlowArguments = {
-        "description": description,
-        "budget": budget,
-        "approvals": approvals,
-        "grants": grants,
-        "middleware": middleware,
-        "debug": debug,
-    }
 
     def make(function: Callable[..., Any]) -> Flow[Any, Any]:
         title = name or str(getattr(function, "__name__", ""))
@@ -197,39 +151,6 @@ def flow(
         return Flow(program, takes, name=title, store=store)
 
     return make if function is None else make(function)
-
-
-class FlowArguments(InheritedArguments, total=False):
-    """The arguments of `flow` that hold for all calls in it; see there."""
-
-    description: str | None
-
-
-def flow_program(
-    function: Callable[..., Any],
-    hints: dict[str, Any],
-    name: str,
-    setup: dict[str, str],
-    arguments: FlowArguments,
-    permissions: frozenset[str] = frozenset(),
-    text: Callable[[Any], str] | None = None,
-    has_node: Callable[[str], bool] | None = None,
-) -> tuple[FlowProgram, FlowInput]:
-    """Return the program of a flow, and its input."""
-    check_new_name(name, "the name of a flow")
-    returns = Parameter.of_result(f"the result of the flow {name}", hints["return"])
-    takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)
-    description = arguments.get("description")
-    parts = agent_parts(
-        name,
-        arguments,
-        setup=lambda: {"flow": name, "input": takes.digest, **setup},
-        description=inspect.getdoc(function) or "" if description is None else description,
-        permissions=permissions,
-        read=OutputForm(returns).read,
-        keep=OutputForm(returns).keep,
-    )
-    return FlowProgram(function, parts, takes, returns, context, text, has_node), takes
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:

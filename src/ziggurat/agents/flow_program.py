@@ -1,17 +1,20 @@
-"""The input of a flow, a typed value that travels as the text of a message; and its function as a service."""
+"""The function of a flow as a service."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.agents.continue_as_new import ContinueAsNew
-from ziggurat.agents.inherited import facts_of
+from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import run_program
+from ziggurat.agents.recorded import OutputForm
+from ziggurat.agents.tool_input import TOOL_INPUT, FlowInput
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import AgentParts
 from ziggurat.calls.places import counted_steps
-from ziggurat.core.codec import canonical, digest
+from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.facts import Fact
@@ -21,86 +24,16 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, assistant, user
-from ziggurat.tools.arguments import read
+from ziggurat.messages.message import Message, assistant
 from ziggurat.tools.parameter import Parameter
 
 _COMPLETED = stops.Completed()
 
 
-class FlowInput(Struct, frozen=True, eq=False):
-    """The input of a flow."""
+class FlowArguments(InheritedArguments, total=False):
+    """The arguments of `flow` and of graphs, besides the name and the store; see `flow`."""
 
-    kind: Any
-    parameter: Parameter
-
-    @classmethod
-    def of(cls, names: list[str], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        """Return the input among the parameters, and the name of the one for the Context, if there is one."""
-        context = next((each for each in names if hints.get(each) is Context), None)
-        inputs = [each for each in names if each != context]
-        if len(inputs) > 1:
-            raise ConfigurationError(
-                f"the flow {title} takes one input, got {', '.join(inputs)}: put them into one Struct or dataclass"
-            )
-        if inputs and inputs[0] not in hints:
-            raise ConfigurationError(f"the input {inputs[0]!r} of the flow {title} needs an annotation")
-        kind = hints[inputs[0]] if inputs else None
-        return cls(kind, Parameter.of(inputs[0] if inputs else "input", kind, required=True)), context
-
-    @property
-    def digest(self) -> str:
-        """A digest of its schema, which differs when the type has changed."""
-        return digest(self.parameter.schema)[:8]
-
-    def prompt(self, value: object, arguments: Mapping[str, Any]) -> str | Message | None:
-        """Return the prompt for an input; None if a recorded run is continued."""
-        if value is None and self.kind is not None and arguments.get("run_id") is not None:
-            return None
-        if value is None and (arguments.get("decisions") or arguments.get("strict")):
-            return None
-        if isinstance(value, Message):
-            return value
-        if self.kind is str:
-            if not isinstance(value, str):
-                raise ConfigurationError(f"the flow takes text, got {value!r:.200}")
-            return value
-        try:
-            if isinstance(value, str):
-                accepted = read(value)
-                plain = self.parameter.recorded(self.parameter.convert(accepted), accepted)
-            else:
-                plain = self.parameter.given(value)
-        except (TypeError, ValueError, ConfigurationError) as error:  # ValueError: Problem, InvalidArguments
-            instead = f"pass {self.parameter.name} as a value of its type, or as JSON text"
-            if self.kind is None:
-                instead = "it takes no input"
-            raise ConfigurationError(f"the input of the flow does not fit: {error}; {instead}") from error
-        return user(canonical(plain).decode())
-
-    def value(self, request: AgentRequest) -> Any:
-        """Return the input in a request."""
-        text = request.messages[-1].text
-        return text if self.kind is str else self._decode(text)
-
-    def _decode(self, text: str) -> Any:
-        try:
-            return self.parameter.revive(read(text))
-        except InvalidArguments:
-            raise
-        except ValueError as error:  # Problem
-            raise InvalidArguments(str(error)) from error
-
-    def tool_input(self, name: str) -> Any:
-        """Return the type of input as `AgentTool` takes it."""
-        if self.kind is str:
-            return None
-        if self.parameter.root.get("type") != "object":
-            raise ConfigurationError(
-                f"the flow {name} cannot be a tool as it is: the input of a tool is text or an object (a Struct, "
-                "dataclass, TypedDict or pydantic model)"
-            )
-        return self.kind
+    description: str | None
 
 
 class FlowProgram(Struct, eq=False):
@@ -117,6 +50,7 @@ class FlowProgram(Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.facts = facts_of(self.parts, "repeatable")  # as tools by default
+        self.facts[TOOL_INPUT] = lambda: self.takes.tool_input(self.parts.name)
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the function; its result is the output of the run, and as text the last message."""
@@ -184,3 +118,29 @@ class FlowProgram(Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"flow({self.parts.name})"
+
+
+def flow_program(
+    function: Callable[..., Any],
+    hints: dict[str, Any],
+    name: str,
+    setup: dict[str, str],
+    arguments: FlowArguments,
+    permissions: frozenset[str] = frozenset(),
+    text: Callable[[Any], str] | None = None,
+    has_node: Callable[[str], bool] | None = None,
+) -> tuple[FlowProgram, FlowInput]:
+    """Return the program of a flow, and its input."""
+    returns = Parameter.of_result(f"the result of the flow {name}", hints["return"])
+    takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)
+    description = arguments.get("description")
+    parts = agent_parts(
+        name,
+        arguments,
+        setup=lambda: {"flow": name, "input": takes.digest, **setup},
+        description=inspect.getdoc(function) or "" if description is None else description,
+        permissions=permissions,
+        read=OutputForm(returns).read,
+        keep=OutputForm(returns).keep,
+    )
+    return FlowProgram(function, parts, takes, returns, context, text, has_node), takes

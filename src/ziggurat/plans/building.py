@@ -5,7 +5,8 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from ziggurat.agents.flow import Flow, FlowArguments, flow_program
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of

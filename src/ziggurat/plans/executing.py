@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.agents.agent import Agent
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.places import program_at
 from ziggurat.core.codec import canonical, plain

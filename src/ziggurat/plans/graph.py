@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Generic, Literal, TypeVar, Unpack, get_args, get_origin, get_type_hints, overload
 
-from ziggurat.agents.flow import FlowArguments
+from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.step import Step
 from ziggurat.core.context import Context

@@ -7,7 +7,8 @@ from typing import Any, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context

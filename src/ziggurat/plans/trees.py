@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
-from ziggurat.agents.flow import Flow, FlowArguments
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import digest, plain
 from ziggurat.core.context import Context

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ziggurat.agents.as_tool import AgentTool, result_of_run
-from ziggurat.agents.flow import Flow, flow_program
+from ziggurat.agents.flow import Flow
+from ziggurat.agents.flow_program import flow_program
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.places import place_of
 from ziggurat.calls.tool_call import act
