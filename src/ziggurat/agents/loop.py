@@ -285,10 +285,7 @@ class AgentLoop:
                 elif stop is not None:
                     run.close_step(calls, answer, "the run ended before")
                 else:
-                    if len(calls) == 1:
-                        run.add_results((await call_tool(settings.tools, calls[0], ctx, f"step-{run.steps}"),))
-                    else:
-                        run.add_results(await call_tools(settings.tools, calls, ctx, f"step-{run.steps}"))
+                    run.add_results(await _make_calls(settings.tools, calls, ctx, f"step-{run.steps}"))
                     stop = self._judge_step(run, response)
                 if ctx.emit is not SILENCE or run.nudges is not None:
                     await self._end_step(run, ctx, stop)

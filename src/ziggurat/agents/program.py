@@ -44,18 +44,8 @@ async def run_program(
     has_node: HasNode | None = None,
     setup: Setup | None = None,
 ) -> T:
-    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes.
-
-    Args:
-        program: The code.
-        ctx: Its context.
-        members: The names of its members, if it is a team.
-        has_node: Says which nodes it has, if it is made of nodes.
-        setup: Returns how it is set up; its nodes are compared with the record if that differs.
-
-    Raises:
-        JournalMismatch: the run is continued, and has begun calls of members or nodes that the code has no more.
-    """
+    """Run a program below a context, where its calls are recorded, and answered from the record when it resumes."""
+    # A continued run is refused if it has begun calls of members, or of nodes in another setup, that are there no more.
     _refuse_gone(ctx, members, has_node, setup)
     journal = journal_of(ctx)
     try:

@@ -36,21 +36,13 @@ if TYPE_CHECKING:
 
 
 class Driving(Struct, frozen=True):
-    """How the handle of a run that was started here drives it.
+    """How the handle of a run that was started here drives it."""
 
-    Attributes:
-        begin: Makes the run, with its control, or goes on with it.
-        control: The first control.
-        unbegun: The result if it is cancelled before it has begun.
-        joined: Whether it is a part of the run around, whose id it has then.
-        clock: The clock of its timers.
-    """
-
-    begin: Callable[[RunControl, bool], Coroutine[Any, Any, AgentRun]]
-    control: RunControl
-    unbegun: AgentRun
-    joined: bool
-    clock: Clock
+    begin: Callable[[RunControl, bool], Coroutine[Any, Any, AgentRun]]  # makes the run, or goes on with it
+    control: RunControl  # the first one
+    unbegun: AgentRun  # the result if it is cancelled before it has begun
+    joined: bool  # whether it is a part of the run around, whose id it has then
+    clock: Clock  # of its timers
 
 
 class Starter:

@@ -60,15 +60,6 @@ class Worker(Generic[Out]):
     one store: a run is claimed by one of them, under its lease.
 
     As ``async with agent.worker():`` it works beside the block, and is drained at its end.
-
-    Args:
-        starter: Starts the runs of the agent.
-        options: How they are driven.
-        concurrency: How many are driven at the same time.
-        attempts: How often in a row a run may lose its process; in the last attempt no other is driven beside it.
-        grace: Seconds that runs have to end once the worker is drained.
-        schedules: Submit runs while it works.
-        report: Called when a run has ended here, or could not go on.
     """
 
     def __init__(
@@ -374,12 +365,7 @@ async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class _StoreClock:
-    """A clock set to the time of the store, which decides when a run is due: otherwise it could be due before its time.
-
-    Args:
-        clock: The clock of this process.
-        ahead: The seconds that the store's is ahead.
-    """
+    """A clock set to the time of the store, which decides when a run is due: by its own it could be due too early."""
 
     def __init__(self, clock: Clock, ahead: float) -> None:
         self._now, self._ahead = clock.now, ahead

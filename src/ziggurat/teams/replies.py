@@ -51,13 +51,6 @@ def value_in(reply: str, kind: type[T]) -> T:
 
     >>> value_in('As in [1]: ["find it", "read it"]. Done!', list[str])
     ['find it', 'read it']
-
-    Args:
-        reply: What a model has written.
-        kind: Its type.
-
-    Raises:
-        InvalidArguments: there is none; it says what is wrong with the first one.
     """
     return _read(reply, re.compile(r"\["), kind, "list")[0]
 
@@ -69,13 +62,6 @@ def decision_in(reply: str, kind: type[T]) -> T:
 
     >>> decision_in('They say {"done": 1}, but:\\n{"done": 0}', dict[str, int])
     {'done': 0}
-
-    Args:
-        reply: What a model has written.
-        kind: Its type.
-
-    Raises:
-        InvalidArguments: there is none, or there are several that differ.
     """
     first, *others = _read(reply, _OWN_LINE, kind, "object", alone=True)
     if any(each != first for each in others):

@@ -59,23 +59,15 @@ def speakers_of(messages: Iterable[Message]) -> list[str | None]:
 
 
 class Views:
-    """What the members of a team see of its conversation, which only grows.
-
-    Args:
-        visibility: What all see, unless another setting is given for a view.
-        question: The messages with which the conversation begins.
-        ctx: The context of the team, which may know some of them from before the run.
-        sources: Whose turns reach a member; those of all reach the others.
-        longest: To how many characters replies of the others are cut, unless another visibility is given; 0 for any.
-    """
+    """What the members of a team see of its conversation, which only grows."""
 
     def __init__(
         self,
         visibility: Choice | View,
         question: Sequence[Message],
         ctx: Context,
-        sources: Mapping[str, frozenset[str]],
-        longest: int,
+        sources: Mapping[str, frozenset[str]],  # whose turns reach a member; those of all reach one that is not in it
+        longest: int,  # to how many characters replies of others are cut where no other visibility is given; 0 for any
     ) -> None:
         self._visibility = visibility
         self._question_length = len(question)

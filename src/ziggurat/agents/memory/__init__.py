@@ -3,7 +3,6 @@
 from ziggurat.agents.memory.active import Note
 from ziggurat.agents.memory.middleware import Remembering
 from ziggurat.agents.memory.policies import FactsBy, Policy, everything_said
-from ziggurat.agents.memory.showing import WorkingValues
-from ziggurat.agents.memory.tools import memory_tools
+from ziggurat.agents.memory.showing import WorkingValues, memory_tools
 
 __all__ = ["FactsBy", "Note", "Policy", "Remembering", "WorkingValues", "everything_said", "memory_tools"]

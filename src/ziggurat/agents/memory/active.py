@@ -178,7 +178,9 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
     if related.same is not None and related.replaced is None:
         return StoredNote(related.same, known=True)
     if related.same is not None and related.replaced is not None:
-        return StoredNote(await _put_in_place(memory, related.same, related.replaced), related.replaced)
+        record = replace(related.same, supersedes=related.same.supersedes or related.replaced.id)
+        await memory.store.put([record, replace(related.replaced, archived=True)])
+        return StoredNote(record, related.replaced)
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
     record = await _remember(memory, note, facts, related)
@@ -200,13 +202,6 @@ async def _remember(
         supersedes=None if related.replaced is None else related.replaced.id,
         facts=facts,
     )
-
-
-async def _put_in_place(memory: AgentMemory, same: MemoryRecord, replaced: MemoryRecord) -> MemoryRecord:
-    """Let a stored fact replace another one."""
-    record = replace(same, supersedes=same.supersedes or replaced.id)
-    await memory.store.put([record, replace(replaced, archived=True)])
-    return record
 
 
 class _Related(Struct, frozen=True):

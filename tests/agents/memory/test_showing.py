@@ -10,8 +10,7 @@ import pytest
 from tests.agents.memory.test_middleware import contents, fill, records
 from tests.samples import sample
 from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
-from ziggurat.agents.memory.showing import notes_on
-from ziggurat.agents.memory.tools import READ, WRITE
+from ziggurat.agents.memory.showing import READ, WRITE, notes_on
 from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
 from ziggurat.messages.embedding import pack
 from ziggurat.messages.facts import SPEC
