@@ -185,6 +185,10 @@ class SA(Struct, forbid_unknown_fields=True):
     x: int
 
 
+class SValue(Struct):
+    value: int
+
+
 class SB(Struct):
     y: Annotated[int, msgspec.Meta(ge=1)]
 
@@ -237,6 +241,26 @@ async def test_a_union_gives_a_member_that_fits(kind: Any, good: Any, bad: Any, 
     for mode in MODES:
         for run in await _in_every_way(kind, mode, good, bad):
             assert (run.output, run.model_calls) == (expected, 2)
+
+
+NAMED: list[tuple[Any, dict[str, Any], Any]] = [
+    (A | SB, {"y": 1}, SB(1)),
+    (DA | SB, {"x": 1}, DA(1)),
+    (DA | None, {"x": 1}, DA(1)),
+    (list[int] | DA, {"x": 1}, DA(1)),
+    (SValue | SB, {"value": 3}, SValue(3)),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "expected"), NAMED, ids=str)
+def test_an_object_that_fits_a_member_is_read_without_the_object_around_it(kind: Any, value: Any, expected: Any) -> None:
+    reader = AnswerReader.of(kind, ScriptedModel("x"))
+    text = msgspec.json.encode(value).decode()
+    for written in (text, f"Here: {text}", f"```json\n{text}\n```"):
+        assert reader.read(written).value == expected
+    for other in (f"[{text}, {text}]", f"[{text}]", '{"other": 1}'):  # a part of a list is not the whole answer
+        with pytest.raises(InvalidArguments, match=r'\{"value": \.\.\.\}'):
+            reader.read(other)
 
 
 def test_a_list_of_no_types_is_refused() -> None:

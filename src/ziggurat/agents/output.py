@@ -1,5 +1,6 @@
 """Output: the type of an agent's answer; how a model is asked for it, and how the answer is read and checked."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Union
 
 import msgspec
@@ -123,14 +124,26 @@ class AnswerReader(Struct, frozen=True, eq=False):
         body = text_left_out(_json_in(text), self.schema)
         try:
             value = read(body)
-            if self.wrapped:
-                if not isinstance(value, dict) or "value" not in value:
-                    raise Problem("value: missing (required)")
-                value = value["value"]
-            return ParsedAnswer(self.parameter.convert(value), value)
+            return self._unwrapped(value, text) if self.wrapped else ParsedAnswer(self.parameter.convert(value), value)
         except ValueError as error:  # Problem, InvalidArguments
             problems = listing([self._refusal(body) or str(error)])
-            raise InvalidArguments(f"the answer does not fit the type {self.name}: {problems}") from error
+            members = " or ".join(getattr(each, "__name__", str(each)) for each in alternatives(self.kind))
+            form = ' (its form is {"value": ...})' if self.wrapped else ""
+            raise InvalidArguments(
+                f"the answer does not fit the type {members or self.name}{form}: {problems}"
+            ) from error
+
+    def _unwrapped(self, value: Any, text: str) -> ParsedAnswer:
+        """Return the value within its object; an object that fits the type, and is no part of a list, is the value."""
+        try:
+            if not isinstance(value, dict) or "value" not in value:
+                raise Problem("value: missing (required)")
+            return ParsedAnswer(self.parameter.convert(value["value"]), value["value"])
+        except Problem:
+            if isinstance(value, dict) and "[" not in text.partition("{")[0]:
+                with suppress(Problem):
+                    return ParsedAnswer(self.parameter.exactly(value), value)
+            raise
 
     def _refusal(self, body: str) -> str | None:
         """Return the decoder's own words for the fault, if msgspec alone reads the type."""
