@@ -9,6 +9,11 @@ import pytest
 from tests.samples import sample
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, AgentRun, Approve, tool
+from ziggurat.errors import ServiceError
+from ziggurat.journal.store import UNFINISHED
+from ziggurat.messages import stops, user
+from ziggurat.messages.conversation import Transcript
+from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 
@@ -53,3 +58,22 @@ async def test_only_a_run_that_had_ended_before_is_replayed(kind: str, tmp_path:
                 run = await answer(agent, "r")
                 assert (run.text, run.replayed, run.usage) == ("done", True, resumed.usage), way
         assert [str(model.calls)] == calls
+
+
+STOPS: list[stops.Stop] = [
+    stops.Completed(), stops.ToolCalled("pay"), stops.StopCondition(""), stops.Continued("r~1"), stops.Cancelled(),
+    stops.TimedOut(1.0), stops.BudgetExceeded("tokens", 1, 2), stops.MaxSteps(3), stops.Failed("bad", "ValueError"),
+    stops.Incomplete("length"), stops.ModelCallDenied("no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize("replayed", [True, False])
+def test_a_run_that_can_go_on_says_how_when_it_is_asked_for_again(stop: stops.Stop, replayed: bool) -> None:
+    run = AgentRun(Transcript.of(user("go")), stop, id="r", replayed=replayed)
+    advised = replayed and status_of(stop) in UNFINISHED
+    assert ("resume('r')" in (run.error or "")) == advised
+    if not run.is_reusable:
+        with pytest.raises(ServiceError) as caught:
+            run.raise_for_stop()
+        assert ("resume('r')" in " ".join(getattr(caught.value, "__notes__", ()))) == advised

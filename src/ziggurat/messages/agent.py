@@ -165,6 +165,7 @@ def decision_of(recorded: object) -> Decision:
 
 
 _WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued)
+_CONTINUABLE = (stops.Failed, stops.Cancelled, stops.TimedOut, stops.BudgetExceeded, stops.ModelCallDenied)
 
 
 class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
@@ -230,8 +231,14 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         stop = self.stop
         if isinstance(stop, stops.Failed):
             place = "" if self.cause is None else self.cause.place
-            return f"{stop.kind}: {stop.error} (at {place})" if place else stop.error
-        return None if isinstance(stop, (*_WELL, stops.Suspended)) else str(stops.error_of(stop))
+            return (f"{stop.kind}: {stop.error} (at {place})" if place else stop.error) + self._way_on
+        return None if isinstance(stop, (*_WELL, stops.Suspended)) else f"{stops.error_of(stop)}{self._way_on}"
+
+    @property
+    def _way_on(self) -> str:
+        """How to go on with a run that had ended before, and was asked for again."""
+        known = self.replayed and isinstance(self.stop, _CONTINUABLE)
+        return f"; it ended so before: resume({self.id!r}) goes on, and another run_id begins anew" if known else ""
 
     @property
     def is_reusable(self) -> bool:
@@ -289,6 +296,8 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
             called = ("tool", "model")
             waits = ", ".join(f"for {it.call.name}" if it.stage in called else it.reason for it in self.pending)
             error.args = (f"the run is suspended, see run.pending: it waits {waits}; go on with resume()",)
+        elif self._way_on:
+            error.add_note(self._way_on[2:])
         error.partial, error.__cause__ = self, None if self.cause is None else self.cause.error
         return error
 
