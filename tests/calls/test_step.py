@@ -1,6 +1,7 @@
 """Steps: recorded at their place, answered from the record, with effects, layers and a context."""
 
 import asyncio
+import gc
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -297,6 +298,50 @@ async def test_a_misused_step_is_named(told: str) -> None:
 
     with pytest.raises(ConfigurationError, match=told):
         await trial.run()
+
+
+@step
+async def fetch(value: int) -> int:
+    return value
+
+
+@step
+async def hands_on(value: int) -> Any:
+    return fetch(value)
+
+
+@step
+async def hands_on_typed(value: int) -> int:
+    result: Any = fetch(value)
+    return result
+
+
+FORGOTTEN: dict[str, Callable[[int], Any]] = {
+    "result": lambda value: fetch(value),
+    "argument": lambda value: fetch(fetch(value)),  # type: ignore[arg-type]
+    "result of a step": hands_on,
+    "typed result of a step": hands_on_typed,
+}
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'fetch'")
+@pytest.mark.parametrize("place", FORGOTTEN)
+async def test_a_step_that_is_not_awaited_is_named(place: str) -> None:
+    @flow(store=InMemoryStore())
+    async def forgets(value: int) -> int:
+        made = FORGOTTEN[place](value)
+        result: int = made if place == "result" else await made
+        return result
+
+    with pytest.raises(ConfigurationError, match=r"write await fetch\(\.\.\.\)"):
+        await forgets.run(1)
+
+
+def test_the_warning_of_python_names_the_step() -> None:
+    for each in (fetch, fetch.named("other")):
+        with pytest.warns(RuntimeWarning, match=rf"'{each.name}' was never awaited"):
+            each(1)  # type: ignore[unused-coroutine]
+            gc.collect()
 
 
 async def test_gather_gives_each_part_a_place_of_its_own() -> None:

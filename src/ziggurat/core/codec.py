@@ -17,6 +17,7 @@ from msgspec import Raw as Raw
 
 from ziggurat.core import errors, failures
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
+from ziggurat.core.verb import without_await
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ def _write(value: object) -> object:
         return str(value)
     if isinstance(value, deque):
         return list(value)
-    raise NotImplementedError(f"{kind.__name__} cannot be written as JSON")
+    raise NotImplementedError(without_await(value) or f"{kind.__name__} cannot be written as JSON")
 
 
 @lru_cache(maxsize=512)

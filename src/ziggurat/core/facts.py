@@ -23,6 +23,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.protocols import is_protocol
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.verb import without_await
 
 T = TypeVar("T")
 
@@ -150,7 +151,9 @@ def must_be(value: object, returns: type, name: str, ctx: Context, *, stored: bo
     """Raise ConfigurationError unless the answer of a call has the type `returns`; of ``list[int]`` that is a list."""
     if type(value) is not returns and not isinstance(value, _classes_of(returns)):
         kind = getattr(returns, "__name__", None) or str(returns)
-        raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {type(value).__name__}")
+        why = without_await(value)
+        got = type(value).__name__ + (why and f": {why}")
+        raise ConfigurationError(f"{name} at {ctx.path} must return a {kind}, got a {got}")
     if stored and returns is object and not isinstance(value, _PLAIN):
         kind = type(value).__name__
         raise ConfigurationError(

@@ -39,6 +39,14 @@ class _Unawaited(Coroutine[Any, Any, T]):
         raise AttributeError(f"{self._verb}(...) is not awaited: write (await ....{self._verb}(...)).{name}{sync}")
 
 
+def without_await(value: object) -> str:
+    """Return what is wrong with a value that is a coroutine; empty for any other."""
+    if not isinstance(value, Coroutine):
+        return ""
+    name = getattr(value, "__qualname__", type(value).__name__)
+    return f"{name}(...) is not awaited: write await {name}(...)"
+
+
 def verb(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Decorate a method that is awaited."""
     name, title = method.__name__, method.__qualname__
