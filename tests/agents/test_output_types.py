@@ -253,9 +253,7 @@ NAMED: list[tuple[Any, dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value", "expected"), NAMED, ids=str)
-def test_an_object_that_fits_a_member_is_read_without_the_object_around_it(
-    kind: Any, value: Any, expected: Any
-) -> None:
+def test_an_object_that_fits_a_member_needs_no_object_around_it(kind: Any, value: Any, expected: Any) -> None:
     reader = AnswerReader.of(kind, ScriptedModel("x"))
     text = msgspec.json.encode(value).decode()
     for written in (text, f"Here: {text}", f"```json\n{text}\n```"):

@@ -3,16 +3,23 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from tests.teams.patterns import ALONE, NESTED, built
 from tests.teams.test_everywhere import ids, worker
-from ziggurat import Agent, Approve, Runnable, Usage
+from ziggurat import Agent, Approve, Context, Deny, Middleware, Modify, Runnable, Usage, tool
+from ziggurat.agents import Answer
 from ziggurat.core.path import parent_of
+from ziggurat.errors import Denied
+from ziggurat.flows import ask, event, flow, sleep
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import JournalEntry
+from ziggurat.messages import ToolCall
+from ziggurat.messages.model import Effect
 from ziggurat.messages.usage import sum_of
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import RunTree, run_tree
@@ -150,3 +157,42 @@ def test_a_long_run_takes_time_in_proportion_to_its_length() -> None:
 
     few, many = run_tree(record(10)), run_tree(record(200))
     assert len(many.nodes) - len(few.nodes) == 3 * 190
+
+
+@pytest.mark.parametrize("effect", ["none", "repeatable", "once"])
+@pytest.mark.parametrize("changed", [{"text": "other"}, '{"text": "other"}'], ids=str)
+async def test_a_call_is_shown_with_the_arguments_that_ran(effect: Effect, changed: Any) -> None:
+    class Changes(Middleware):
+        async def before_tool(self, call: ToolCall, ctx: Context) -> ToolCall | None:
+            return tool_call("note", text="changed") if "asked" in call.arguments else None
+
+    given = tool(approval=True, effect=effect)(note)
+    for middleware in ([], [Changes()]):
+        agent = Agent(ScriptedModel(tool_call("note", text="asked"), "done"), tools=[given], middleware=middleware)
+        agent = agent.with_store(InMemoryStore())
+        run = await agent.run("go", run_id="r")
+        await agent.resume("r", {run.pending[0].id: Modify(changed)})
+        [node] = [node for node in (await agent.tree("r")).nodes if node.kind == "tool"]
+        assert node.text == 'note(text="other") → other'
+
+
+async def test_a_wait_that_is_over_is_done_and_shows_what_came() -> None:
+    @flow(store=InMemoryStore())
+    async def waits() -> str:
+        with suppress(Denied):
+            await ask("Which one?")
+        await sleep(seconds=0)
+        await event("paid", int)
+        return await ask("Which?")
+
+    run = await waits.run(run_id="r")
+    run = await waits.resume("r", {run.pending[0].id: Deny("neither")})
+    await waits.send("r", "paid", 7)
+    run = await waits.resume("r")
+    assert [(node.state, node.text[:6]) for node in (await waits.tree("r")).nodes[1:]] == [
+        ("failed", '"neith'), ("done", ""), ("done", "7"), ("waiting", "waits "),
+    ]  # fmt: skip
+    await waits.resume("r", {run.pending[0].id: Answer("this")})
+    assert [(node.state, node.text) for node in (await waits.tree("r")).nodes[1:]] == [
+        ("failed", '"neither"'), ("done", ""), ("done", "7"), ("done", '"this"'),
+    ]  # fmt: skip

@@ -14,7 +14,7 @@ from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
 from ziggurat.journal.entries import Decided, Ended, Entered, Failure, Intent, JournalEntry, Opened, Pending, Result
 from ziggurat.journal.lines import as_error
-from ziggurat.messages.agent import AgentRun, stage_of
+from ziggurat.messages import agent as runs
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.model import ModelResponse
@@ -74,7 +74,7 @@ def _kind_of(path: str) -> NodeKind:
         return "tool"
     if is_model_call(path):
         return "model"
-    stage = stage_of(path)
+    stage = runs.stage_of(path)
     if stage in ("question", "timer", "event"):
         return stage
     name = name_at(path)
@@ -121,10 +121,12 @@ class _Builder:
                 node.name, node.state, node.ended = entry.name, "running", None
                 node.began = entry.elapsed if node.began is None else node.began
                 self._latest[entry.path] = entry.elapsed
-            case Intent() | Decided():
+            case Intent():
                 node.state = "running"
-                if isinstance(entry, Intent) and node.kind == "tool":  # of a program, no model has asked for it
-                    self._calls.setdefault(entry.path.rpartition(":")[0], as_type(entry.request, ToolCall))
+                if node.kind == "tool":  # as it runs; a person or a middleware may have changed what was asked for
+                    self._calls[entry.path.rpartition(":")[0]] = as_type(entry.request, ToolCall)
+            case Decided():
+                self._add_decision(node, runs.decision_of(entry.decision))
             case Pending():
                 node.state = "waiting"
                 node.text = _waiting_text(entry)
@@ -169,6 +171,15 @@ class _Builder:
         else:
             node.state, node.text = _result_of(node, value)
         self._ends(node, entry.elapsed)
+
+    def _add_decision(self, node: _Node, decision: runs.Decision) -> None:
+        node.state = "running"
+        if isinstance(decision, runs.Modify) and node.kind == "tool":
+            self._calls[node.path.rpartition(":")[0]] = ToolCall("", node.name, decision.text)
+        elif node.kind in ("question", "timer", "event"):  # they have no result besides
+            node.state = "failed" if isinstance(decision, runs.Deny) else "done"
+            answer = getattr(decision, "value", getattr(decision, "reason", None))
+            node.text = "" if answer is None else shortened(encode(answer).decode("utf-8", "replace"))
 
     def _begins(self, node: _Node) -> None:
         """Note that a call began when what came before it in the same agent had ended."""
@@ -229,13 +240,13 @@ def _waiting_text(entry: Pending) -> str:
 def _result_of(node: _Node, value: object) -> tuple[Mark, str]:
     """Return the state and the text for a result that is neither a model's nor a tool's."""
     if isinstance(value, Raw):
-        kind = HandoffItem if name_at(node.path) == "handoff" else AgentRun
+        kind = HandoffItem if name_at(node.path) == "handoff" else runs.AgentRun
         if kind is HandoffItem or node.kind == "agent":
             with suppress(JournalCorrupt):  # the typed result of a flow is shown as it is
                 value = decode(value, kind)
     if isinstance(value, HandoffItem):
         return "done", shortened(f"{value.from_agent} hands over to {value.to_agent}: {value.reason}".rstrip(": "))
-    if isinstance(value, AgentRun):
+    if isinstance(value, runs.AgentRun):
         answer = shortened(value.text, 60)
         return "done" if value.is_reusable else "failed", f"{stop_text(value.stop)}{f': {answer}' if answer else ''}"
     text = bytes(memoryview(value)) if isinstance(value, Raw) else encode(value)
