@@ -374,7 +374,7 @@ def test_what_a_function_has_to_be_to_be_a_step() -> None:
 
     with pytest.raises(ConfigurationError, match="step late"):
         step(late)
-    for function, text in ((sync, "async function"), (bare, "return annotation"), (model, "other than 'model'")):
+    for function, text in ((sync, "write async def sync"), (bare, "return annotation"), (model, "other than 'model'")):
         with pytest.raises(ConfigurationError, match=text):
             step(wrong(function))
     with pytest.raises(ConfigurationError, match="identifier"):

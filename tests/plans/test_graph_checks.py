@@ -144,7 +144,7 @@ DECLARED: dict[str, tuple[Declare, str]] = {
     "whole state": (lambda graph: graph.node(whole), "State"),
     "another state": (lambda graph: graph.node(of_another_state), "takes the state, as in"),
     "a step": (lambda graph: graph.node(recorded), "a step"),
-    "not async": (lambda graph: graph.node(wrong(to_b_or_c)), "async"),
+    "not async": (lambda graph: graph.node(wrong(to_b_or_c)), "write async def to_b_or_c"),
     "reserved": (lambda graph: graph.node(topic, name=START), "identifier other than"),
     "taken": (lambda graph: add(graph, "a", "a"), "two nodes named 'a'"),
     "takes": (lambda graph: graph.node(topic, takes=str), "takes="),

@@ -353,6 +353,23 @@ async def test_wrong_requests_are_refused_with_a_reason() -> None:
             assert (await server.post(path, body, status))["error"]["message"], path
 
 
+FIELDS: list[tuple[str, Any, str]] = [
+    ("/runs", {"agnt": "a"}, "agent, prompt, session, run_id, labels"),
+    ("/runs", [], "agent, prompt, session, run_id, labels"),
+    ("/runs/r-1/decisions", {"decision": []}, "decisions, each with id, action, reason, arguments, answer, result"),
+    ("/runs/r-1/decisions", {"decisions": [{"ident": ""}]}, "decisions, each with id, action, reason"),
+    ("/runs/r-1/inject", {"txt": ""}, "with text"),
+    ("/runs/r-1/fork", {"att": 2}, "at, prompt, run_id"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "fields"), FIELDS, ids=str)
+async def test_a_wrong_body_is_refused_with_the_fields_that_it_has(path: str, body: Any, fields: str) -> None:
+    async with serving(served(Agent(ScriptedModel("x"), name="a"))) as server:
+        await server.post("/runs", {"agent": "a", "prompt": "x", "run_id": "r-1"}, 201)
+        assert fields in (await server.post(path, body, 422))["error"]["message"]
+
+
 def test_wrong_arguments_are_refused_at_the_door() -> None:
     agent = Agent(ScriptedModel("x"), name="a")
     cases: tuple[dict[str, Any], ...] = (

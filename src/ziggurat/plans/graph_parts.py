@@ -110,7 +110,10 @@ def _changes(returned: object, field: str | None, name: str) -> Changes:
 
 def call_of(function: Callable[..., Any], name: str, writes: object) -> NodeCall:
     if not inspect.iscoroutinefunction(function):
-        raise ConfigurationError(f"a node is an async function or a Runnable, got {function!r:.200}")
+        title = getattr(function, "__name__", name)
+        raise ConfigurationError(
+            f"a node is an async function: write async def {title}(...); or a Runnable; got {function!r:.200}"
+        )
     hints = get_type_hints(function)
     takes_context = any(hints.get(each) is Context for each in inspect.signature(function).parameters)
     field = writes if isinstance(writes, str) else None

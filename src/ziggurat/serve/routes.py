@@ -267,7 +267,9 @@ async def _body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.ConfigurationError(f"the body is not what {request.url.path} takes: {error}") from error
+        forms = [", ".join(each["properties"]) for each in msgspec.json.schema(kind)["$defs"].values()]
+        takes = f"the body is a JSON object with {', each with '.join(forms)}"
+        raise errors.ConfigurationError(f"the body is not what {request.url.path} takes: {error}; {takes}") from error
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
