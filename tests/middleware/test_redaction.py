@@ -4,9 +4,11 @@ import asyncio
 import json
 import logging
 import random
+import sys
 import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import pytest
@@ -39,6 +41,7 @@ from ziggurat import (
 from ziggurat.core.codec import encode
 from ziggurat.errors import ForeignError, ModelError, RunExists
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
+from ziggurat.journal.conversations import shared
 from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops
@@ -411,6 +414,25 @@ def test_what_is_known_of_conversations_that_grow_masks_them_as_a_whole(seed: in
         assert list(known.masked(view)) == expected
         assert list(known.masked(AgentRequest(tuple(view))).messages) == expected
         assert known.masked(view.mark()).fingerprint() == Transcript.of(*expected).digest()
+
+
+@pytest.mark.parametrize("word", ["sesame", "word"])
+async def test_a_turn_of_a_long_session_compares_few_conversations(word: str) -> None:
+    compared = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal compared
+        compared += event == "call" and frame.f_code is shared.__code__
+
+    agent = Agent(ScriptedModel(always="fine"), middleware=[Redaction("sesame")], store=InMemoryStore())
+    for turn in range(16):
+        compared = 0
+        sys.setprofile(count)
+        try:
+            await agent.run(word, session="s")
+        finally:
+            sys.setprofile(None)
+        assert compared <= 24, turn
 
 
 def test_a_user_may_mask_values_of_their_own() -> None:

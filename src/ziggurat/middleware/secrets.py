@@ -236,6 +236,7 @@ class StreamMask:
 # -- copies of values without secrets ----------------------------------------------------------------------------------
 
 _DEEPEST = 200
+_NONE: tuple[list[Message], list[Message]] = ([], [])
 _KNOWN, _ALIKE = 64, 8
 """For how many first messages the masked messages are known, and of how many conversations that begin with them."""
 
@@ -323,11 +324,15 @@ class Masking:
         """Return messages with secrets masked; those at the start of a conversation are masked once."""
         key = tuple(map(id, messages[:2]))  # the messages are kept, so that their ids are not used again
         alike = self._known.setdefault(key, []) if len(messages) > 1 else []
-        before, known = found = max(alike, key=lambda each: shared(each[0], messages), default=([], []))
-        same = shared(before, messages)
-        masked = [*known[:same], *(self._mask(each, depth + 1) for each in messages[same:])]
+        same, found = 0, _NONE
+        for each in reversed(alike):  # mostly the newest is the start of this one, or this one of it
+            if (length := shared(each[0], messages)) > same:
+                same, found = length, each
+            if length == min(len(each[0]), len(messages)):
+                break
+        masked = [*found[1][:same], *(self._mask(each, depth + 1) for each in messages[same:])]
         if len(messages) > 1:
-            self._known[key] = [*(each for each in alike[-_ALIKE:] if each is not found or same < len(before))]
+            self._known[key] = [*(each for each in alike[-_ALIKE:] if each is not found or same < len(each[0]))]
             self._known[key].append((messages, masked))
             for old in [*self._known][:-_KNOWN]:
                 self._known.pop(old, None)
