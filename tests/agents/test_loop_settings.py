@@ -1,5 +1,6 @@
 """Names in approvals, budgets and stop policies that name no tool are refused or warned of, and all others are not."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from ziggurat import Agent, Approvals, Budget, Rule, until_tool_called
 from ziggurat.agents.stop import max_steps
 from ziggurat.core.event import warn_once
 from ziggurat.errors import ConfigurationError
+from ziggurat.flows import Flow, flow
 from ziggurat.models import ScriptedModel
 
 
@@ -64,3 +66,39 @@ def test_the_tools_of_agents_below_count(place: int, caplog: pytest.LogCaptureFi
 def test_rules_for_models_and_the_tool_of_the_answer_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     Agent(ScriptedModel("x"), approvals=Approvals(Rule("gpt-*", stage="model")))
     assert not caplog.records
+
+
+WAYS: dict[str, Callable[[Agent[str], Approvals], Awaitable[Any]]] = {
+    "run": lambda agent, approvals: agent.run("go", approvals=approvals),
+    "start": lambda agent, approvals: agent.start("go", approvals=approvals).result(),
+    "as an agent of a flow": lambda agent, approvals: _within(agent).run(approvals=approvals),
+}
+
+
+def _within(agent: Agent[str]) -> Flow[None, str]:
+    @flow
+    async def asks() -> str:
+        return (await agent.run("go")).text
+
+    return asks
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_names_given_to_a_run_are_checked_as_those_of_its_agent(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner = Agent(ScriptedModel("x"), tools=[delete_file], name="clerk", description="Files.")
+    for tools, own in (([delete_file], None), ([inner], None), ([delete_file], Approvals("delete_*"))):
+        agent = Agent(ScriptedModel(always="x"), tools=tools, approvals=own)
+        for name in ("delete_file", "delete_*", "*"):
+            await WAYS[way](agent, Approvals(name))
+        assert not caplog.records
+        for _ in range(2):
+            await WAYS[way](agent, Approvals("typo_*"))
+        alone = way != "as an agent of a flow"  # which may have others
+        assert ["typo_*" in record.message for record in caplog.records] == [True] * alone
+        caplog.clear()
+        warn_once.cache_clear()
+        if tools == [delete_file] and alone:
+            with pytest.raises(ConfigurationError, match="'delete_file'"):
+                await WAYS[way](agent, Approvals("delete_fle"))

@@ -267,6 +267,8 @@ class AgentLoop:
         try:
             if settings.tools.sources:
                 settings = await run.add_offered()
+            else:
+                settings.check_given(ctx)
             run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1

@@ -20,7 +20,7 @@ from ziggurat.core.service import Service
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.tools.approval import Approvals
+from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.sources import SEARCH_TOOLS, offered
 from ziggurat.tools.toolbox import Toolbox
 
@@ -43,7 +43,7 @@ class LoopSettings(Struct, frozen=True, eq=False):
     timeout: float | None
     validator: OutputValidator | None = None
     hidden: frozenset[str] = frozenset()
-    checks_names: Callable[[Set[str], Toolbox], None] | None = None
+    checks_names: Callable[..., None] | None = None
 
     def check_functions(self) -> None:
         """Raise ConfigurationError for a function that does not take what it will be given."""
@@ -61,7 +61,15 @@ class LoopSettings(Struct, frozen=True, eq=False):
         box, specs = self.tools.joined(more), (*self.specs, *more.specs)
         if self.checks_names is not None:
             self.checks_names({spec.name for spec in specs}, box)
-        return replace(self, tools=box, specs=specs, hidden=offer.hidden)
+        settings = replace(self, tools=box, specs=specs, hidden=offer.hidden)
+        settings.check_given(ctx)
+        return settings
+
+    def check_given(self, ctx: Context) -> None:
+        """Check the names of tools in the approvals that were given to a run, as those of the agent are."""
+        if self.checks_names is not None and not ctx.scope[AGENT_CALL].depth:
+            for approvals in ctx.scope.get(APPROVALS) or ():
+                self.checks_names({spec.name for spec in self.specs}, self.tools, approvals=approvals)
 
 
 _NEVER = any_of()
