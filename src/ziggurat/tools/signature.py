@@ -12,7 +12,7 @@ from ziggurat.core.similar import similar
 from ziggurat.messages.limits import SHORT, check_size
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
-from ziggurat.tools.inspection import Docstring, Inspection, describe, inspect_function, reader_of
+from ziggurat.tools.inspection import Docstring, Inspection, check_described, describe, inspect_function, reader_of
 from ziggurat.tools.parameter import Parameter, Problem
 from ziggurat.tools.results import ended_by
 from ziggurat.tools.validator import SchemaValidator
@@ -45,6 +45,7 @@ class Signature(Inspection, frozen=True, eq=False):
         """Make the signature of a function, a coroutine function, a bound method, a partial or a callable object."""
         inspection = inspect_function(function, name)
         text, inputs = describe(function), inspection.inputs.values()
+        check_described(function, text, inspection)
         return cls(
             **msgspec.structs.asdict(inspection),
             description=text.summary if description is None else description,
