@@ -146,17 +146,13 @@ class Step(Generic[P, R]):
         """The type of its result; raises as `result` does."""
         return cast("type[R]", self.result.kind)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Answer from the record, or run the function and record its result; the place is that where this is awaited.
 
         Raises:
             ConfigurationError: it is awaited in a task that was not started by `gather`.
         """
-        coroutine = self._answer(Arguments(self, args, kwargs))
-        coroutine.__qualname__ = self.name  # for Python's warning about one that was not awaited
-        return coroutine
-
-    async def _answer(self, request: Arguments) -> R:
+        request = Arguments(self, args, kwargs)
         ambient = _get_ambient()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
         if ambient is None or not isinstance(journal, LocalJournal):
@@ -177,6 +173,14 @@ class Step(Generic[P, R]):
         except BaseException as error:
             note_left(ambient, error)
             raise
+
+    if not TYPE_CHECKING:
+        _answer = __call__
+
+        def __call__(self, *args, **kwargs):
+            coroutine = self._answer(*args, **kwargs)
+            coroutine.__qualname__ = self.name  # for Python's warning about one that was not awaited
+            return coroutine
 
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
