@@ -168,8 +168,8 @@ async def test_a_call_is_shown_with_the_arguments_that_ran(effect: Effect, chang
 
     given = tool(approval=True, effect=effect)(note)
     for middleware in ([], [Changes()]):
-        agent = Agent(ScriptedModel(tool_call("note", text="asked"), "done"), tools=[given], middleware=middleware)
-        agent = agent.with_store(InMemoryStore())
+        model, store = ScriptedModel(tool_call("note", text="asked"), "done"), InMemoryStore()
+        agent = Agent(model, tools=[given], middleware=middleware, store=store)
         run = await agent.run("go", run_id="r")
         await agent.resume("r", {run.pending[0].id: Modify(changed)})
         [node] = [node for node in (await agent.tree("r")).nodes if node.kind == "tool"]
