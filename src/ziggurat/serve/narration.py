@@ -116,7 +116,8 @@ class Narrator:
             yield from self._reply.abandon()
             return
         if entry.stop == "Suspended":
-            items = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
+            known = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
+            items = [item for item in known if item.needs_decision]
             yield from [narrated.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
             return
         if entry.stop == "Continued":  # the next run is told as this one

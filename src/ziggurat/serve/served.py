@@ -2,22 +2,25 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core import errors
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
+from ziggurat.core.event import Listener
 from ziggurat.core.log import logger
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
-from ziggurat.messages.agent import Decision
+from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.messages.message import Message
-from ziggurat.messages.stops import Continued
+from ziggurat.messages.stops import Continued, Suspended
 from ziggurat.observe.metrics import Metrics
+from ziggurat.runs.options import SYSTEM, Environment
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
@@ -26,12 +29,55 @@ from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.session.session import Session
 
-T = TypeVar("T")
+Work = Callable[..., Coroutine[Any, Any, AgentRun]]
+"""Begins a run, or goes on with one; takes `listeners` and `environment`."""
+
+
+class _Driving:
+    """A run that is driven, and those who wait until it has ended or waits for a decision."""
+
+    def __init__(
+        self, agent: Runnable[Any], run_id: str, listeners: Iterable[Listener], environment: Environment
+    ) -> None:
+        self.agent = agent
+        self.run_id = run_id
+        self.began = asyncio.Event()
+        self.turns: list[asyncio.Future[AgentRun]] = [asyncio.get_running_loop().create_future()]
+        self.options: dict[str, Any] = {"listeners": [self._begin, *listeners], "environment": environment}
+
+    def _begin(self, _: object) -> None:
+        self.began.set()
+
+    def reach(self, run: AgentRun) -> bool:
+        """Note where a run has come to; return whether it can go on before anybody decides."""
+        waits = run.pending if isinstance(run.stop, Suspended) else ()
+        if not waits or any(item.needs_decision for item in waits):
+            for turn in self._undone():
+                turn.set_result(run)
+        return any(item.until is not None or not item.needs_decision for item in waits)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the turns that are not over."""
+        for turn in self._undone():
+            if error is None:
+                turn.cancel()
+            else:
+                turn.set_exception(error)
+                turn.exception()  # nobody may ask for it
+
+    def _undone(self) -> "list[asyncio.Future[AgentRun]]":
+        undone, self.turns = [turn for turn in self.turns if not turn.done()], []
+        return undone
 
 
 class ServedAgents:
     def __init__(
-        self, agents: Iterable[Runnable[Any]], store: str | Store | None, limit: int, grace: float = 0.0
+        self,
+        agents: Iterable[Runnable[Any]],
+        store: str | Store | None,
+        limit: int,
+        grace: float = 0.0,
+        environment: Environment = SYSTEM,
     ) -> None:
         self._common = shared("memory:" if store is None else store)
         self._own_stores = store is None
@@ -42,7 +88,9 @@ class ServedAgents:
         self.limit = limit
         self.closing: Closing = Closing()
         self.grace = grace
-        self._tasks: dict[asyncio.Task[Any], str] = {}
+        self.environment = environment
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._waiting: dict[str, tuple[asyncio.Task[None], _Driving]] = {}  # for a time or an event
         self._rows = RunRows()
 
     def add(self, agent: Runnable[Any]) -> None:
@@ -95,82 +143,101 @@ class ServedAgents:
         agent, listeners = self.agent(name), arguments.get("listeners", ())
         known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
         try:
-            await self.begin(run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
+            await self.drive(agent, run_id, partial(agent.run, prompt, **{**arguments, "run_id": run_id}), listeners)
         except IN_PROGRESS:  # another request would be refused with RunExists
             info = await agent.store.find(f"run:{run_id}") if known else None
             if info is None or not runs_of(agent.store).is_driven(info):
                 raise
         return run_id
 
-    async def begin(
-        self, run_id: str, work: Callable[..., Coroutine[Any, Any, T]], listeners: Any = ()
-    ) -> "asyncio.Task[T]":
-        """Drive a run, and return its task when it has begun, or raise why it could not be opened."""
-        began = asyncio.Event()
-
-        def begin(_: object) -> None:
-            began.set()
-
-        driving = self.drive(run_id, work(listeners=[*listeners, begin]))
-        waiting = asyncio.ensure_future(began.wait())
-        await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if not began.is_set():
-            await driving  # raises why it did not begin
-        return driving
-
     async def resume(self, run_id: str) -> None:
         """Go on with a run, and return when that has begun."""
         agent, info = await self.newest_of(run_id)
-        await self.begin(info.id, partial(agent.resume, info.id))
+        if info.id not in self._waiting:  # or whoever waits for it goes on with it
+            await self.drive(agent, info.id, partial(agent.resume, info.id))
 
-    def drive(self, run_id: str, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Drive a run in a task of its own, which counts as one of those that this process may drive.
+    async def drive(
+        self, agent: Runnable[Any], run_id: str, work: Work, listeners: Iterable[Listener] = ()
+    ) -> "asyncio.Future[AgentRun]":
+        """Drive a run in a task of its own; return its turn when it has begun, or raise why it could not be opened.
 
-        A run that continues as new is driven on: the task returns the last one.
+        It is driven through the times and events that it waits for, and as the runs as which it continues as new. The
+        turn is over when it has ended, or waits for a decision; it goes on after that if its time comes.
         """
-        task = asyncio.get_running_loop().create_task(self._drive(work))
+        driving = _Driving(agent, run_id, listeners, self.environment)
+        [turn] = driving.turns
+        task = asyncio.get_running_loop().create_task(self._drive(driving, work))
         self._tasks[task] = run_id
-        task.add_done_callback(partial(self._ended, run_id))
-        return task
+        task.add_done_callback(partial(self._ended, driving))
+        began = asyncio.ensure_future(driving.began.wait())
+        try:
+            await asyncio.wait([turn, began], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # nobody has its id yet
+            task.cancel()
+            raise
+        finally:
+            began.cancel()
+        if not driving.began.is_set():
+            await turn  # raises why it did not begin
+        return turn
 
-    async def _drive(self, work: Coroutine[Any, Any, T]) -> T:
-        run: Any = await work
-        while isinstance(stop := getattr(run, "stop", None), Continued):
-            agent, info = await self.newest_of(stop.run_id)
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks[task] = info.id
+    async def _drive(self, driving: _Driving, work: Work) -> None:
+        task, seen = asyncio.current_task(), 0
+        assert task is not None
+        run = await work(**driving.options)
+        while True:
+            driving.began.set()
+            if isinstance(run.stop, Continued):
+                driving.run_id, seen = run.stop.run_id, 0
+            elif not driving.reach(run):
+                return
+            elif driving.run_id in self._waiting:
+                _, other = self._waiting[driving.run_id]
+                other.turns += driving.turns
+                driving.turns = []
+                return
+            else:
+                seen = await self._wait(task, driving, run, seen)
+            self._tasks[task] = driving.run_id
             try:
-                run = await (agent.resume(info.id) if info.status == "running" else agent.attach(info.id).result())
+                run = await driving.agent.resume(driving.run_id, **driving.options)
             except IN_PROGRESS:  # somebody else goes on with it
-                run = await agent.attach(info.id).result()
-        last: T = run
-        return last
+                if not driving.turns:
+                    return
+                run = await driving.agent.attach(driving.run_id).result()
 
-    def _ended(self, run_id: str, task: "asyncio.Task[object]") -> None:
+    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, run: AgentRun, seen: int) -> int:
+        """Wait until a run can go on, without counting as one that is driven."""
+        due = min((item.until for item in run.pending if item.until is not None), default=None)
+        del self._tasks[task]
+        self._waiting[driving.run_id] = task, driving
+        try:
+            return await runs_of(driving.agent.store).due(driving.run_id, due, self.environment.clock, seen)
+        finally:
+            del self._waiting[driving.run_id]
+
+    def _ended(self, driving: _Driving, task: "asyncio.Task[None]") -> None:
         """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, IN_PROGRESS):
-            logger.warning("the run %s: %s", run_id, error)
+            logger.warning("the run %s: %s", driving.run_id, error)
+        driving.end(error)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agent_of(run_id)
         await agent.decide(run_id, decisions)
         status = await agent.attach(run_id).status()
-        if not status.driven and not any(item.id not in decisions for item in status.pending):
-            try:
-                await self.begin(status.id, partial(agent.resume, status.id))
-            except IN_PROGRESS:  # the decisions have made it due, and another process was quicker
-                return
+        if not status.driven and not any(item.id not in decisions for item in status.pending if item.needs_decision):
+            with suppress(*IN_PROGRESS):  # the decisions have made it due, and another process was quicker
+                await self.drive(agent, status.id, partial(agent.resume, status.id))
 
     async def drain(self) -> None:
         """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self.grace)
-        left = dict(self._tasks)
+        left = self._tasks | {task: run_id for run_id, (task, _) in self._waiting.items()}
         for task, run_id in left.items():
             for store in self.stores():
                 runs_of(store).withdraw(run_id)
@@ -221,7 +288,7 @@ class ServedAgents:
         agent, _ = await self.agent_of(run_id)
         place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
         fork_id = new_id or new_id_of()
-        await self.begin(fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id))
+        await self.drive(agent, fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id))
         return fork_id
 
     async def sessions(self) -> list[dict[str, Any]]:

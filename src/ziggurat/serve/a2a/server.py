@@ -131,7 +131,7 @@ class A2aServer:
                 session=None if self._agents.kinds[self._agent.name] == "Flow" else context,
                 labels=labels,
             )
-            await self._agents.begin(run.id, begun)
+            await self._agents.drive(self._agent, run.id, begun)
         if config is not None:
             self._push.add(run, context, config)
         return run

@@ -1,29 +1,25 @@
 """Calls: the runs that answer calls of tools and prompts, begun, continued and followed."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.clock import SYSTEM_CLOCK, new_id
+from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
 from ziggurat.messages.agent import AgentRun, Decision
-from ziggurat.messages.stops import Continued
-from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.mcp.signing import Signer
 from ziggurat.serve.requests import IN_PROGRESS
-from ziggurat.serve.served import ServedAgents
-
-_Work = Coroutine[Any, Any, AgentRun]
+from ziggurat.serve.served import ServedAgents, Work
 
 
 class ServerEnds(JsonRpcError):
@@ -37,7 +33,7 @@ class Calls:
         self.agents = agents
         self.signer = signer
         self._offered = offered  # by the names of their runnables
-        self._driving: dict[str, asyncio.Task[AgentRun]] = {}
+        self._driving: dict[str, asyncio.Future[AgentRun]] = {}
         self._failed: dict[str, Exception] = {}  # runs that ended with what is not on record, the latest
 
     # -- one run -------------------------------------------------------------------------------------------------
@@ -48,17 +44,7 @@ class Calls:
         agent = self.agents.agent(offered.runnable.name)
         self.agents.admit()
         caller.begun(run_id)
-        began = asyncio.Event()
-        listeners: list[Listener] = [lambda _: began.set(), caller.hear]
-        task = self._drive(agent, run_id, agent.run(prompt, run_id=run_id, listeners=listeners), listeners)
-        waiting = asyncio.ensure_future(began.wait())
-        try:
-            await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # nobody has its id yet
-            task.cancel()
-            raise
-        finally:
-            waiting.cancel()
+        await self._drive(agent, run_id, partial(agent.run, prompt, run_id=run_id), caller.hear)
         return run_id
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], listener: Listener | None = None) -> None:
@@ -76,8 +62,8 @@ class Calls:
         agent, info = await self.agents.newest_of(run_id)
         if run_id not in self._driving:
             self.agents.admit()
-            listeners = () if listener is None else (listener,)
-            self._drive(agent, run_id, agent.resume(info.id, listeners=listeners), listeners)
+            with suppress(*IN_PROGRESS):  # another process goes on with it
+                await self._drive(agent, run_id, partial(agent.resume, info.id), listener)
 
     async def revive(self, run_id: str, listener: Listener) -> None:
         """Go on with a run that has lost its process."""
@@ -89,8 +75,8 @@ class Calls:
     async def settled(self, run_id: str, within: float | None = None) -> AgentRun | None:
         """Wait until a run has ended or only others can go on with it, and return it; None if that takes too long."""
         agent, _ = await self.agents.agent_of(run_id)
-        task = self._driving.get(run_id)
-        following = asyncio.ensure_future(agent.attach(run_id).result()) if task is None else asyncio.shield(task)
+        turn = self._driving.get(run_id)
+        following = asyncio.ensure_future(agent.attach(run_id).result()) if turn is None else asyncio.shield(turn)
         ending = asyncio.ensure_future(self.agents.closing.wait())
         try:
             both: list[asyncio.Future[Any]] = [following, ending]
@@ -117,34 +103,15 @@ class Calls:
         if await handle.cancel() and not (await handle.status()).driven:
             await self.go_on(run_id)
 
-    def _drive(
-        self, agent: Runnable[Any], run_id: str, work: _Work, listeners: Sequence[Listener]
-    ) -> "asyncio.Task[AgentRun]":
-        task = self._driving[run_id] = self.agents.drive(run_id, self._work(agent, run_id, work, listeners))
-        task.add_done_callback(partial(self._ended, run_id))
-        return task
+    async def _drive(self, agent: Runnable[Any], run_id: str, work: Work, listener: Listener | None) -> None:
+        turn = await self.agents.drive(agent, run_id, work, () if listener is None else (listener,))
+        self._driving[run_id] = turn
+        turn.add_done_callback(partial(self._ended, run_id))
 
-    async def _work(self, agent: Runnable[Any], run_id: str, work: _Work, listeners: Sequence[Listener]) -> AgentRun:
-        """Drive a run, also through times and events that it waits for, and as the runs as which it continues."""
-        while True:
-            try:
-                run = await work
-            except IN_PROGRESS:  # another process goes on with it
-                return await agent.attach(run_id).result()
-            _, info = await self.agents.newest_of(run_id)
-            if not isinstance(run.stop, Continued):
-                if not run.pending or any(item.needs_decision for item in run.pending):
-                    return run
-                due = min((item.until for item in run.pending if item.until is not None), default=None)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(None if due is None else max(0.0, due - SYSTEM_CLOCK.now())):
-                        await runs_of(agent.store).continued(info.id, info.count)
-            work = agent.resume(info.id, listeners=listeners)
-
-    def _ended(self, run_id: str, task: "asyncio.Task[AgentRun]") -> None:
-        if self._driving.get(run_id) is task:
+    def _ended(self, run_id: str, turn: "asyncio.Future[AgentRun]") -> None:
+        if self._driving.get(run_id) is turn:
             del self._driving[run_id]
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+        if not turn.cancelled() and isinstance(error := turn.exception(), Exception):
             self._failed[run_id] = error
             if len(self._failed) > 1_000:
                 del self._failed[next(iter(self._failed))]

@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.hooks import HookChain
 from ziggurat.core.clock import new_id
 from ziggurat.core.errors import EmptyPrompt, RunNotFound
-from ziggurat.core.event import Listener
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
@@ -66,25 +67,32 @@ class Conversation:
         """Have the agent answer, and pass each piece of its answer to `say`."""
         speech = Speech(say, self.id.after, [tool.name for tool in self.request.content.tools])
         self._agents.admit()
-        driving = await self._agents.begin(self.id.run_id, partial(self._work, speech))
+        agent, run_id = hooked(self._agent, HookChain((speech,))), self.id.run_id
+        turn = await self._agents.drive(agent, run_id, partial(self._work, agent), [speech.wait])
         self.begun.set()
-        await speech.follow(self._agent, self.id.run_id)
-        await asyncio.wait([driving])  # which goes on if this is cancelled
-        if driving.cancelled():
-            raise NotAnswered(503, f"the server ends; the run {self.id.run_id} can be resumed")
-        answered = await conclude(driving.result(), speech, self.request.page)
+        following = asyncio.ensure_future(speech.follow(self._agent, run_id))
+        try:
+            await asyncio.wait([turn, following], return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                await following
+            await asyncio.wait([turn])  # which goes on if this is cancelled
+            if turn.cancelled():
+                raise NotAnswered(503, f"the server ends; the run {run_id} can be resumed")
+            run = turn.result()
+            await following
+        finally:
+            following.cancel()
+        answered = await conclude(run, speech, self.request.page)
         return replace(answered, usage=used_since(answered.usage, self._before))
 
-    async def _work(self, speech: Speech, listeners: Sequence[Listener]) -> AgentRun:
+    async def _work(self, agent: Runnable[Any], **options: Any) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
             await self._wait_for_another()
         for message in self._messages:
             await self._agent.attach(self.id.run_id).inject(message)
-        listeners = [*listeners, speech.wait]
-        agent, run_id = hooked(self._agent, HookChain((speech,))), self.id.run_id
         if self._decisions:
-            return await agent.run(run_id=run_id, decisions=self._decisions, listeners=listeners)
-        return await agent.run(history=self.request.content.messages, run_id=run_id, listeners=listeners)
+            return await agent.run(run_id=self.id.run_id, decisions=self._decisions, **options)
+        return await agent.run(history=self.request.content.messages, run_id=self.id.run_id, **options)
 
     async def _wait_for_another(self) -> None:
         """Wait while the run is driven for another request with its id, which then has the same answer."""

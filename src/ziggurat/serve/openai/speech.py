@@ -15,7 +15,9 @@ from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.serve.narrated import Begin, Called, Gave, Piece, Tale, Waits
+from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.runs import runs_of
+from ziggurat.serve.narrated import Begin, Called, Gave, Over, Piece, Tale, Waits
 from ziggurat.serve.narration import Narrator
 from ziggurat.serve.openai.client_calls import client_calls
 from ziggurat.wires.server_items import ReplyPiece, ServerCall
@@ -40,6 +42,7 @@ class Speech(Middleware):
         self.say: Say = say
         self._after = after
         self._later = after == 0  # whether what is told now was not said before
+        self._ended = False
         self._hidden = hidden
         self._step, self._gap = 0, ""  # the latest step with text, and what comes before its text
         self._calls: dict[str, ServerCall] = {}  # that have not ended
@@ -57,24 +60,31 @@ class Speech(Middleware):
         return await tool(call, ctx)
 
     async def follow(self, agent: Runnable[Any], run_id: str) -> None:
-        """Say what is told of a run until it has ended or waits."""
-        narrator = Narrator(run_id, agent.name, members=True)
+        """Say what is told of a run until it has ended or waits for a decision."""
+        narrator, read = Narrator(run_id, agent.name, members=True), 0
         try:
-            async with aclosing(agent.attach(run_id).events()) as items:
-                async for item in items:
-                    self._follows.set()
-                    told_of = list(narrator.tell(item))
-                    self._later = narrator.number > self._after
-                    async with self._speaking:
-                        for told in told_of:
-                            await self._hear(told.what, agent.name)
-                        if isinstance(item.what, Delta) and narrator.is_own(item.what.path):
-                            await self._prove(item.what.delta)
-                        if self._later:
-                            await self._say_calls()
+            while read == 0 or (not self._ended and await runs_of(agent.store).continued(narrator.run_id, read)):
+                async with aclosing(agent.attach(narrator.run_id).events(after=read)) as items:
+                    async for item in items:
+                        read = item.number
+                        await self._take(item, narrator, agent.name)
         finally:
             self._follows.set()
         await self._say_calls(all_known=True)
+
+    async def _take(self, item: SubscribedItem, narrator: Narrator, agent: str) -> None:
+        self._follows.set()
+        told_of = [told.what for told in narrator.tell(item)]
+        self._later = narrator.number > self._after
+        if item.index == 0:
+            self._ended = any(isinstance(told, Over | Waits) for told in told_of)
+        async with self._speaking:
+            for told in told_of:
+                await self._hear(told, agent)
+            if isinstance(item.what, Delta) and narrator.is_own(item.what.path):
+                await self._prove(item.what.delta)
+            if self._later:
+                await self._say_calls()
 
     async def _prove(self, thought: PartDelta) -> None:
         """Say what proves a thought to the model's provider; it comes with pieces only."""

@@ -39,9 +39,10 @@ class RecordedResponse(Struct, frozen=True):
         return ResponsesWriter(ReplyHead(self.id.suffix, self.info.agent, {}, int(self.info.created)))
 
     async def body(self, page: str) -> Json:
-        if self.info.status == "running":
-            driven = (await self.agent.attach(self.id.run_id).status()).driven
-            return self.writer().without_answer("in_progress" if driven else "queued")
+        run = await self.agent.attach(self.id.run_id).status()
+        waits = run.status == "Suspended" and not any(item.needs_decision for item in run.pending)
+        if run.status == "running" or waits:
+            return self.writer().without_answer("in_progress" if run.driven or waits else "queued")
         if self.info.status == "Cancelled" and await self._was_interrupted():
             return self.writer().without_answer("queued")
         whole = ReplyParts()

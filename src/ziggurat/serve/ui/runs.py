@@ -50,7 +50,7 @@ async def start_run(
         raise errors.ConfigurationError("messages: there is no message to answer")
     with suppress(*IN_PROGRESS):  # the run is followed
         run = partial(agent.run, history=content.messages, run_id=check_id(run_id), labels=labels)
-        await agents.begin(run_id, run)
+        await agents.drive(agent, run_id, run)
     return UiRun(run_id, agent)
 
 
@@ -77,7 +77,7 @@ async def continue_run(
     last = max(decided.get(each, len(entries)) for each in decisions)
     client = with_client(agent, replace(content, instructions=None))
     with suppress(*IN_PROGRESS):  # the run is followed
-        await agents.begin(part, partial(client.run, run_id=part, decisions=decisions))
+        await agents.drive(client, part, partial(client.run, run_id=part, decisions=decisions))
     return UiRun(run_id, agent, before + _suspended(entries[:last]))
 
 
