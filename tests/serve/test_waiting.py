@@ -11,7 +11,7 @@ from msgspec import Struct
 from tests.serve.mcp.clients import LegacyClient, ModernClient
 from tests.serve.serving import TOKEN, Serving, serving
 from ziggurat.agents.handle import RunHandle
-from ziggurat.flows import ask, event, flow, sleep
+from ziggurat.flows import ask, event, flow, gather, sleep
 from ziggurat.journal.store import Store
 from ziggurat.runs.options import Environment
 from ziggurat.serve import app
@@ -38,7 +38,7 @@ async def both(job: Job) -> str:
         await sleep(hours=1)
         return "slept"
 
-    slept, said = await asyncio.gather(rest(), ask("A number?", int))
+    slept, said = await gather(rest(), ask("A number?", int))
     return f"{job.name} {slept} and said {said}"
 
 
@@ -117,7 +117,7 @@ def served(clock: HandClock, store: str | Store = "memory:") -> ServedApp:
 
 async def waiting_run(application: ServedApp, clock: HandClock) -> RunHandle[str]:
     """Wait until the only run waits for a time, and return it."""
-    while not clock.waiting:
+    while not clock.waiting:  # noqa: ASYNC110 - of the clock, which has no event
         await asyncio.sleep(0)
     [info] = await application.agents.stores()[0].logs("run:")
     assert info.status == "Suspended"
@@ -158,9 +158,7 @@ async def test_a_run_goes_on_in_time_whatever_else_waits_for_a_person() -> None:
 
 
 @pytest.mark.parametrize("protocol", [plain, response, a2a, modern])
-async def test_a_run_that_lost_its_server_is_resumed_in_another(
-    protocol: Protocol, tmp_path: Path
-) -> None:
+async def test_a_run_that_lost_its_server_is_resumed_in_another(protocol: Protocol, tmp_path: Path) -> None:
     clock, store = HandClock(), f"sqlite:///{tmp_path / 'runs.db'}"
     first = served(clock, store)
     async with serving(first) as server:
