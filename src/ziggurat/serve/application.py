@@ -80,7 +80,8 @@ def app(
         token: At least 16 characters; by default a new one, ``application.token``.
         hosts: Names by which the server is addressed, besides localhost.
         proxies: The addresses, or networks, of proxies whose ``X-Forwarded-Proto`` is trusted; they add the TLS.
-        max_runs: How many runs this process drives at the same time; others are refused with status 503.
+        max_runs: How many runs this process drives at the same time, without those that wait for a time or an event;
+            others are refused with status 503.
         max_streams: How many streams may be open at the same time; others are refused with status 503.
         grace: Seconds that runs have to end when the server does; the others are left to be recovered or resumed.
         mcp: What clients of MCP are offered at ``/mcp`` beside the agents.

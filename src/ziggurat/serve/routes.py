@@ -1,6 +1,5 @@
 """The routes of the server: what is started, read, decided and steered, each as one function."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -15,14 +14,13 @@ from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappe
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.serve.assets import asset
 from ziggurat.serve.feed import EventFeed, Feeds, Position
-from ziggurat.serve.guard import stream_later
 from ziggurat.serve.requests import check_id, first_id, read_number, status_of
+from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.served_memories import read_memories
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
 T = TypeVar("T")
-Handler = Callable[[Request], Awaitable[Any]]
 
 
 class _NewRun(msgspec.Struct, forbid_unknown_fields=True):
@@ -215,43 +213,31 @@ class _Routes:
 def routes(agents: ServedAgents) -> list[Route]:
     own = _Routes(agents)
     return [
-        _route("GET", "/healthz", own.check_health),
-        _route("GET", "/readyz", own.check_readiness),
-        _route("GET", "/metrics", own.read_metrics),
-        _route("GET", "/", own.read_asset),
-        _route("GET", "/page/{name}", own.read_asset),
-        _route("GET", "/agents", own.list_agents),
-        _route("GET", "/runs", own.list_runs),
-        _route("POST", "/runs", own.start, 201),
-        _route("GET", "/runs/{id}", own.read_run),
-        _route("GET", "/runs/{id}/events", own.follow),
-        _route("GET", "/runs/{id}/tree", own.read_tree),
-        _route("GET", "/runs/{id}/standing", own.read_standing),
-        _route("GET", "/runs/{id}/record", own.read_record),
-        _route("POST", "/runs/{id}/decisions", own.decide),
-        _route("POST", "/runs/{id}/cancel", own.cancel),
-        _route("POST", "/runs/{id}/inject", own.inject),
-        _route("POST", "/runs/{id}/resume", own.resume),
-        _route("POST", "/runs/{id}/replay", own.replay),
-        _route("POST", "/runs/{id}/fork", own.fork, 201),
-        _route("GET", "/runs/{id}/nodes/{number}", own.read_call),
-        _route("GET", "/diff", own.compare),
-        _route("GET", "/sessions", own.list_sessions),
-        _route("GET", "/sessions/{id}", own.read_session),
-        _route("GET", "/memory", own.read_memory),
+        route("GET", "/healthz", own.check_health),
+        route("GET", "/readyz", own.check_readiness),
+        route("GET", "/metrics", own.read_metrics),
+        route("GET", "/", own.read_asset),
+        route("GET", "/page/{name}", own.read_asset),
+        route("GET", "/agents", own.list_agents),
+        route("GET", "/runs", own.list_runs),
+        route("POST", "/runs", own.start, 201),
+        route("GET", "/runs/{id}", own.read_run),
+        route("GET", "/runs/{id}/events", own.follow),
+        route("GET", "/runs/{id}/tree", own.read_tree),
+        route("GET", "/runs/{id}/standing", own.read_standing),
+        route("GET", "/runs/{id}/record", own.read_record),
+        route("POST", "/runs/{id}/decisions", own.decide),
+        route("POST", "/runs/{id}/cancel", own.cancel),
+        route("POST", "/runs/{id}/inject", own.inject),
+        route("POST", "/runs/{id}/resume", own.resume),
+        route("POST", "/runs/{id}/replay", own.replay),
+        route("POST", "/runs/{id}/fork", own.fork, 201),
+        route("GET", "/runs/{id}/nodes/{number}", own.read_call),
+        route("GET", "/diff", own.compare),
+        route("GET", "/sessions", own.list_sessions),
+        route("GET", "/sessions/{id}", own.read_session),
+        route("GET", "/memory", own.read_memory),
     ]
-
-
-def _route(method: str, path: str, handler: Handler, status: int = 200) -> Route:
-    async def answer(request: Request) -> Any:
-        content = await handler(request)
-        if isinstance(content, Response):
-            return content
-        if isinstance(content, EventFeed):
-            return stream_later(request.scope, content)
-        return Response(encode(content), status, media_type="application/json")
-
-    return Route(path, answer, methods=[method], name=handler.__name__)
 
 
 def _id(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Routes whose answer may be a stream."""
+"""Routes whose answer is a response, a stream, or content to encode."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,14 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ziggurat.core.codec import encode
 from ziggurat.serve.guard import stream_later
 
 
-def route(method: str, path: str, handler: Callable[[Request], Awaitable[Any]]) -> Route:
-    """Return the route of a handler whose answer is a response, or a stream that the guard sends."""
+def route(method: str, path: str, handler: Callable[[Request], Awaitable[Any]], status: int = 200) -> Route:
+    """Return the route of a handler, which returns a response, a stream that the guard sends, or content for JSON."""
 
     async def answer(request: Request) -> Any:
         content = await handler(request)
-        return content if isinstance(content, Response) else stream_later(request.scope, content)
+        if isinstance(content, Response):
+            return content
+        if callable(content):
+            return stream_later(request.scope, content)
+        return Response(encode(content), status, media_type="application/json")
 
     return Route(path, answer, methods=[method], name=path)

@@ -1,7 +1,7 @@
 """ServedAgents: the agents of a server, the runs that it drives, and what it knows of all runs in their stores."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,17 +11,15 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core import errors
 from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
-from ziggurat.core.event import Listener
-from ziggurat.core.log import logger
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
-from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
-from ziggurat.messages.stops import Continued, Suspended
 from ziggurat.observe.metrics import Metrics
 from ziggurat.runs.options import SYSTEM, Environment
 from ziggurat.runs.runs import runs_of
+from ziggurat.serve.driving import Driver
 from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
@@ -29,48 +27,8 @@ from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.session.session import Session
 
-Work = Callable[..., Coroutine[Any, Any, AgentRun]]
-"""Begins a run, or goes on with one; takes `listeners` and `environment`."""
 
-
-class _Driving:
-    """A run that is driven, and those who wait until it has ended or waits for a decision."""
-
-    def __init__(
-        self, agent: Runnable[Any], run_id: str, listeners: Iterable[Listener], environment: Environment
-    ) -> None:
-        self.agent = agent
-        self.run_id = run_id
-        self.began = asyncio.Event()
-        self.turns: list[asyncio.Future[AgentRun]] = [asyncio.get_running_loop().create_future()]
-        self.options: dict[str, Any] = {"listeners": [self._begin, *listeners], "environment": environment}
-
-    def _begin(self, _: object) -> None:
-        self.began.set()
-
-    def reach(self, run: AgentRun) -> bool:
-        """Note where a run has come to; return whether it can go on before anybody decides."""
-        waits = run.pending if isinstance(run.stop, Suspended) else ()
-        if not waits or any(item.needs_decision for item in waits):
-            for turn in self._undone():
-                turn.set_result(run)
-        return any(item.until is not None or not item.needs_decision for item in waits)
-
-    def end(self, error: BaseException | None) -> None:
-        """End the turns that are not over."""
-        for turn in self._undone():
-            if error is None:
-                turn.cancel()
-            else:
-                turn.set_exception(error)
-                turn.exception()  # nobody may ask for it
-
-    def _undone(self) -> "list[asyncio.Future[AgentRun]]":
-        undone, self.turns = [turn for turn in self.turns if not turn.done()], []
-        return undone
-
-
-class ServedAgents:
+class ServedAgents(Driver):
     def __init__(
         self,
         agents: Iterable[Runnable[Any]],
@@ -79,6 +37,7 @@ class ServedAgents:
         grace: float = 0.0,
         environment: Environment = SYSTEM,
     ) -> None:
+        super().__init__(environment)
         self._common = shared("memory:" if store is None else store)
         self._own_stores = store is None
         self.agents: dict[str, Runnable[Any]] = {}
@@ -88,9 +47,6 @@ class ServedAgents:
         self.limit = limit
         self.closing: Closing = Closing()
         self.grace = grace
-        self.environment = environment
-        self._tasks: dict[asyncio.Task[None], str] = {}
-        self._waiting: dict[str, tuple[asyncio.Task[None], _Driving]] = {}  # for a time or an event
         self._rows = RunRows()
 
     def add(self, agent: Runnable[Any]) -> None:
@@ -156,74 +112,6 @@ class ServedAgents:
         if info.id not in self._waiting:  # or whoever waits for it goes on with it
             await self.drive(agent, info.id, partial(agent.resume, info.id))
 
-    async def drive(
-        self, agent: Runnable[Any], run_id: str, work: Work, listeners: Iterable[Listener] = ()
-    ) -> "asyncio.Future[AgentRun]":
-        """Drive a run in a task of its own; return its turn when it has begun, or raise why it could not be opened.
-
-        It is driven through the times and events that it waits for, and as the runs as which it continues as new. The
-        turn is over when it has ended, or waits for a decision; it goes on after that if its time comes.
-        """
-        driving = _Driving(agent, run_id, listeners, self.environment)
-        [turn] = driving.turns
-        task = asyncio.get_running_loop().create_task(self._drive(driving, work))
-        self._tasks[task] = run_id
-        task.add_done_callback(partial(self._ended, driving))
-        began = asyncio.ensure_future(driving.began.wait())
-        try:
-            await asyncio.wait([turn, began], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # nobody has its id yet
-            task.cancel()
-            raise
-        finally:
-            began.cancel()
-        if not driving.began.is_set():
-            await turn  # raises why it did not begin
-        return turn
-
-    async def _drive(self, driving: _Driving, work: Work) -> None:
-        task, seen = asyncio.current_task(), 0
-        assert task is not None
-        run = await work(**driving.options)
-        while True:
-            driving.began.set()
-            if isinstance(run.stop, Continued):
-                driving.run_id, seen = run.stop.run_id, 0
-            elif not driving.reach(run):
-                return
-            elif driving.run_id in self._waiting:
-                _, other = self._waiting[driving.run_id]
-                other.turns += driving.turns
-                driving.turns = []
-                return
-            else:
-                seen = await self._wait(task, driving, run, seen)
-            self._tasks[task] = driving.run_id
-            try:
-                run = await driving.agent.resume(driving.run_id, **driving.options)
-            except IN_PROGRESS:  # somebody else goes on with it
-                if not driving.turns:
-                    return
-                run = await driving.agent.attach(driving.run_id).result()
-
-    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, run: AgentRun, seen: int) -> int:
-        """Wait until a run can go on, without counting as one that is driven."""
-        due = min((item.until for item in run.pending if item.until is not None), default=None)
-        del self._tasks[task]
-        self._waiting[driving.run_id] = task, driving
-        try:
-            return await runs_of(driving.agent.store).due(driving.run_id, due, self.environment.clock, seen)
-        finally:
-            del self._waiting[driving.run_id]
-
-    def _ended(self, driving: _Driving, task: "asyncio.Task[None]") -> None:
-        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
-        self._tasks.pop(task, None)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, IN_PROGRESS):
-            logger.warning("the run %s: %s", driving.run_id, error)
-        driving.end(error)
-
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agent_of(run_id)
@@ -232,6 +120,14 @@ class ServedAgents:
         if not status.driven and not any(item.id not in decisions for item in status.pending if item.needs_decision):
             with suppress(*IN_PROGRESS):  # the decisions have made it due, and another process was quicker
                 await self.drive(agent, status.id, partial(agent.resume, status.id))
+
+    async def cancel(self, run_id: str) -> None:
+        """Stop a run, whatever drives it; one that waits ends at once."""
+        agent, info = await self.newest_of(run_id)
+        handle = agent.attach(info.id)
+        if await handle.cancel() and not (await handle.status()).driven:
+            with suppress(*IN_PROGRESS):
+                await self.resume(info.id)
 
     async def drain(self) -> None:
         """Let runs end within the grace, and stop the others as if the process had ended: they can be recovered."""

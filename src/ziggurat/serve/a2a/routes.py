@@ -18,9 +18,8 @@ from ziggurat.core.codec import digest, encode
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.serve.a2a.push import PushNotifications
 from ziggurat.serve.a2a.server import A2aServer
-from ziggurat.serve.guard import stream_later
-from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.openai.stored_responses import page_of
+from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires import a2a
 from ziggurat.wires.types import Json
@@ -35,18 +34,16 @@ def a2a_routes(agents: ServedAgents, fetcher: Fetcher | None) -> list[Route]:
     async def answer(request: Request) -> Any:
         name = agents.agent(request.path_params["name"]).name
         content = await servers[name].answer(request)
-        if isinstance(content, ResponseStream):
-            return stream_later(request.scope, content)
-        if content is None:
-            return Response(status_code=202)
-        return Response(jsonrpc.write(content), media_type="application/json")
+        if isinstance(content, jsonrpc.Success | jsonrpc.Failure):
+            return Response(jsonrpc.write(content), media_type="application/json")
+        return content or Response(status_code=202)
 
     card = partial(_card, agents, pushes=fetcher is not None, since=formatdate(SYSTEM_CLOCK.now(), usegmt=True))
     return [
-        Route("/a2a/{name}", answer, methods=["POST"], name="a2a"),
-        Route("/a2a/{name}/", answer, methods=["POST"], name="a2a/"),
-        Route(f"/a2a/{{name}}{a2a.CARD_PATH}", card, methods=["GET"], name="card"),
-        Route(a2a.CARD_PATH, card, methods=["GET"], name="the card"),
+        route("POST", "/a2a/{name}", answer),
+        route("POST", "/a2a/{name}/", answer),
+        route("GET", f"/a2a/{{name}}{a2a.CARD_PATH}", card),
+        route("GET", a2a.CARD_PATH, card),
     ]
 
 

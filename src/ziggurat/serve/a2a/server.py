@@ -161,13 +161,10 @@ class A2aServer:
         return await list_tasks(self._agent, a2a.read_params(params, a2a.TasksQuery))
 
     async def _cancel(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
-        agent, info = await self._find(a2a.read_params(params, a2a.TaskQuery).id)
+        _, info = await self._find(a2a.read_params(params, a2a.TaskQuery).id)
         if state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
-        handle = agent.attach(info.id)
-        await handle.cancel()
-        if not (await handle.status()).driven:
-            await self._agents.resume(info.id)  # to end, as it is cancelled
+        await self._agents.cancel(info.id)
         task_id = first_id(info.id)
         async for told in (await self._from_now(task_id)).told():
             del told

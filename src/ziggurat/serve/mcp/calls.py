@@ -13,13 +13,14 @@ from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
 from ziggurat.messages.agent import AgentRun, Decision
+from ziggurat.serve.driving import Work
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.mcp.signing import Signer
 from ziggurat.serve.requests import IN_PROGRESS
-from ziggurat.serve.served import ServedAgents, Work
+from ziggurat.serve.served import ServedAgents
 
 
 class ServerEnds(JsonRpcError):
@@ -95,13 +96,6 @@ class Calls:
         finally:
             following.cancel()
             ending.cancel()
-
-    async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever drives it; one that waits ends at once."""
-        agent, _ = await self.agents.agent_of(run_id)
-        handle = agent.attach(run_id)
-        if await handle.cancel() and not (await handle.status()).driven:
-            await self.go_on(run_id)
 
     async def _drive(self, agent: Runnable[Any], run_id: str, work: Work, listener: Listener | None) -> None:
         turn = await self.agents.drive(agent, run_id, work, () if listener is None else (listener,))

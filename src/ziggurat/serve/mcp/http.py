@@ -19,7 +19,6 @@ from ziggurat.core.jsonrpc import (
     parse,
     read,
 )
-from ziggurat.serve.guard import stream_later
 from ziggurat.serve.mcp.caller import LEGACY, PREFIX, Params
 from ziggurat.serve.mcp.exchange import Exchange, json_reply
 from ziggurat.serve.mcp.headers import VERSION, check_headers
@@ -27,6 +26,7 @@ from ziggurat.serve.mcp.legacy import LegacyEra
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.modern import ModernEra
 from ziggurat.serve.mcp.sessions import NoSession, Session
+from ziggurat.serve.routing import route
 
 _SESSION = "mcp-session-id"
 
@@ -135,14 +135,14 @@ def _is_modern(headers: Mapping[str, str], message: Request, params: Params) -> 
 def mcp_routes(methods: Methods) -> list[Route]:
     own = _Endpoint(methods)
 
-    def route(method: str, handler: Callable[[HttpRequest], Awaitable[Response | Exchange]]) -> Route:
-        async def answer(request: HttpRequest) -> Any:
+    def refusing(handler: Callable[[HttpRequest], Awaitable[Response | Exchange]]) -> Any:
+        async def answer(request: HttpRequest) -> Response | Exchange:
             try:
-                content = await handler(request)
+                return await handler(request)
             except JsonRpcError as error:
                 return _refusal(error)
-            return content if isinstance(content, Response) else stream_later(request.scope, content)
 
-        return Route("/mcp", answer, methods=[method], name=f"mcp {method}")
+        return answer
 
-    return [route("POST", own.post), route("GET", own.get), route("DELETE", own.delete)]
+    handlers = {"POST": own.post, "GET": own.get, "DELETE": own.delete}
+    return [route(method, "/mcp", refusing(handler)) for method, handler in handlers.items()]

@@ -82,7 +82,7 @@ class LegacyEra:
         request_id = parse(message.params, Params).request_id
         run_id = session.runs.get(request_id) if isinstance(request_id, str | int) else None
         if message.method == "notifications/cancelled" and run_id is not None:
-            await self._calls.cancel(run_id)
+            await self._calls.agents.cancel(run_id)
 
     async def finish(self, run_id: str, caller: Caller) -> Json:
         """Return what the run of a call has answered, after asking the client what it waits for."""

@@ -76,7 +76,7 @@ class ModernEra:
         return {"resultType": "complete", "_meta": {PREFIX + "serverInfo": self._methods.identity}, **result}
 
     def _discovered(self) -> Json:
-        can = self._methods.capabilities() | {"extensions": {TASKS: {}}}
+        can = self._methods.capabilities() | _NEEDS_TASKS
         found: Json = {"supportedVersions": [MODERN, *LEGACY], "capabilities": can}
         if self._methods.server.instructions:
             found["instructions"] = self._methods.server.instructions
@@ -89,9 +89,7 @@ class ModernEra:
         responses = dict(params.input_responses or {})
         needs_task = offered.spec.name in self._methods.server.tasks and method == "tools/call"
         if needs_task and not caller.knows_tasks:
-            raise missing_capability(
-                {"extensions": {TASKS: {}}}, f"{offered.spec.name} takes long: its calls are tasks"
-            )
+            raise missing_capability(_NEEDS_TASKS, f"{offered.spec.name} takes long: its calls are tasks")
         if params.request_state is None:
             try:
                 run_id = await self._calls.begin(offered, params.arguments, caller)
@@ -106,7 +104,7 @@ class ModernEra:
             state = self._calls.signer.sign("requestState", run_id, bound)
             return {"resultType": "input_required", "requestState": state}
         except asyncio.CancelledError:
-            await self._calls.cancel(run_id)
+            await self._calls.agents.cancel(run_id)
             raise
 
     async def _outcome(

@@ -83,7 +83,7 @@ class Tasks:
             await self._calls.decide(run_id, decisions)
 
     async def cancel(self, task_id: str) -> None:
-        await self._calls.cancel(await self.run_of(task_id))
+        await self._calls.agents.cancel(await self.run_of(task_id))
 
     async def follow(self, run_id: str, caller: Caller, tell: Callable[[str, Json], None]) -> None:
         """Tell a client of each change of a task, until it has ended."""

@@ -1,0 +1,132 @@
+"""Driver: drives runs in tasks of their own, through all that they wait for but people."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
+
+from ziggurat.agents.runnable import Runnable
+from ziggurat.core.event import Listener
+from ziggurat.core.log import logger
+from ziggurat.messages.agent import AgentRun
+from ziggurat.messages.stops import Continued, Suspended
+from ziggurat.runs.options import Environment
+from ziggurat.runs.runs import runs_of
+from ziggurat.serve.requests import IN_PROGRESS
+
+Work = Callable[..., Coroutine[Any, Any, AgentRun]]
+"""Begins a run, or goes on with one; takes `listeners` and `environment`."""
+
+
+class _Driving:
+    """A run that is driven, and those who wait until it has ended or waits for a decision."""
+
+    def __init__(
+        self, agent: Runnable[Any], run_id: str, listeners: Iterable[Listener], environment: Environment
+    ) -> None:
+        self.agent = agent
+        self.run_id = run_id
+        self.began = asyncio.Event()
+        self.turns: list[asyncio.Future[AgentRun]] = [asyncio.get_running_loop().create_future()]
+        self.options: dict[str, Any] = {"listeners": [self._begin, *listeners], "environment": environment}
+
+    def _begin(self, _: object) -> None:
+        self.began.set()
+
+    def reach(self, run: AgentRun) -> bool:
+        """Note where a run has come to; return whether it can go on before anybody decides."""
+        waits = run.pending if isinstance(run.stop, Suspended) else ()
+        if not waits or any(item.needs_decision for item in waits):
+            for turn in self._undone():
+                turn.set_result(run)
+        return any(item.until is not None or not item.needs_decision for item in waits)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the turns that are not over."""
+        for turn in self._undone():
+            if error is None:
+                turn.cancel()
+            else:
+                turn.set_exception(error)
+                turn.exception()  # nobody may ask for it
+
+    def _undone(self) -> "list[asyncio.Future[AgentRun]]":
+        undone, self.turns = [turn for turn in self.turns if not turn.done()], []
+        return undone
+
+
+class Driver:
+    """Drives runs; those that wait for a time or an event do not count."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._waiting: dict[str, tuple[asyncio.Task[None], _Driving]] = {}  # for a time or an event
+
+    async def drive(
+        self, agent: Runnable[Any], run_id: str, work: Work, listeners: Iterable[Listener] = ()
+    ) -> "asyncio.Future[AgentRun]":
+        """Drive a run in a task of its own; return its turn when it has begun, or raise why it could not be opened.
+
+        It is driven through the times and events that it waits for, and as the runs as which it continues as new. The
+        turn is over when it has ended, or waits for a decision; it goes on after that if its time comes.
+        """
+        driving = _Driving(agent, run_id, listeners, self.environment)
+        [turn] = driving.turns
+        task = asyncio.get_running_loop().create_task(self._drive(driving, work))
+        self._tasks[task] = run_id
+        task.add_done_callback(partial(self._ended, driving))
+        began = asyncio.ensure_future(driving.began.wait())
+        try:
+            await asyncio.wait([turn, began], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # nobody has its id yet
+            task.cancel()
+            raise
+        finally:
+            began.cancel()
+        if not driving.began.is_set():
+            await turn  # raises why it did not begin
+        return turn
+
+    async def _drive(self, driving: _Driving, work: Work) -> None:
+        task, seen = asyncio.current_task(), 0
+        assert task is not None
+        run = await work(**driving.options)
+        while True:
+            driving.began.set()
+            if isinstance(run.stop, Continued):
+                driving.run_id, seen = run.stop.run_id, 0
+            elif not driving.reach(run):
+                return
+            elif driving.run_id in self._waiting:
+                _, other = self._waiting[driving.run_id]
+                other.turns += driving.turns
+                driving.turns = []
+                return
+            else:
+                seen = await self._wait(task, driving, run, seen)
+            self._tasks[task] = driving.run_id
+            try:
+                run = await driving.agent.resume(driving.run_id, **driving.options)
+            except IN_PROGRESS:  # somebody else goes on with it
+                if not driving.turns:
+                    return
+                run = await driving.agent.attach(driving.run_id).result()
+
+    async def _wait(self, task: "asyncio.Task[None]", driving: _Driving, run: AgentRun, seen: int) -> int:
+        """Wait until a run can go on, without counting as one that is driven."""
+        due = min((item.until for item in run.pending if item.until is not None), default=None)
+        del self._tasks[task]
+        self._waiting[driving.run_id] = task, driving
+        try:
+            return await runs_of(driving.agent.store).due(driving.run_id, due, self.environment.clock, seen)
+        finally:
+            del self._waiting[driving.run_id]
+
+    def _ended(self, driving: _Driving, task: "asyncio.Task[None]") -> None:
+        """Forget a run; an error that is not in its record is logged, as nobody may wait for it here."""
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, IN_PROGRESS):
+            logger.warning("the run %s: %s", driving.run_id, error)
+        driving.end(error)
