@@ -77,8 +77,9 @@ class Driver:
         self._tasks[task] = run_id
         task.add_done_callback(partial(self._ended, driving))
         began = asyncio.ensure_future(driving.began.wait())
+        both: list[asyncio.Future[Any]] = [turn, began]
         try:
-            await asyncio.wait([turn, began], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # nobody has its id yet
             task.cancel()
             raise

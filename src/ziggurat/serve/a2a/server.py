@@ -161,7 +161,7 @@ class A2aServer:
         return await list_tasks(self._agent, a2a.read_params(params, a2a.TasksQuery))
 
     async def _cancel(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
-        _, info = await self._find(a2a.read_params(params, a2a.TaskQuery).id)
+        info = (await self._find(a2a.read_params(params, a2a.TaskQuery).id))[1]
         if state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
         await self._agents.cancel(info.id)

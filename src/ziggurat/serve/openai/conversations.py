@@ -71,8 +71,9 @@ class Conversation:
         turn = await self._agents.drive(agent, run_id, partial(self._work, agent), [speech.wait])
         self.begun.set()
         following = asyncio.ensure_future(speech.follow(self._agent, run_id))
+        both: list[asyncio.Future[Any]] = [turn, following]
         try:
-            await asyncio.wait([turn, following], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 await following
             await asyncio.wait([turn])  # which goes on if this is cancelled
