@@ -6,6 +6,7 @@
 - `run_rows` and `served_memories` are what it lists, `views` what it shows of a run and its calls, and how two runs
   differ.
 - `assets` are the files of the page in the browser.
+- `driving` drives runs through the times and events that they wait for.
 - `feed` reads a run once for all who follow it. `narration` tells clients of other protocols what happens in a run,
   live and from the record, in the words of `narrated`.
 - `openai` are the APIs of OpenAI and Anthropic, `mcp` is the Model Context Protocol, `a2a` the protocol of agents, `ui`
