@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Set
 
-from msgspec import Struct
-from msgspec.structs import replace
+import msgspec
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
@@ -27,7 +26,7 @@ from ziggurat.tools.toolbox import Toolbox
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None
 
 
-class LoopSettings(Struct, frozen=True, eq=False):
+class LoopSettings(msgspec.Struct, frozen=True, eq=False):
     """The settings of a loop; see Agent for the meaning of each."""
 
     name: str
@@ -61,7 +60,7 @@ class LoopSettings(Struct, frozen=True, eq=False):
         box, specs = self.tools.joined(more), (*self.specs, *more.specs)
         if self.checks_names is not None:
             self.checks_names({spec.name for spec in specs}, box)
-        settings = replace(self, tools=box, specs=specs, hidden=offer.hidden)
+        settings = msgspec.structs.replace(self, tools=box, specs=specs, hidden=offer.hidden)
         settings.check_given(ctx)
         return settings
 
@@ -75,7 +74,7 @@ class LoopSettings(Struct, frozen=True, eq=False):
 _NEVER = any_of()
 
 
-class ExtraTools(Struct, frozen=True, eq=False):
+class ExtraTools(msgspec.Struct, frozen=True, eq=False):
     """Tools for the agents at one depth of a run; agents further below do not get them."""
 
     depth: int
@@ -84,7 +83,7 @@ class ExtraTools(Struct, frozen=True, eq=False):
 
     def added(self, settings: LoopSettings) -> LoopSettings:
         """Return the settings of a loop with these tools."""
-        return replace(
+        return msgspec.structs.replace(
             settings,
             tools=settings.tools.joined(self.tools),
             specs=(*settings.specs, *self.tools.specs),
