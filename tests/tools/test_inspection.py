@@ -265,7 +265,6 @@ class Counter:
         (functools.partial(two, second=3), "second", ""),
         (functools.partial(two, second=3), "third", "did you mean 'first'"),
     ],
-    ids=str,
 )
 def test_a_described_name_that_is_no_parameter_is_warned_of_once(
     style: str, function: Any, named: str, told: str, caplog: pytest.LogCaptureFixture
