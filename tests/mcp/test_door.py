@@ -83,7 +83,7 @@ def test_a_server_that_is_not_passed_as_one_tool_is_refused_with_the_cure(tmp_pa
     for tools in (lambda: [*server], lambda: server, lambda: [*tuple(server)]):
         with pytest.raises(ConfigurationError, match=r"tools=\[mcp\('x'\)\]"):
             Agent(model, tools=wrong(tools()))
-    cures = (servers, r"\* before the values\(\)"), ([server], r"\* before a list"), (servers.values(), r"\* before")
+    cures = (servers, r"\* before the values\(\)"), ([server], r"\* before it"), (servers.values(), r"\* before")
     for nested, cure in cures:
         with pytest.raises(ConfigurationError, match=cure):
             Agent(model, tools=wrong([nested]))

@@ -240,7 +240,7 @@ def misfit(value: object, rule: ValueRule) -> str:
         return _describe(value)
     inner = wrong[0].values() if isinstance(wrong[0], Mapping) else wrong[0]
     within = isinstance(inner, Collection) and not isinstance(inner, (str, bytes)) and all(map(item.allows, inner))
-    star = f"; write * before {'it' if inner is wrong[0] else 'the values() of it'}"
+    star = f"; write * before {'it' if inner is wrong[0] else 'the values() of it'}: [*...]"
     return _describe(wrong[0], " among them") + (star if within else "")
 
 
