@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from select import select
 from time import monotonic
 
 import pytest
@@ -80,12 +81,15 @@ async def test_nothing_leads_out_of_the_folder(folder: Path) -> None:
 
 
 def running(folder: Path) -> list[str]:
-    """Return the processes that have the folder as their own."""
+    """Return the processes that have the folder as their own; one that was killed has two seconds to be gone."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cwd").resolve() == folder:
-                found.append(process.name)
+                ends = os.pidfd_open(int(process.name))
+                if not select([ends], [], [], 2)[0]:
+                    found.append(process.name)
+                os.close(ends)
         except OSError:
             continue
     return found
