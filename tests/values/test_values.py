@@ -28,7 +28,7 @@ def _within(kind: Any, data: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "list", types.GenericAlias(list, (kind,)), [data, data]
     yield "dict", types.GenericAlias(dict, (str, kind)), {"k": data}
     yield "optional", Optional[kind], data  # noqa: UP045 - made at run time
-    with suppress(PydanticUserError, UserWarning):  # of classes that pydantic does not read, or reads in part
+    with suppress(PydanticUserError, UserWarning, ValueError):  # of classes that pydantic reads in part, or not
         yield "model", create_model("Model", it=(kind, ...)), {"it": data}
     yield "dataclass", make_dataclass("Made", [("it", kind)]), {"it": data}
 
