@@ -35,8 +35,7 @@ from ziggurat.models.http.fitting import fitted, is_object, object_text
 from ziggurat.models.local.demo import answer, rendered
 from ziggurat.models.local.replies import ReplyReader, Statements
 from ziggurat.models.local.wordpiece import pieces as wordpieces
-from ziggurat.models.openai.from_wire import from_wire as from_chat
-from ziggurat.models.openai.stream import Reader as ChatReader
+from ziggurat.models.openai.from_wire import Reader as ChatReader, from_wire as from_chat
 from ziggurat.models.openai.to_wire import encode_message as to_chat, encode_pictures
 from ziggurat.models.openai_responses.from_wire import from_wire as from_responses
 from ziggurat.models.openai_responses.stream import Reader as ResponsesReader
@@ -86,7 +85,6 @@ CHAT_STREAMS = {
     "calls without index": events(called(id="c", name="f", arguments="{}")),
     "calls without id": events(called(name="f", arguments="{}")),
     "blank arguments": events(called(index=0, name="f", arguments="{}"), called(index=0, name="f", arguments=" ")),
-    "sound": events(chat(audio={"data": "AAAA", "transcript": "x", "id": "a"})),
     "usage": events({"usage": {"prompt_tokens": 1}}),
     "nothing": events({"choices": []}),
 }
@@ -296,7 +294,7 @@ def result(text: str) -> ToolResult:
 
 
 CASES = [
-    *given("models.openai.stream.Reader", reading(ChatReader, CHAT), CHAT_STREAMS, reach=32_000),
+    *given("models.openai.from_wire.Reader", reading(ChatReader, CHAT), CHAT_STREAMS, reach=32_000),
     *given("models.anthropic.stream.Reader", reading(AnthropicReader, ANTHROPIC), ANTHROPIC_STREAMS, reach=32_000),
     *given("models.openai_responses.stream.Reader", reading(ResponsesReader, RESPONSES), RESPONSES_STREAMS,
            reach=32_000),

@@ -1,4 +1,4 @@
-"""The known context windows of models."""
+"""The known context windows of models, and which schemas are strict as they are."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from ziggurat.core.facts import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
 from ziggurat.models import resolve
-from ziggurat.models.http.dialect import is_strict, window_of
+from ziggurat.models.http.dialect import DIALECTS, window_of
+from ziggurat.models.http.fitting import offered
 
 
 @pytest.mark.parametrize(
@@ -41,13 +42,13 @@ TEXT = {"type": "string"}
     [
         closed(),
         closed(a=TEXT, b={"type": ["integer", "null"]}),
-        closed(a={"type": "array", "items": closed(b={"enum": [1, 2]})}),
+        closed(a={"type": "array", "items": closed(b={"type": "integer", "enum": [1, 2]})}),
         closed(a={"anyOf": [TEXT, {"type": "null"}]}),
         {**closed(a={"$ref": "#/$defs/B"}), "$defs": {"B": closed()}},
     ],
 )
 def test_strict(schema: dict[str, Any]) -> None:
-    assert is_strict(schema)
+    assert offered(schema, DIALECTS["groq"]) == (schema, True)
 
 
 @pytest.mark.parametrize(
@@ -61,4 +62,4 @@ def test_strict(schema: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_not_strict(schema: dict[str, Any]) -> None:
-    assert not is_strict(schema)
+    assert offered(schema, DIALECTS["groq"]) == (schema, False)

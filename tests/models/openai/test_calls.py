@@ -117,13 +117,6 @@ def test_text_beside_calls_stays_one_text() -> None:
     assert [type(part).__name__ for part in parts] == ["Text", "ToolCall"]
 
 
-def test_input_that_is_free_text() -> None:
-    piece = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sum", "input": "4 "}}
-    rest = {"index": 0, "custom": {"input": "+ 4"}}
-    parts = said(chunk({"tool_calls": [piece]}) + chunk({"tool_calls": [rest]}) + END)
-    assert parts == (ToolCall("a", "sum", "4 + 4"),)
-
-
 made = st.lists(
     st.tuples(st.sampled_from("fg"), st.sampled_from(["{}", '{"x":1}', '{"x":"}{"}'])), min_size=1, max_size=4
 )

@@ -4,11 +4,11 @@ from typing import cast
 import pytest
 
 from tests.models.openai.streams import DONE, STREAMS, call, chunk, events, said, told, usage
-from ziggurat import Image, Message, ModelResponse, Text, ToolCall, Usage
+from ziggurat import Message, ModelResponse, Text, ToolCall, Usage
 from ziggurat.errors import ContextOverflow, ModelError, StreamInterrupted
 from ziggurat.events import Fold
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages import Audio, Thinking
+from ziggurat.messages import Thinking
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.openai import Reader
 
@@ -118,22 +118,6 @@ def test_googles_signature_stands_before_its_call() -> None:
     signed = call(index=0, id="a", name="f", arguments="{}")
     signed["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "S1"}}
     assert said(chunk(signed) + END) == (Thinking("", "S1", None, "google"), ToolCall("a", "f", "{}"))
-
-
-def test_pictures_and_sound() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}}
-    assert said(chunk({"images": [image]}) + END) == (Image(b"abc"),)
-    sound = chunk({"audio": {"id": "au", "data": "YWJj"}}) + chunk({"audio": {"data": "ZA==", "transcript": "hi"}})
-    response, _ = told(sound + END)
-    assert response.message.parts == (Audio(b"abcd", "au", "audio/pcm"),)
-    assert response.raw == {"transcript": "hi"}
-
-
-def test_the_older_way_to_call() -> None:
-    text = chunk({"function_call": {"name": "f", "arguments": ""}}) + chunk({"function_call": {"arguments": "{}"}})
-    response, _ = told(text + chunk({}, "function_call") + DONE)
-    assert response.tool_calls == (ToolCall("", "f", "{}"),)
-    assert response.finish == "tool_calls"
 
 
 @pytest.mark.parametrize(

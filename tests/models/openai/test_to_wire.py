@@ -191,11 +191,6 @@ def test_googles_signature_returns_in_its_call() -> None:
     assert "extra_content" not in wire(message)["messages"][0]["tool_calls"][0]
 
 
-def test_sound_of_the_models_own_goes_back_by_its_id() -> None:
-    [said] = wire(assistant(Audio(b"abc", "audio_1")))["messages"]
-    assert said == {"role": "assistant", "audio": {"id": "audio_1"}}
-
-
 def test_settings_by_dialect() -> None:
     chosen: dict[str, Any] = {"temperature": 0.5, "max_tokens": 9, "top_p": 0.1, "stop": ("a",), "seed": 7}
     chosen["reasoning"] = "low"
@@ -225,12 +220,6 @@ def test_settings_by_dialect() -> None:
 )
 def test_tool_choice(dialect: str, choice: str, expected: object) -> None:
     assert settings(dialect, tool_choice=choice)["tool_choice"] == expected
-
-
-def test_a_named_tool_where_none_can_be_named() -> None:
-    shy = msgspec.structs.replace(OPENAI, named_choice=False)
-    body = wire(user("hi"), dialect=shy, tools=(ADD,), settings=ModelSettings(tool_choice="add"))
-    assert body["tool_choice"] == "required"
 
 
 def test_tools_and_their_switches() -> None:

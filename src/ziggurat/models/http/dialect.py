@@ -1,4 +1,4 @@
-"""Dialect: the differences between providers that share a wire format, as data; windows, and strict schemas."""
+"""Dialect: the differences between providers that share a wire format, as data; and windows."""
 
 import re
 from collections.abc import Iterable
@@ -40,7 +40,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
         seed_field: The name of its field for the seed; empty if it accepts none.
         stop_field: The name of its field for stop texts; empty if it accepts none.
         required_choice: The value of ``tool_choice`` that requires some tool call.
-        named_choice: Whether ``tool_choice`` can name a tool.
         parallel_field: The name of its field that allows several calls in one reply; empty if it accepts none.
         stream_usage: Whether usage in a stream must be requested (``stream_options``).
         reasoning_request: How to request reasoning: a string ``reasoning_effort``, an object ``reasoning``, a switch
@@ -53,7 +52,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         strict_tools: Whether a schema may be marked ``strict``.
         makes_strict: Whether a schema is rewritten so that it can be strict: fields that may be left out are nullable.
         tool_names: Whether a tool message must repeat the tool's name.
-        empty_content: The content of a message with tool calls but no text: null, an empty text, or no field.
+        empty_content: The content of a message with tool calls but no text: null, or an empty text.
         tool_images: Whether tool results may contain images; if not, they follow in a user message.
         files: Whether documents may be sent.
         name_rule: The pattern of the names of tools.
@@ -80,7 +79,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     seed_field: str = "seed"
     stop_field: str = "stop"
     required_choice: str = "required"
-    named_choice: bool = True
     parallel_field: str = "parallel_tool_calls"
     stream_usage: bool = True
     reasoning_request: Literal["", "reasoning_effort", "reasoning", "thinking"] = ""
@@ -91,7 +89,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     strict_tools: bool = True
     makes_strict: bool = False
     tool_names: bool = False
-    empty_content: Literal["null", "empty", "absent"] = "null"
+    empty_content: Literal["null", "empty"] = "null"
     tool_images: bool = False
     files: bool = True
     name_rule: str = r"[A-Za-z0-9_-]{1,64}"
@@ -342,31 +340,3 @@ def window_of(model: str) -> int | None:
     """
     name = model.rpartition("/")[2]
     return next((tokens for pattern, tokens in _WINDOWS if re.match(pattern, name)), None)
-
-
-_REFUSED = frozenset(
-    {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "oneOf", "patternProperties"}
-    | {"prefixItems", "uniqueItems", "contains", "minProperties", "maxProperties", "propertyNames", "default"}
-)
-_SCHEMAS = ("properties", "$defs", "definitions")
-
-
-def is_strict(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "object" and _fits(schema)
-
-
-def _fits(schema: Any) -> bool:
-    if not isinstance(schema, dict) or not schema or not _REFUSED.isdisjoint(schema):
-        return False
-    if schema.get("type") == "object" or "properties" in schema:
-        properties = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
-            return False
-    inner = [each for name in _SCHEMAS for each in schema.get(name, {}).values()]
-    inner += schema.get("anyOf", [])
-    if "items" in schema:
-        inner.append(schema["items"])
-    return all(map(_fits, inner)) and ("type" in schema or not _UNTYPED.isdisjoint(schema))
-
-
-_UNTYPED = frozenset({"$ref", "anyOf", "enum", "const"})

@@ -22,7 +22,7 @@ from ziggurat.messages.limits import check_depth
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
-from ziggurat.models.http.dialect import Dialect, is_strict
+from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.strict import OPENAI, strict_schema
 
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
@@ -96,10 +96,10 @@ def fitted_parameters(schema: dict[str, Any], key_rule: str) -> dict[str, Any]:
 
 def offered(schema: dict[str, Any], dialect: Dialect) -> tuple[Any, bool]:
     """Return a schema as a provider is sent it, and whether it enforces it strictly."""
-    made = strict_schema(schema, OPENAI) if dialect.makes_strict and dialect.strict_tools else None
-    if made is not None:
-        return Raw(made), True
-    return schema, dialect.strict_tools and not dialect.makes_strict and is_strict(schema)
+    made = strict_schema(schema, OPENAI) if dialect.strict_tools else None
+    if made is None:
+        return schema, False
+    return (Raw(made), True) if dialect.makes_strict else (schema, msgspec.json.decode(made) == schema)
 
 
 class Names:

@@ -2,6 +2,5 @@
 
 __all__ = ["Reader", "from_wire", "to_wire"]
 
-from ziggurat.models.openai.from_wire import from_wire
-from ziggurat.models.openai.stream import Reader
+from ziggurat.models.openai.from_wire import Reader, from_wire
 from ziggurat.models.openai.to_wire import to_wire

@@ -1,23 +1,104 @@
-"""Read the parts that plain and streamed replies share: text, images, audio, calls, usage and the finish reason."""
+"""The JSON of Chat Completions replies with tolerant types, and its parts: text, calls, usage, the finish reason."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from ziggurat.core.errors import ModelError
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, WholePart
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import Audio, Image, ToolCall
+from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.fitting import is_object
-from ziggurat.models.http.stated import count
+from ziggurat.models.http.stated import count, usage_as
 from ziggurat.models.openai.reasoning import signature_delta
-from ziggurat.models.openai.shapes import Details, FunctionPiece, ToolPiece, UsageShape, name_of, usage_shape
+
+
+class FunctionPiece(Struct, gc=False):
+    """A name and arguments; arguments are text, but some servers send an object."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class ToolPiece(Struct, gc=False):
+    index: int | None = None
+    id: str | int | None = None
+    function: FunctionPiece | None = None
+    extra_content: Any = None
+
+
+class Details(Struct, gc=False):
+    cached_tokens: Any = None
+    cache_write_tokens: Any = None
+    audio_tokens: Any = None
+    reasoning_tokens: Any = None
+
+
+class UsageShape(Struct, gc=False):
+    """Usage, with the fields in which various dialects report cached tokens."""
+
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    total_tokens: Any = None
+    prompt_tokens_details: Details | None = None
+    completion_tokens_details: Details | None = None
+    prompt_cache_hit_tokens: Any = None
+    num_cached_tokens: Any = None
+    cached_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    reasoning_tokens: Any = None
+    cost: Any = None
+
+
+class ChunkDelta(Struct, gc=False):
+    role: Any = None
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: list[ToolPiece] | None = None
+    refusal: str | None = None
+    reasoning_details: Any = None
+    annotations: Any = None
+    extra_content: Any = None
+
+
+class Choice(Struct, gc=False):
+    """A choice of a reply, streamed or whole; only the first is read."""
+
+    index: int | None = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    error: Any = None
+    delta: ChunkDelta | None = None
+    message: ChunkDelta | None = None
+
+
+class Chunk(Struct, gc=False):
+    """A chunk of a stream, or a whole reply."""
+
+    id: str | int | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    provider: Any = None
+    citations: Any = None
+    search_results: Any = None
+
+
+def name_of(identity: str | int | None) -> str:
+    """Return an id as text; empty for none."""
+    return identity if isinstance(identity, str) else "" if identity is None else str(identity)
+
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -84,8 +165,6 @@ def _part_deltas(part: Any) -> list[PartDelta]:
         value = part.get("signature")
         signature = value if isinstance(value, str) and value else None
         return [ThinkingDelta("".join(texts), signature)] if any(texts) or signature else []
-    if kind == "image_url":
-        return media_deltas([part])
     text = _text(part)
     return [TextDelta(text)] if text else []
 
@@ -93,42 +172,6 @@ def _part_deltas(part: Any) -> list[PartDelta]:
 def _text(part: Any) -> str:
     text = part.get("text") or part.get("refusal") if isinstance(part, dict) else None
     return text if isinstance(text, str) else ""
-
-
-def media_deltas(images: Any) -> list[PartDelta]:
-    deltas: list[PartDelta] = []
-    for each in images if isinstance(images, list) else ():
-        address = each.get("image_url") if isinstance(each, dict) else None
-        url = address.get("url") if isinstance(address, dict) else address
-        if isinstance(url, str):
-            deltas.append(WholePart(_image(url)))
-    return deltas
-
-
-def _image(url: str) -> Image:
-    head, comma, data = url.partition(",")
-    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
-        return Image(url=url)
-    return Image(data=_decoded(data), media_type=head[5:-7].partition(";")[0] or "image/png")
-
-
-def _decoded(data: str) -> bytes:
-    try:
-        return base64.b64decode(data)
-    except (binascii.Error, ValueError) as error:
-        raise ModelError(f"the reply holds a picture or sound that is not base64: {error}", kind="malformed") from None
-
-
-def part_of_audio(audio: Any, media_type: str) -> Audio | None:
-    """Return the audio of a reply; its `url` is the provider's id, with which it is sent back."""
-    data = audio.get("data") if isinstance(audio, dict) else None
-    pieces = [data] if isinstance(data, str) else data
-    if not isinstance(pieces, list) or not any(pieces) or not all(isinstance(piece, str) for piece in pieces):
-        return None
-    whole = all(len(piece) % 4 == 0 for piece in pieces)
-    sound = b"".join(map(_decoded, pieces)) if whole else _decoded("".join(pieces))
-    name = audio.get("id")
-    return Audio(sound, name if isinstance(name, str) and name else None, media_type)
 
 
 def mark_cut_calls(message: Message, finish: FinishReason) -> Message:
@@ -199,16 +242,13 @@ def _completed(usage: Usage, missing: int, audio: object) -> Usage:
 
 def merge_usage(known: UsageShape | None, stated: object) -> UsageShape | None:
     """Return the latest usage in a stream: newer figures replace older ones, and are not added up."""
-    latest = usage_shape(stated)
+    latest = usage_as(UsageShape, stated)
     if latest is None or known is None:
         return latest or known
     if latest.prompt_tokens is not None and latest.completion_tokens is not None:
         return latest
     names = UsageShape.__struct_fields__
     return UsageShape(*[b if (b := getattr(latest, name)) is not None else getattr(known, name) for name in names])
-
-
-_LEGACY = -1
 
 
 class _Call:
@@ -240,29 +280,20 @@ class _Call:
 class CallReader:
     """Numbers the calls of one reply, whatever indices the server uses."""
 
-    __slots__ = ("_by_id", "_by_index", "_calls", "custom")
+    __slots__ = ("_by_id", "_by_index", "_calls")
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
-        self.custom: list[str] = []
 
-    def read(self, pieces: Sequence[ToolPiece], legacy: FunctionPiece | None) -> list[PartDelta]:
+    def read(self, pieces: Sequence[ToolPiece]) -> list[PartDelta]:
         deltas: list[PartDelta] = []
         for piece in pieces:
-            function = piece.function
-            custom = piece.custom
-            if custom is not None and (custom.name or custom.input) and not (function and function.name):
-                function = FunctionPiece(custom.name, custom.input)
-                if piece.id:
-                    self.custom.append(name_of(piece.id))
             signature = signature_delta(piece.extra_content) if piece.extra_content else None
             if signature is not None:
                 deltas.append(signature)
-            deltas.append(self._delta(piece.index, name_of(piece.id), function or FunctionPiece()))
-        if legacy is not None and (legacy.name or legacy.arguments):
-            deltas.append(self._delta(_LEGACY, "", legacy))
+            deltas.append(self._delta(piece.index, name_of(piece.id), piece.function or FunctionPiece()))
         return deltas
 
     def _delta(self, index: int | None, identity: str, function: FunctionPiece) -> ToolCallDelta:

@@ -120,7 +120,7 @@ def _tool(tool: ToolSpec, dialect: Dialect) -> dict[str, Any]:
 
 def _add_choice(fields: dict[str, Any], settings: ModelSettings, dialect: Dialect) -> None:
     choice = settings.tool_choice
-    if choice == "required" or (choice not in (None, *TOOL_CHOICES) and not dialect.named_choice):
+    if choice == "required":
         fields["tool_choice"] = dialect.required_choice
     elif choice in TOOL_CHOICES:
         fields["tool_choice"] = choice
@@ -184,7 +184,7 @@ def encode_message(message: Message, dialect: Dialect, unsigned: str = "") -> by
     role = message.role
     if role == "assistant":
         said = _assistant(message, dialect, unsigned)
-        wires = [said] if said.keys() & {"tool_calls", "audio"} or _is_said(said["content"]) else []
+        wires = [said] if "tool_calls" in said or _is_said(said["content"]) else []
     elif role == "tool" or any(isinstance(part, ToolResult) for part in message.parts):
         wires = _results(message, dialect)
     else:
@@ -282,9 +282,8 @@ def _assistant(message: Message, dialect: Dialect, unsigned: str) -> Wire:
             first = signature or (None if calls else unsigned)
             calls.append(_call(part, first if dialect.name in _SIGNING else None, dialect))
             signature = None
-        elif isinstance(part, Audio) and part.url:
-            wire["audio"] = {"id": part.url}
-    _set_content(wire, "".join(texts), calls, dialect)
+    text = "".join(texts)
+    wire["content"] = text if text or not calls or dialect.empty_content == "empty" else None
     if thoughts:
         _set_thoughts(wire, thoughts, dialect)
     if dialect.thoughts_needed:
@@ -305,14 +304,6 @@ def _call(part: ToolCall, signature: str | None, dialect: Dialect) -> Wire:
     if signature:
         call["extra_content"] = {"google": {"thought_signature": signature}}
     return call
-
-
-def _set_content(wire: Wire, text: str, calls: list[Wire], dialect: Dialect) -> None:
-    if text or not calls:
-        if text or "audio" not in wire:
-            wire["content"] = text
-    elif dialect.empty_content != "absent":
-        wire["content"] = None if dialect.empty_content == "null" else ""
 
 
 def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> None:
