@@ -25,8 +25,7 @@ from ziggurat.messages.embedding import pack
 from ziggurat.messages.left_out import text_left_out
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
-from ziggurat.models.anthropic.from_wire import from_wire as from_anthropic
-from ziggurat.models.anthropic.stream import Reader as AnthropicReader
+from ziggurat.models.anthropic.from_wire import Reader as AnthropicReader, from_wire as from_anthropic
 from ziggurat.models.anthropic.to_wire import encode_message as to_anthropic
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.dialect import DIALECTS
@@ -295,7 +294,7 @@ def result(text: str) -> ToolResult:
 
 CASES = [
     *given("models.openai.from_wire.Reader", reading(ChatReader, CHAT), CHAT_STREAMS, reach=32_000),
-    *given("models.anthropic.stream.Reader", reading(AnthropicReader, ANTHROPIC), ANTHROPIC_STREAMS, reach=32_000),
+    *given("models.anthropic.from_wire.Reader", reading(AnthropicReader, ANTHROPIC), ANTHROPIC_STREAMS, reach=32_000),
     *given("models.openai_responses.stream.Reader", reading(ResponsesReader, RESPONSES), RESPONSES_STREAMS,
            reach=32_000),
     *given("models.openai.from_wire.from_wire", lambda body: from_chat(body, CHAT), replies("chat")),

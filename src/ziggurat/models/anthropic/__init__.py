@@ -1,7 +1,6 @@
 """Anthropic's Messages API: requests to JSON, replies from JSON."""
 
-from ziggurat.models.anthropic.from_wire import from_wire
-from ziggurat.models.anthropic.stream import Reader
+from ziggurat.models.anthropic.from_wire import Reader, from_wire
 from ziggurat.models.anthropic.to_wire import CACHE, to_wire
 from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 

@@ -10,7 +10,7 @@ from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
-from ziggurat.models.anthropic.from_wire import CALLER, OPAQUE
+from ziggurat.models.anthropic.reading import CALLER, OPAQUE
 from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import altered, fitted, fitted_parameters, object_text, to_json
