@@ -14,6 +14,7 @@ from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
 from ziggurat.models.http.stated import count, read, usage_as
 from ziggurat.models.openai_responses.items import (
+    Content,
     FunctionCall,
     Item,
     OtherItem,
@@ -91,17 +92,10 @@ def response_of(reply: ResponseObject, items: list[Item], message: Message | Non
         for delta in deltas_of_items(items):
             fold.push(delta)
         message = fold.message()
-    refusal = "".join(
-        [
-            each.refusal or ""
-            for item in items
-            if isinstance(item, OutputMessage)
-            for each in item.contents()
-            if each.refusal
-        ]
-    )
+    contents = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
+    refusal = "".join([each.refusal or "" for each in contents])
     finish = "malformed" if _is_cut_within_a_call(reply, items) else _finish(reply, message, refusal)
-    raw = _raw(reply, items, refusal)
+    raw = _raw(reply, items, contents, refusal)
     if finish == "malformed":
         raw["malformed"] = _CUT
     return ModelResponse(message, finish, _usage_of(reply.usage), reply.model or "", reply.id or "", raw or None)
@@ -142,7 +136,7 @@ def _usage_of(stated: object) -> Usage:
     )
 
 
-def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, Any]:
+def _raw(reply: ResponseObject, items: list[Item], contents: list[Content], refusal: str) -> dict[str, Any]:
     """Return the fields without a place in the response; empty for most replies."""
     raw: dict[str, Any] = {}
     if reply.status != "completed":
@@ -156,7 +150,6 @@ def _raw(reply: ResponseObject, items: list[Item], refusal: str) -> dict[str, An
     others = [msgspec.json.decode(item.written) for item in items if isinstance(item, OtherItem)]
     if others:
         raw["items"] = others
-    contents = [each for item in items if isinstance(item, OutputMessage) for each in item.contents()]
     annotations = [one for each in contents if isinstance(each.annotations, list) for one in each.annotations]
     if annotations:
         raw["annotations"] = annotations

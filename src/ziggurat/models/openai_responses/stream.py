@@ -9,11 +9,11 @@ from msgspec import Raw, Struct
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta
-from ziggurat.messages.limits import check_depth
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
+from ziggurat.models.http.fitting import is_object
 from ziggurat.models.http.stated import read
 from ziggurat.models.openai_responses.from_wire import ResponseObject, raise_failure, response_of, unreadable
 from ziggurat.models.openai_responses.items import (
@@ -98,10 +98,8 @@ class Reader:
             return []
         if self._unread is not None:  # only the last event may be cut off
             raise unreadable(self._dialect, self._unread)
-        data = event.data
         try:
-            check_depth(data)
-            content = _event.decode(data)
+            content = read(_event, event.data)
             if content.type == _TEXT and content.item_id == self._at and content.content_index == self._place:
                 text = content.delta
                 if isinstance(text, str) and text:  # fast path for the most frequent event
@@ -109,21 +107,18 @@ class Reader:
                     delta = TextDelta(text)
                     self._fold.push(delta)
                     return [delta]
-            take = _TAKES.get(content.type or event.event)
-            return [] if take is None else take(self, content)
+            return self._take(content, content.type or event.event)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return self._loosely(event, str(error))
+            if event.data and not event.data.startswith("[DONE]"):
+                self._unread = str(error)
+            return []
 
-    def _loosely(self, event: ServerEvent, why: str) -> list[PartDelta]:
-        if not event.data or event.data.startswith("[DONE]"):
-            return []
-        try:
-            content = read(_event, event.data)
-            take = _TAKES.get(content.type or event.event)
-            return [] if take is None else take(self, content)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            self._unread = why
-            return []
+    def _take(self, event: _Event, kind: str) -> list[PartDelta]:
+        subject, _, end = kind.rpartition(".")
+        if subject in _TEXTS and end in ("delta", "done"):
+            return self._text(event, subject, done=end == "done")
+        take = _TAKES.get(kind)
+        return [] if take is None else take(self, event)
 
     def finish(self) -> ModelResponse:
         reply = self._reply
@@ -146,7 +141,7 @@ class Reader:
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         slots = [slot for slot in self._slots if isinstance(slot.item, FunctionCall)]
         for call, slot in zip(calls, slots, strict=True):
-            if not slot.done and not _whole(call):
+            if not slot.done and not is_object(call.arguments):
                 raise unreadable(self._dialect, f"the arguments of {call.name or 'a call'} did not come whole")
         return response_of(reply, [slot.item for slot in self._slots if slot.done], message)
 
@@ -190,37 +185,19 @@ class Reader:
             return []
         return self._more(slot, place, text[len(sent) :])
 
-    def _content(self, event: _Event) -> list[PartDelta]:
-        slot = self._slot(event, lambda: OutputMessage(event.item_id))
-        place = event.content_index or 0
+    def _text(self, event: _Event, subject: str, *, done: bool) -> list[PartDelta]:
+        kind = _TEXTS[subject]
+        slot = self._slot(event, lambda: kind(event.item_id))
+        place = event.summary_index or event.content_index or 0
+        if subject == _RAW_THOUGHT:
+            place = -1 - place
+        if done:
+            texts = (event.text, event.refusal, event.arguments)
+            return self._rest(slot, place, next((each for each in texts if each is not None), None))
         deltas = self._more(slot, place, event.delta)
-        if deltas and event.item_id:
+        if deltas and event.item_id and kind is OutputMessage:
             self._at, self._place, self._sent = event.item_id, event.content_index, slot.sent[place]
         return deltas
-
-    def _content_done(self, event: _Event) -> list[PartDelta]:
-        slot = self._slot(event, lambda: OutputMessage(event.item_id))
-        return self._rest(slot, event.content_index or 0, event.refusal if event.text is None else event.text)
-
-    def _arguments(self, event: _Event) -> list[PartDelta]:
-        return self._more(self._slot(event, lambda: FunctionCall(event.item_id)), 0, event.delta)
-
-    def _arguments_done(self, event: _Event) -> list[PartDelta]:
-        return self._rest(self._slot(event, lambda: FunctionCall(event.item_id)), 0, event.arguments)
-
-    def _summary(self, event: _Event) -> list[PartDelta]:
-        return self._more(self._slot(event, lambda: Reasoning(event.item_id)), event.summary_index or 0, event.delta)
-
-    def _summary_done(self, event: _Event) -> list[PartDelta]:
-        return self._rest(self._slot(event, lambda: Reasoning(event.item_id)), event.summary_index or 0, event.text)
-
-    def _thought(self, event: _Event) -> list[PartDelta]:
-        slot = self._slot(event, lambda: Reasoning(event.item_id))
-        return self._more(slot, -1 - (event.content_index or 0), event.delta)
-
-    def _thought_done(self, event: _Event) -> list[PartDelta]:
-        slot = self._slot(event, lambda: Reasoning(event.item_id))
-        return self._rest(slot, -1 - (event.content_index or 0), event.text)
 
     def _added(self, event: _Event) -> list[PartDelta]:
         item = item_of(event.item)
@@ -234,9 +211,7 @@ class Reader:
         item = item_of(event.item)
         if item is None:
             return []
-        slot = self._by_id.get(item.id) if item.id else None
-        if slot is None:
-            slot = self._by_place.get(event.output_index)
+        slot = self._by_id.get(item.id or "") or self._by_place.get(event.output_index)
         if slot is None or slot.done or type(slot.item) is not type(item):
             slot = self._opened(item, event)
         return self._settle(slot, item)
@@ -260,8 +235,7 @@ class Reader:
         self._items = reply.items()
         deltas: list[PartDelta] = []
         for place, item in enumerate(self._items):
-            slot = self._by_id.get(item.id) if item.id else None
-            slot = slot or (self._slots[place] if place < len(self._slots) else None)
+            slot = self._by_id.get(item.id or "") or (self._slots[place] if place < len(self._slots) else None)
             if slot is None or type(slot.item) is not type(item):
                 slot = self._opened(item, _Event())
             if not slot.done:
@@ -283,25 +257,17 @@ class Reader:
         raise error
 
 
-def _whole(call: ToolCall) -> bool:
-    try:
-        check_depth(call.arguments)
-        return isinstance(msgspec.json.decode(call.arguments), dict)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-
+_RAW_THOUGHT = "response.reasoning_text"
+_TEXTS: dict[str, type[OutputMessage | FunctionCall | Reasoning]] = {
+    "response.output_text": OutputMessage,
+    "response.refusal": OutputMessage,
+    "response.function_call_arguments": FunctionCall,
+    "response.reasoning_summary_text": Reasoning,
+    _RAW_THOUGHT: Reasoning,
+}
+"""The items whose texts events bring, by the types of events without their ends."""
 
 _TAKES: dict[str, Callable[[Reader, _Event], list[PartDelta]]] = {
-    _TEXT: Reader._content,
-    "response.output_text.done": Reader._content_done,
-    "response.refusal.delta": Reader._content,
-    "response.refusal.done": Reader._content_done,
-    "response.function_call_arguments.delta": Reader._arguments,
-    "response.function_call_arguments.done": Reader._arguments_done,
-    "response.reasoning_summary_text.delta": Reader._summary,
-    "response.reasoning_summary_text.done": Reader._summary_done,
-    "response.reasoning_text.delta": Reader._thought,
-    "response.reasoning_text.done": Reader._thought_done,
     "response.created": Reader._created,
     "response.output_item.added": Reader._added,
     "response.output_item.done": Reader._done,
