@@ -32,7 +32,7 @@ from typing import Any
 
 from ziggurat.core.context import root
 from ziggurat.core.event import Event
-from ziggurat.core.layer import stack
+from ziggurat.core.service import stack
 from ziggurat.layers.retry import retry
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import Delta

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         stop_when as stop_when,
         until_tool_called as until_tool_called,
     )
-    from ziggurat.core.context import Context as Context
+    from ziggurat.core.context import Context as Context, Key as Key
     from ziggurat.core.errors import (
         ConfigurationError as ConfigurationError,
         Denied as Denied,
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
         ZigguratError as ZigguratError,
     )
     from ziggurat.core.event import Event as Event
-    from ziggurat.core.layer import layer as layer, stack as stack
-    from ziggurat.core.scope import Key as Key
-    from ziggurat.core.service import Service as Service
+    from ziggurat.core.service import Service as Service, layer as layer, stack as stack
     from ziggurat.core.stream import open_stream as open_stream
     from ziggurat.messages.agent import (
         AgentRequest as AgentRequest,

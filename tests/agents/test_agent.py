@@ -27,7 +27,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import AgentStep
-from ziggurat.core.facts import COMPOSITE, NAME, fact
+from ziggurat.core.service import COMPOSITE, NAME, fact
 from ziggurat.events import ThinkingDelta
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops, tool_message

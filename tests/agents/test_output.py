@@ -14,7 +14,7 @@ from tests.samples import pairs
 from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelResponse, ToolCall
 from ziggurat.agents import Output
 from ziggurat.agents.output import AnswerReader
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.errors import InvalidArguments, ModelRetry, RunExists
 from ziggurat.messages import FinishReason, assistant, stops
 from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode

@@ -32,7 +32,7 @@ from ziggurat.agents import Decision, PendingItem
 from ziggurat.calls.tool_call import call_tools
 from ziggurat.core import Scope, Service
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.errors import JournalError
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Decided, Pending

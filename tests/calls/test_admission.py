@@ -15,7 +15,7 @@ from ziggurat.calls.admission import ADMISSION, Reservation, Spending, budgeted
 from ziggurat.core import root
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.facts import ALTERNATIVES, fact
+from ziggurat.core.service import ALTERNATIVES, fact
 from ziggurat.errors import ConfigurationError, LimitExceeded, ModelError
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure, Result

@@ -13,7 +13,7 @@ from tests.samples import pairs
 from tests.stores.mortal import MortalStore
 from tests.teams.models import Answering, Reply, after_tools
 from ziggurat import Agent, Budget, ModelRequest, Runnable, tool
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.errors import ModelError, StoreError
 from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback

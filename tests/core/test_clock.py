@@ -3,7 +3,8 @@ import re
 import time
 
 from ziggurat.core import CLOCK, SYSTEM_CLOCK, Clock, root
-from ziggurat.core.clock import IDS, RANDOM, SystemClock, new_id
+from ziggurat.core.clock import SystemClock, new_id
+from ziggurat.core.context import IDS, RANDOM
 
 from .hand import HandClock
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ziggurat.core.containment import finished
+from ziggurat.core.tasks import finished
 
 
 async def test_the_end_is_awaited_however_often_one_is_told_to_stop() -> None:

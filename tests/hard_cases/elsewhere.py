@@ -25,7 +25,7 @@ from ziggurat import (
 from ziggurat.agents import Environment
 from ziggurat.core import Context, root
 from ziggurat.core.codec import Raw, decode, encode, error_to_json
-from ziggurat.core.facts import name_of
+from ziggurat.core.service import name_of
 from ziggurat.errors import ModelError
 from ziggurat.journal.lines import as_error
 from ziggurat.layers.retry import retry

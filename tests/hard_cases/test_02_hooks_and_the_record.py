@@ -28,7 +28,7 @@ from ziggurat import (
     stack,
     tool,
 )
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.events import Diverged
 from ziggurat.messages import ModelRequest, ModelResponse, Part, Text, ToolCall, ToolResult, stops, tool_call
 from ziggurat.models import ScriptedModel

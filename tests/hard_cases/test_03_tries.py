@@ -10,7 +10,7 @@ from tests.hard_cases.support import ByTurn, results, results_in, run_heard, thr
 from tests.stores.places import new_store
 from ziggurat import Agent, Approve, Context, Event, Runnable, Timeout, Usage, stack, tool
 from ziggurat.agents import Environment
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Dropped, Retrying, TextDelta
 from ziggurat.layers import fallback, hedge, retry, timeout

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ziggurat import ConfigurationError, Context, Denied, Event, Service, Timeout, stack
 from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
+from ziggurat.core.service import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.errors import InvalidArguments, JournalMismatch, ModelError, Suspend
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal

@@ -9,7 +9,7 @@ from tests.samples import pairs
 from ziggurat import ConfigurationError, Context, Event, Service, stack, tool
 from ziggurat.core import CLOCK, root
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.facts import COMPOSITE, NAME, Effect, fact, name_of
+from ziggurat.core.service import COMPOSITE, NAME, Effect, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.events import Dropped
 from ziggurat.journal import LocalJournal

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse, Service, Usage, stack, tool, user
 from ziggurat.core import root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.facts import COMPOSITE, EFFECT, RETURNS, fact, name_of
+from ziggurat.core.service import COMPOSITE, EFFECT, RETURNS, fact, name_of
 from ziggurat.errors import ModelError
 from ziggurat.journal import LocalJournal
 from ziggurat.layers.pipeline import pipeline

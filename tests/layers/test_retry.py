@@ -11,7 +11,7 @@ from msgspec import Struct
 from ziggurat import Agent, ConfigurationError, Context, Event, Service, Timeout, layer, stack
 from ziggurat.agents import Environment
 from ziggurat.core import CLOCK, root
-from ziggurat.core.clock import RANDOM
+from ziggurat.core.context import RANDOM
 from ziggurat.errors import ServiceError, Suspend, is_transient
 from ziggurat.events import Dropped, Retrying
 from ziggurat.journal import LocalJournal

@@ -7,7 +7,7 @@ import pytest
 from ziggurat import Agent, AgentRequest, AgentRun, ConfigurationError, Context, ModelRequest, Service, stack
 from ziggurat.core import root
 from ziggurat.core.context import JOURNAL, RUN_ID
-from ziggurat.core.facts import COMPOSITE, NAME, fact, name_of
+from ziggurat.core.service import COMPOSITE, NAME, fact, name_of
 from ziggurat.errors import ModelError, Suspend
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.journal import Mode

@@ -4,7 +4,7 @@ from itertools import count
 
 from ziggurat import Context
 from ziggurat.core import CLOCK, root
-from ziggurat.core.clock import IDS
+from ziggurat.core.context import IDS
 from ziggurat.testing import HandClock
 
 HOUR, DAY = 3600.0, 86400.0

@@ -19,7 +19,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import root
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta
 from ziggurat.messages import Thinking, Transcript, assistant
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW

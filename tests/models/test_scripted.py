@@ -19,7 +19,7 @@ from ziggurat import (
 from ziggurat.core import CLOCK, root
 from ziggurat.core.clock import SystemClock
 from ziggurat.core.context import RUN_ID
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import fact, name_of
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, Transcript, assistant, tool_message

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ziggurat import Agent
-from ziggurat.core.facts import name_of
+from ziggurat.core.service import name_of
 from ziggurat.models import resolve
 from ziggurat.models.selection import SelectedModel
 from ziggurat.providers import select_model

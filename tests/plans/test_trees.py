@@ -11,7 +11,7 @@ from msgspec import Struct
 from tests.wrong import wrong
 from ziggurat import Agent, Approvals, Approve, ConfigurationError, Context, Event, ModelRequest, ModelResponse, tool
 from ziggurat.agents import Answer
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.events import Diverged, NodeChanged
 from ziggurat.flows import ask, flow, step
 from ziggurat.layers import retry, timeout

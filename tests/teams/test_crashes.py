@@ -27,7 +27,7 @@ from ziggurat import (
     tool,
 )
 from ziggurat.agents import Decision, DidNotHappen, Environment, Happened
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.errors import LeaseLost, ModelError, StoreError
 from ziggurat.journal import Store
 from ziggurat.messages import Message

@@ -30,7 +30,7 @@ from ziggurat import (
 )
 from ziggurat.agents import Answer
 from ziggurat.agents.stop import Progress
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.events import AgentEnded, AgentStarted, ModelStarted
 from ziggurat.flows import ask
 from ziggurat.messages import ModelRequest, stops, tool_call

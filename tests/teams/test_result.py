@@ -4,7 +4,7 @@ import pytest
 
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat.calls.decisions import MEMBERS
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.teams import TeamResult, debate
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ziggurat import ConfigurationError, Context
 from ziggurat.core import root
-from ziggurat.core.facts import name_of
+from ziggurat.core.service import name_of
 from ziggurat.testing import fail_on, run_until_idle
 from ziggurat.testing.expect import expect
 

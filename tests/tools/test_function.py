@@ -29,7 +29,7 @@ from ziggurat import (
 from ziggurat.calls.tool_call import act
 from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.facts import NAME, fact
+from ziggurat.core.service import NAME, fact
 from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
 from ziggurat.journal import LocalJournal

@@ -9,7 +9,7 @@ from ziggurat import ConfigurationError, Context, Toolbox, ToolCall, ToolError, 
 from ziggurat.calls.tool_call import act, call_tools, not_executed
 from ziggurat.core import CLOCK, Scope
 from ziggurat.core.context import JOURNAL
-from ziggurat.core.facts import COMPOSITE
+from ziggurat.core.service import COMPOSITE
 from ziggurat.errors import InvalidArguments
 from ziggurat.journal import LocalJournal
 from ziggurat.layers.retry import retry

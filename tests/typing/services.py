@@ -8,10 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar, assert_type
 
-from ziggurat.core.context import Context
-from ziggurat.core.layer import Layer, layer, stack
-from ziggurat.core.scope import Key, Scope
-from ziggurat.core.service import Service
+from ziggurat.core.context import Context, Key, Scope
+from ziggurat.core.service import Layer, Service, layer, stack
 from ziggurat.core.stream import open_stream
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.cache import CacheStore, cache

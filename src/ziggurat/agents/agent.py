@@ -20,9 +20,8 @@ from ziggurat.calls.enter import AGENT
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import EFFECT, name_of
-from ziggurat.core.ids import check_new_name
-from ziggurat.core.service import Service
+from ziggurat.core.path import check_new_name
+from ziggurat.core.service import EFFECT, Service, name_of
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import Out

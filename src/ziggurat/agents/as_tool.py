@@ -8,7 +8,7 @@ from ziggurat.calls.enter import AGENT, AgentService, enter
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of
+from ziggurat.core.service import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -7,10 +7,10 @@ from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.containment import running_loop
 from ziggurat.core.context import AMBIENT
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import running_loop
 from ziggurat.tools.threads import POOL, loop_of_this_thread
 
 T = TypeVar("T")

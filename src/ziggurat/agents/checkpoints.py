@@ -6,10 +6,9 @@ from itertools import takewhile
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import escaped, parent_of
-from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.entries import flows_in
 from ziggurat.journal.journal import LocalJournal

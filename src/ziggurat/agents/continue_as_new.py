@@ -10,8 +10,8 @@ from ziggurat.calls.places import Places, place_of
 from ziggurat.core.codec import SHAPE_VERSION, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, RunExists
-from ziggurat.core.ids import check_new_id, next_id
 from ziggurat.core.log import logger
+from ziggurat.core.path import check_new_id, next_id
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops

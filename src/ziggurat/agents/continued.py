@@ -12,8 +12,8 @@ from ziggurat.calls.enter import AgentService, recorded_answer
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.core.layer import Layered
 from ziggurat.core.path import step_of
+from ziggurat.core.service import Layered
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
-from ziggurat.core.facts import COMPOSITE, Fact, fact, name_of
+from ziggurat.core.service import COMPOSITE, Fact, fact, name_of
 from ziggurat.observe.run_node import RunNode
 
 STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing", None)

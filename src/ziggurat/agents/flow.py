@@ -12,7 +12,7 @@ from ziggurat.agents.tool_input import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
+from ziggurat.core.service import stack
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRun, Out

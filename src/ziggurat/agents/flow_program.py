@@ -17,7 +17,7 @@ from ziggurat.calls.places import counted_steps
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun

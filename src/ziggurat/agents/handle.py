@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
-from ziggurat.core.verb import verb
+from ziggurat.core.tasks import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
 from ziggurat.runs import sending

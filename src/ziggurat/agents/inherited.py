@@ -11,7 +11,7 @@ from ziggurat.calls.admission import budgeted
 from ziggurat.calls.enter import AGENT, AgentParts
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core.context import Context
-from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
+from ziggurat.core.service import EFFECT, NAME, Effect, Fact
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware

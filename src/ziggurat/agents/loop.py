@@ -24,14 +24,13 @@ from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.tool_call import REDIRECTED, call_tool, call_tools, not_executed
-from ziggurat.core.clock import take_back
-from ziggurat.core.containment import contained, swallowed_cancellation
+from ziggurat.core.clock import held, take_back
 from ziggurat.core.context import RUN_ID, Context, running
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
 from ziggurat.core.event import SILENCE
-from ziggurat.core.facts import Fact
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.core.held import held
+from ziggurat.core.service import Fact
+from ziggurat.core.tasks import contained, swallowed_cancellation
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -9,13 +9,11 @@ from ziggurat.agents.reply import OutputValidator
 from ziggurat.agents.stop import Policy, any_of, tools_in
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.decisions import TOOLS
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import fact
-from ziggurat.core.patterns import check_patterns
-from ziggurat.core.protocols import takes
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, fact
+from ziggurat.core.settings import takes
+from ziggurat.core.similar import check_patterns
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolResult

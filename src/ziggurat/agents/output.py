@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.agents.recorded import OutputForm
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import Out
 from ziggurat.messages.caller import ParsedAnswer

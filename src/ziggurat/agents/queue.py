@@ -8,7 +8,7 @@ from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
-from ziggurat.core.verb import verb
+from ziggurat.core.tasks import verb
 from ziggurat.journal.store import Priority, queue_of
 from ziggurat.messages.agent import Out
 from ziggurat.runs.options import Deps, Environment, History, Prompt, RunOptions, request_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.core.verb import verb
+from ziggurat.core.tasks import verb
 from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import Environment, RunId
@@ -155,7 +155,7 @@ class RunRecords(Generic[Out]):
         """
         from ziggurat.agents.drawing import STANDING, drawn, marked
         from ziggurat.core.diagram import Diagram
-        from ziggurat.core.facts import fact
+        from ziggurat.core.service import fact
 
         standing = fact(self, STANDING)
         if standing is not None:

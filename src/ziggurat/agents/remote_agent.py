@@ -14,8 +14,8 @@ from ziggurat.calls.step import step
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ServiceError
-from ziggurat.core.facts import Effect
-from ziggurat.core.ids import check_new_name
+from ziggurat.core.path import check_new_name
+from ziggurat.core.service import Effect
 from ziggurat.core.settings import NonEmptyText, SecretText, checked
 from ziggurat.journal.journal import journal_of
 from ziggurat.journal.store import Store

@@ -12,12 +12,10 @@ from ziggurat.calls.enter import AGENT, ALONE, AgentParts, AgentService, enter
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.facts import COMPOSITE, NAME, Fact, fact, name_of, returned_instead
-from ziggurat.core.ids import check_new_name
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service, as_service
+from ziggurat.core.path import check_new_name
+from ziggurat.core.service import COMPOSITE, NAME, Fact, Service, as_service, fact, name_of, returned_instead, stack
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.core.verb import verb
+from ziggurat.core.tasks import verb
 from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out

@@ -14,12 +14,11 @@ from ziggurat.agents.steering import STEERABLE
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.enter import GATE, AgentService, enter
 from ziggurat.core.clock import Clock
-from ziggurat.core.context import AMBIENT, JOURNAL, Context
+from ziggurat.core.context import AMBIENT, JOURNAL, Context, Scope
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import SILENCE
-from ziggurat.core.facts import fact, innermost
 from ziggurat.core.path import is_beneath
-from ziggurat.core.scope import Scope
+from ziggurat.core.service import fact, innermost
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import Warned

@@ -10,11 +10,11 @@ from typing import get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
-from ziggurat.core.containment import StopSignal
 from ziggurat.core.context import Context
-from ziggurat.core.facts import Fact
 from ziggurat.core.path import step_of
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import checked
+from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message

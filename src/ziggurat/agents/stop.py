@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
-from ziggurat.core.protocols import closed
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.core.tasks import closed
 from ziggurat.messages import stops
 from ziggurat.messages.events import LoopWarning
 from ziggurat.messages.model import ModelResponse

@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical, digest, encode
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.facts import Fact
-from ziggurat.core.ids import check_new_name
-from ziggurat.core.scope import Key
+from ziggurat.core.path import check_new_name
+from ziggurat.core.service import Fact
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message, user
 from ziggurat.tools.arguments import listing, read

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ziggurat.agents.starter import Starter
 from ziggurat.core.clock import Clock
-from ziggurat.core.containment import finished
 from ziggurat.core.errors import LeaseHeld, LeaseLost, RunInProgress, RunNotFound, StoreError
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import finished
 from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl

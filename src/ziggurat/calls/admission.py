@@ -7,11 +7,10 @@ from typing import cast
 from msgspec.structs import replace
 
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import BUDGETS, Context
+from ziggurat.core.context import BUDGETS, Context, Key
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ToolError
 from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
-from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Record, Tried
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, expected_usage, limits_of

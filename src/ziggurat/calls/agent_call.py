@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.context import METER, RUN_ID, Context
+from ziggurat.core.context import METER, RUN_ID, Context, Key
 from ziggurat.core.errors import Suspend
-from ziggurat.core.scope import Key
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text

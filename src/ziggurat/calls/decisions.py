@@ -9,9 +9,9 @@ from ziggurat.calls.check import Normalize, expired, kept_form, misfit, recorded
 from ziggurat.calls.inbox import Inbox
 from ziggurat.calls.model_call import normalize_request
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, ZigguratError
-from ziggurat.core.facts import Fact, fact
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped, is_tool_call
+from ziggurat.core.service import Fact, fact
 from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Answer, Decision, Modify, PendingItem, decision_of

@@ -10,7 +10,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.event import Dropped, Event, Passing
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.core.path import is_beneath
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message

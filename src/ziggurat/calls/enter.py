@@ -14,8 +14,7 @@ from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
 from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
-from ziggurat.core.containment import contained
-from ziggurat.core.context import JOURNAL, Context
+from ziggurat.core.context import JOURNAL, Context, Key
 from ziggurat.core.errors import (
     ConfigurationError,
     JournalCorrupt,
@@ -26,11 +25,10 @@ from ziggurat.core.errors import (
     original_of,
 )
 from ziggurat.core.event import SILENCE, Diverged, NotRecorded
-from ziggurat.core.facts import Fact, fact, must_be
 from ziggurat.core.failures import mistake_in
 from ziggurat.core.path import REUSED, parent_of
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
+from ziggurat.core.service import Fact, Service, fact, must_be
+from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -17,11 +17,10 @@ from ziggurat.calls.failures import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.calls.wait import as_recorded, item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
-from ziggurat.core.containment import as_failure, in_task
-from ziggurat.core.context import Context, running
+from ziggurat.core.context import Context, Key, running
 from ziggurat.core.errors import ConfigurationError, Denied, InvalidArguments, Timeout, ToolError, described
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.core.scope import Key
+from ziggurat.core.tasks import as_failure, in_task
 from ziggurat.journal.entries import Decided, Record
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Decision, Deny, Modify, PendingItem, Stage

@@ -12,12 +12,12 @@ from ziggurat.calls.places import note_left, place_of, program_at
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
-from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, Suspend, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.settings import PositiveInt
+from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.tools.guarded_call import end_tasks

@@ -8,15 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.containment import as_failure
-from ziggurat.core.context import JOURNAL, Context, running
+from ziggurat.core.context import JOURNAL, Context, Key, running
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import mistake_in, note_mistake
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped
-from ziggurat.core.protocols import closed
-from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
+from ziggurat.core.tasks import as_failure, closed
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.log import logger
 from ziggurat.core.path import parent_of, upwards
-from ziggurat.core.scope import Key
 from ziggurat.journal.entries import Decided, Ended, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem

@@ -17,11 +17,11 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tel
 from ziggurat.calls.model_tries import ModelTries
 from ziggurat.calls.wait import is_waiting, waiting_call
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.containment import contained
 from ziggurat.core.context import Context, count
 from ziggurat.core.errors import InvalidArguments, JournalCorrupt
 from ziggurat.core.event import SILENCE, Dropped
-from ziggurat.core.facts import ALTERNATIVES, fact, must_be, name_of
+from ziggurat.core.service import ALTERNATIVES, fact, must_be, name_of
+from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.canonical import canonical

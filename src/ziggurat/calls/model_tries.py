@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ziggurat.calls.admission import Reservation
 from ziggurat.core.context import Charges, Context
 from ziggurat.core.errors import attach
-from ziggurat.core.protocols import usage_of
+from ziggurat.core.failures import usage_of
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.budget import cost_of, expected_usage, with_usage
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse

@@ -14,8 +14,8 @@ from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, text_of
-from ziggurat.core.facts import fact
 from ziggurat.core.failures import noting_mistakes
+from ziggurat.core.service import fact
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.budget import request_tokens

@@ -23,16 +23,13 @@ from msgspec import Struct
 from ziggurat.calls.once import note_never_began
 from ziggurat.calls.places import Places, note_left, place_of
 from ziggurat.calls.step_result import StepResult
-from ziggurat.core.clock import take_back
+from ziggurat.core.clock import held, take_back
 from ziggurat.core.codec import digest
-from ziggurat.core.containment import as_failure
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
 from ziggurat.core.errors import ConfigurationError, NotRepeatable
-from ziggurat.core.facts import EFFECT, NAME, Effect, Fact
-from ziggurat.core.held import held
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, stack
 from ziggurat.core.settings import checked
+from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Failure, Intent, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import as_error

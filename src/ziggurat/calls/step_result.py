@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from ziggurat.core.codec import Raw
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
-from ziggurat.core.facts import must_be
+from ziggurat.core.service import must_be
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.tools.parameter import Parameter
 

@@ -20,15 +20,14 @@ from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
 from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_equal, settle_unknown
 from ziggurat.calls.wait import is_waiting, waiting_call
-from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Stopwatch
+from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
 from ziggurat.core.codec import as_type
-from ziggurat.core.containment import as_failure
-from ziggurat.core.context import Context
+from ziggurat.core.context import CLOCK, Context, Key
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
 from ziggurat.core.path import escaped
-from ziggurat.core.scope import Key
+from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Intent, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, decision_of

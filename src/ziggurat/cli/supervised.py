@@ -14,7 +14,7 @@ from ziggurat.cli.load import load_any
 from ziggurat.cli.options import AgentOptions
 from ziggurat.cli.outcome import COMPLETED, INTERRUPTED
 from ziggurat.cli.terminal import note
-from ziggurat.core.containment import finished
+from ziggurat.core.tasks import finished
 from ziggurat.runtime.supervisor import Child, Supervisor
 
 if TYPE_CHECKING:

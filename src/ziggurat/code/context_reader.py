@@ -14,7 +14,7 @@ from ziggurat.calls.enter import AgentService, enter
 from ziggurat.code.session import SESSION, Sessions
 from ziggurat.code.session_tool import SessionTool, answer_in
 from ziggurat.core.context import Context
-from ziggurat.core.layer import Layered
+from ziggurat.core.service import Layered
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import user

@@ -15,10 +15,9 @@ from ziggurat.code.program_start import begun
 from ziggurat.code.source import code_in
 from ziggurat.code.stubs import Stub, functions_of
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import InvalidArguments, Suspend
 from ziggurat.core.path import escaped
-from ziggurat.core.scope import Key
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -10,7 +10,7 @@ from ziggurat.code.source import facts_of, rules_of, spec_of
 from ziggurat.code.stubs import BATCHES, stubs_of, type_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -11,7 +11,7 @@ from ziggurat.code.source import code_in, facts_of, rules_of, spec_of
 from ziggurat.code.stubs import BATCHES, Stub, functions_of, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -1,4 +1,4 @@
-"""Time of a run: its clock, its ids and random numbers, and the stopwatches of its calls; each can be replaced."""
+"""Time of a run: its clock, its ids, the stopwatches of its calls, and the slots that they leave while they wait."""
 
 import asyncio
 import os
@@ -6,18 +6,96 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import Context
+from contextvars import Context, ContextVar
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import ref
 
 from msgspec import Struct
 
 from ziggurat.core.event import SILENCE, Emit
-from ziggurat.core.scope import Key
+from ziggurat.core.tasks import ring
 
-if TYPE_CHECKING:
-    from ziggurat.core.held import Slot
+
+class Slots(Protocol):
+    """What gives out slots: a `Bulkhead`."""
+
+    def take(self, call: object, /) -> bool:
+        """Take a slot if one is free, and return whether it was."""
+        ...
+
+    async def wait(self, call: object, /, *, returns: bool = False) -> None:
+        """Wait for a slot, before those who had none if the call `returns`."""
+        ...
+
+    def release(self, call: object, /) -> None:
+        """Give a slot back."""
+        ...
+
+
+class Slot(Struct, eq=False):
+    """The slot of one call, which has been taken."""
+
+    slots: Slots
+    left: bool = False
+    over: bool = False
+    waiting: list[asyncio.Future[None]] | None = None
+
+    def leave(self) -> None:
+        """Let another call have it."""
+        if not self.left:
+            self.left = True
+            self.slots.release(self)
+
+    async def take_back(self) -> None:
+        """Wait for it, unless the call has it or has ended."""
+        while self.left and not self.over:
+            if self.waiting is not None:
+                self.waiting.append(turn := asyncio.get_running_loop().create_future())
+                await turn
+            else:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        self.waiting = []
+        try:
+            if not self.slots.take(self):
+                await self.slots.wait(self, returns=True)
+            self.left = False
+            if self.over:
+                self.leave()
+        finally:
+            others, self.waiting = self.waiting, None
+            for each in others or ():
+                ring(each)
+
+    def end(self) -> None:
+        """Give it back, because the call has ended."""
+        self.over = True
+        self.leave()
+
+
+HELD: ContextVar[tuple[object, ...]] = ContextVar("ziggurat_held", default=())
+
+held: Callable[[], tuple[object, ...]] = HELD.get
+"""Returns what the calls around this one hold, the outermost first."""
+
+
+class Holding:
+    """Declares that a call holds something, to all calls made within a ``with`` block."""
+
+    __slots__ = ("_around", "_within")
+
+    def __init__(self, what: object) -> None:
+        self._around = held()
+        self._within = (*self._around, what)
+
+    def __enter__(self) -> None:
+        HELD.set(self._within)
+
+    def __exit__(self, *error: object) -> None:
+        if held() is self._within:  # not in a collected coroutine, which is closed among other context variables
+            HELD.set(self._around)
 
 
 class Timer(Protocol):
@@ -142,15 +220,6 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 """The clock of the system."""
 
-CLOCK = Key[Clock]("clock")
-"""The clock of a run; the system clock if none is given."""
-
-IDS = Key[Callable[[], str]]("ids")
-"""Generates the ids of a run."""
-
-RANDOM = Key[Callable[[], float]]("random")
-"""Returns a random number from [0, 1), for jitter and the like."""
-
 
 _READY: list[str] = []
 """Ids generated but not used yet; `os.urandom` is called for many at once."""
@@ -168,8 +237,6 @@ def new_id() -> str:
         _READY.extend(digits[at : at + 32] for at in range(32, len(digits), 32))
         return digits[:32]
 
-
-# -- recurring times ---------------------------------------------------------------------------------------------------
 
 _WHILE = 0.01
 

@@ -17,7 +17,7 @@ from msgspec import Raw as Raw
 
 from ziggurat.core import errors, failures
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
-from ziggurat.core.verb import without_await
+from ziggurat.core.tasks import without_await
 
 T = TypeVar("T")
 

@@ -6,13 +6,16 @@ from typing import Generic, TypeVar, cast
 from ziggurat.core.context import Charges, Context
 from ziggurat.core.errors import fact_of
 from ziggurat.core.event import Dropped
-from ziggurat.core.facts import (
+from ziggurat.core.failures import spent_by
+from ziggurat.core.service import (
     ALTERNATIVES,
     COMPOSITE,
     EFFECT,
     NAME,
     RETURNS,
     Fact,
+    Service,
+    as_service,
     fact,
     facts_of,
     name_of,
@@ -20,8 +23,6 @@ from ziggurat.core.facts import (
     strongest,
     wrapped_in,
 )
-from ziggurat.core.protocols import spent_by
-from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import checked
 
 Q = TypeVar("Q")

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Literal
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import CheckedStruct
 from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible

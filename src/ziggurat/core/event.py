@@ -7,9 +7,9 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.core.containment import as_failure
 from ziggurat.core.errors import JournalMismatch
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import as_failure
 
 
 @lru_cache(1000)

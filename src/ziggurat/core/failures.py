@@ -1,10 +1,12 @@
-"""Failures: whose fault an error is, where it was raised, and its line in the log."""
+"""Failures: whose fault an error is, where it was raised, what it has cost, and its line in the log."""
 
 import os
 from collections.abc import Callable, Coroutine
 from logging import DEBUG, ERROR
 from types import TracebackType
 from typing import TypeVar, TypeVarTuple
+
+from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import (
@@ -25,10 +27,12 @@ from ziggurat.core.errors import (
     type_name_of,
 )
 from ziggurat.core.log import logger, traced
-from ziggurat.core.protocols import closed
+from ziggurat.core.tasks import closed
 
 A = TypeVarTuple("A")
 T = TypeVar("T")
+R = TypeVar("R")
+
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep  # the standard library, with site-packages in it
@@ -230,3 +234,31 @@ def log_failure(text: str, error: BaseException, masked: Callable[[str], str], l
         if record.exc_text == trace:  # otherwise handlers would find the secret in the error itself
             record.exc_info = (type(error), error, error.__traceback__)
     logger.handle(record)
+
+
+def usage_of(value: object) -> object | None:
+    """Return the usage in a response or an error, None if it states none."""
+    return fact_of(value, "usage", Struct) if isinstance(value, BaseException) else getattr(value, "usage", None)
+
+
+def asked_of(error: BaseException) -> str:
+    """Return the name of the one of several services that was asked when an error came, or one that caused it."""
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is not None:
+            if name := fact_of(each, "asked", str):
+                return name
+            each = each.__cause__ or each.__context__  # such as of a time limit
+    return ""
+
+
+def spent_by(value: R, name: str) -> R:
+    """Return usage, or an answer or an error with usage, as that of the service of this name, unless it says whose."""
+    if isinstance(value, BaseException):
+        usage = usage_of(value)
+        if usage is not None:
+            attach(value, "usage", spent_by(usage, name))
+        elif name and not asked_of(value):
+            attach(value, "asked", name)
+        return value
+    return value.spent_by(name) if hasattr(value, "spent_by") else value

@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ziggurat.core.clock import Stopwatch
-from ziggurat.core.containment import in_task, ring
+from ziggurat.core.clock import HELD, Slot, Slots, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import RecordEnds, Suspend
-from ziggurat.core.held import HELD, Slot, Slots, held
+from ziggurat.core.tasks import in_task, ring
 
 T = TypeVar("T")
 

@@ -1,9 +1,13 @@
 """Find the names that somebody may have meant by one that does not exist, in time linear in their length."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from heapq import nlargest
 from itertools import islice, pairwise
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.event import warn_once
 
 _MAX_NAME = 100  # characters of a name that is compared
 _MAX_NAMES = 500
@@ -36,3 +40,20 @@ def _pairs(name: str) -> frozenset[str]:
     """Return the pairs of neighbouring characters of a name, with a space before and after it."""
     padded = f" {name.lower().replace('_', '').replace('-', '')} "
     return frozenset(map("".join, pairwise(padded)))
+
+
+def check_patterns(where: str, patterns: Iterable[str], names: Collection[str], least: float | None) -> None:
+    """Warn once of each pattern that matches no name of a tool; `where` begins the sentence.
+
+    Raises:
+        ConfigurationError: it resembles a name by `least` or more, and is no pattern; see `similar`.
+    """
+    for pattern in patterns:
+        if pattern == "*" or any(fnmatchcase(name, pattern) for name in names):
+            continue
+        near = similar(pattern, names)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(names)) or 'none'}"
+        text = f"{where} has no tool {pattern!r}; {hint}"
+        if least is not None and similar(pattern, names, least=least) and not set(pattern) & set("*?["):
+            raise ConfigurationError(text)
+        warn_once(text)

@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.log import logger
 from ziggurat.core.service import Service, as_service
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.tasks import in_task, ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")

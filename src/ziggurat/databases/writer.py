@@ -16,9 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet, finalize, ref
 
-from ziggurat.core.containment import finished, running_loop
 from ziggurat.core.errors import StoreError
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import finished, running_loop
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
 from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode
-from ziggurat.core.containment import DONE, contained, contained_call
 from ziggurat.core.context import JOURNAL, Charges, Context, count
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -23,9 +22,10 @@ from ziggurat.core.errors import (
     RecordEnds,
 )
 from ziggurat.core.event import Diverged, NotRecorded, difference
-from ziggurat.core.facts import must_be
+from ziggurat.core.failures import usage_of
 from ziggurat.core.path import is_beneath, parent_of
-from ziggurat.core.protocols import usage_of
+from ziggurat.core.service import must_be
+from ziggurat.core.tasks import DONE, contained, contained_call
 from ziggurat.journal.entries import (
     Decided,
     Ended,

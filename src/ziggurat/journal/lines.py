@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,6 @@ from ziggurat.core.codec import SHAPE_VERSION, Raw, decode, digest, encode
 from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
 from ziggurat.core.failures import mark_mistake
 from ziggurat.journal.entries import Failure, JournalEntry, Opened, Result
-
-if TYPE_CHECKING:
-    from ziggurat.core.protocols import Fingerprinted
 
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
@@ -52,7 +49,7 @@ _OURS: dict[str, type[Exception]] = {
 
 def fingerprint(request: object) -> str:
     """Return a text that identifies a request: its own `fingerprint()`, or a digest of its JSON."""
-    return cast("Fingerprinted", request).fingerprint() if hasattr(request, "fingerprint") else digest(request)
+    return request.fingerprint() if hasattr(request, "fingerprint") else digest(request)
 
 
 def write_entry(entry: JournalEntry) -> bytes:

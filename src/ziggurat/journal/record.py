@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
-from ziggurat.core.containment import ring
 from ziggurat.core.path import is_beneath, step_of
+from ziggurat.core.tasks import ring
 from ziggurat.journal.entries import (
     Acts,
     Composites,

@@ -17,10 +17,10 @@ from typing import Annotated, Any, Protocol, cast, runtime_checkable
 from msgspec import Meta, Struct
 
 from ziggurat.core.codec import canonical, decode, encode
-from ziggurat.core.containment import ring
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, MailboxFull
-from ziggurat.core.ids import next_id
-from ziggurat.core.protocols import implements
+from ziggurat.core.path import next_id
+from ziggurat.core.settings import implements
+from ziggurat.core.tasks import ring
 
 UNFINISHED = frozenset({"running", "Suspended", "Cancelled", "Failed", "Timeout", "Denied", "BudgetExceeded"})
 """The states of runs that can be continued."""

@@ -9,7 +9,7 @@ import msgspec
 
 from ziggurat.core.errors import ConfigurationError, LeaseLost, StoreError
 from ziggurat.core.path import is_question
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.journal.conversations import ConversationWriter
 from ziggurat.journal.entries import Decided, Ended, Intent, JournalEntry, Opened, Pending, PlainResult, Result
 from ziggurat.journal.journal import LocalJournal

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
-from ziggurat.core.containment import in_task, ring
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -19,11 +18,10 @@ from ziggurat.core.errors import (
     is_transient,
     original_of,
 )
-from ziggurat.core.facts import name_of, strongest
-from ziggurat.core.failures import call_given
-from ziggurat.core.protocols import usage_of
-from ziggurat.core.service import Service
+from ziggurat.core.failures import call_given, usage_of
+from ziggurat.core.service import Service, name_of, strongest
 from ziggurat.core.settings import NonNegativeSeconds, checked
+from ziggurat.core.tasks import in_task, ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -8,15 +8,12 @@ from typing import Any, Literal, TypeVar, get_args
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import CacheHit
-from ziggurat.core.facts import COMPOSITE, fact, name_of
 from ziggurat.core.failures import call_given
-from ziggurat.core.layer import layer
 from ziggurat.core.path import REUSED
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
+from ziggurat.core.service import COMPOSITE, Service, fact, layer, name_of
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")

@@ -7,14 +7,12 @@ from typing import Annotated, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
-from ziggurat.core.clock import Clock
+from ziggurat.core.clock import Clock, Holding, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
 from ziggurat.core.failures import call_given
-from ziggurat.core.held import Holding, held
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import SHARED, PositiveInt, Seconds, Share, checked
 
 T = TypeVar("T")

@@ -5,15 +5,13 @@ from collections import deque
 from threading import RLock
 from typing import Annotated, TypeVar
 
-from ziggurat.core.clock import Stopwatch
-from ziggurat.core.containment import ring
+from ziggurat.core.clock import Holding, Slot, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import LimitExceeded
 from ziggurat.core.event import Queued
-from ziggurat.core.held import Holding, Slot, held
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import SHARED, NonNegativeInt, PositiveInt, checked
+from ziggurat.core.tasks import ring
 
 Q = TypeVar("Q")
 R = TypeVar("R")

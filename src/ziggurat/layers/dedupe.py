@@ -5,13 +5,11 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from ziggurat.core.clock import Stopwatch
+from ziggurat.core.clock import Holding, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import attach
 from ziggurat.core.event import CacheHit, Joined
-from ziggurat.core.held import Holding, held
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.layers.cache import is_reusable, key_of, note_reuse, recalled
 

@@ -5,9 +5,20 @@ from typing import Any, TypeVar, overload
 from ziggurat.core.combinator import annotate, ask_at, shown
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Fact, fact, name_of, returns_of, strongest
-from ziggurat.core.protocols import usage_of
-from ziggurat.core.service import Service, as_service
+from ziggurat.core.failures import usage_of
+from ziggurat.core.service import (
+    COMPOSITE,
+    EFFECT,
+    NAME,
+    RETURNS,
+    Fact,
+    Service,
+    as_service,
+    fact,
+    name_of,
+    returns_of,
+    strongest,
+)
 from ziggurat.core.settings import checked
 
 A = TypeVar("A")

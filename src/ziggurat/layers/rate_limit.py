@@ -8,8 +8,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, fact_of
 from ziggurat.core.event import Queued
 from ziggurat.core.failures import call_given
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import SHARED
 from ziggurat.layers.rate_limiter import Permit, RateLimiter
 

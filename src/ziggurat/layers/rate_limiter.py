@@ -9,7 +9,6 @@ from math import inf
 from threading import RLock
 
 from ziggurat.core.clock import Clock
-from ziggurat.core.containment import ring
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import Queued
@@ -22,6 +21,7 @@ from ziggurat.core.settings import (
     SecondsOrForever,
     checked,
 )
+from ziggurat.core.tasks import ring
 from ziggurat.layers.rate_window import RateBackend, RateLimits, RateWindow
 
 

@@ -11,8 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import described, fact_of, is_transient
 from ziggurat.core.event import SILENCE, Event, Passing, Retrying
 from ziggurat.core.failures import call_given
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import NonNegativeFloat, NonNegativeSeconds, PositiveInt, Seconds, checked
 
 Q = TypeVar("Q")

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.layer import layer
 from ziggurat.core.log import logger
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 
 Q = TypeVar("Q")
 R = TypeVar("R")

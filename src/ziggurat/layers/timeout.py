@@ -3,8 +3,7 @@
 from typing import TypeVar
 
 from ziggurat.core.context import Context
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import Seconds
 
 Q = TypeVar("Q")

@@ -9,9 +9,9 @@ from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.question import ask_for_json
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
-from ziggurat.core.facts import fact, name_of
 from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
+from ziggurat.core.service import fact, name_of
 from ziggurat.core.visible import visible
 from ziggurat.mcp.results import message_of
 from ziggurat.mcp.wire import Said, roots_result

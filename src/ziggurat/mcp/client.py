@@ -6,8 +6,8 @@ from typing import Any
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import EFFECT, NAME, Fact
 from ziggurat.core.jsonrpc import JsonRpcError
+from ziggurat.core.service import EFFECT, NAME, Fact
 from ziggurat.mcp.lists import Lists
 from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
 from ziggurat.mcp.settings import Settings

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.core.settings import NonEmptyText, Seconds, checked
 from ziggurat.http.connection import require_parser
 from ziggurat.mcp.answers import Elicit

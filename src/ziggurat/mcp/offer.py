@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, Timeout, ToolError
-from ziggurat.core.facts import Effect
 from ziggurat.core.log import logger
-from ziggurat.core.patterns import check_patterns
+from ziggurat.core.service import Effect
+from ziggurat.core.similar import check_patterns
 from ziggurat.core.visible import visible
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.results import origin_of

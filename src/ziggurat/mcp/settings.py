@@ -5,7 +5,7 @@ from typing import get_args
 
 from msgspec import Struct
 
-from ziggurat.core.facts import Effect
+from ziggurat.core.service import Effect
 from ziggurat.mcp.answers import Elicit
 from ziggurat.mcp.wire import Authorization
 from ziggurat.messages.model import Model

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import CallerError, ConfigurationError
-from ziggurat.core.ids import ID, LONGEST, is_id
+from ziggurat.core.path import ID, LONGEST, is_id
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, checked
 from ziggurat.databases.address import (
     path_and_options,

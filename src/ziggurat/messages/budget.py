@@ -19,7 +19,7 @@ from ziggurat.core.errors import (
     Suspend,
     fact_of,
 )
-from ziggurat.core.protocols import asked_of
+from ziggurat.core.failures import asked_of
 from ziggurat.core.settings import CheckedStruct, PositiveFloat, PositiveInt
 from ziggurat.messages.conversation import characters
 from ziggurat.messages.message import Message

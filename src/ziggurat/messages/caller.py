@@ -5,8 +5,7 @@ from typing import Any, Protocol, cast
 
 from msgspec import UNSET, Struct
 
-from ziggurat.core.context import METER
-from ziggurat.core.scope import Key
+from ziggurat.core.context import METER, Key
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelResponse
 

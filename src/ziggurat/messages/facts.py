@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall
 

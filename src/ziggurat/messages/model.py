@@ -9,8 +9,7 @@ from msgspec.structs import force_setattr
 
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.facts import Effect as Effect
-from ziggurat.core.service import Service
+from ziggurat.core.service import Effect as Effect, Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.conversation import Transcript

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.context import Key
 from ziggurat.core.errors import JournalCorrupt
-from ziggurat.core.scope import Key
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message, taint_of
 from ziggurat.messages.parts import Text, Thinking, indented

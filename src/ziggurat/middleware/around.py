@@ -5,8 +5,7 @@ from typing import Any
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.layer import stack
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, stack
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.middleware import Middleware

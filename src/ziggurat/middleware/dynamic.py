@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.patterns import check_patterns
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.core.similar import check_patterns
 from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest

@@ -1,9 +1,8 @@
 """A guard for providers' prompt caches: warns if the start of a request changes from step to step."""
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_question
-from ziggurat.core.scope import Key
 from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Fact
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage

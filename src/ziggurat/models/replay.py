@@ -8,8 +8,8 @@ from ziggurat.core.codec import Raw, as_type
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError, JournalMismatch
 from ziggurat.core.event import difference
-from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_question, parent_of
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.entries import Failure, Outcome
 from ziggurat.journal.journal import LocalJournal

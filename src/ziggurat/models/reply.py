@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta

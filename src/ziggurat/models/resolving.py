@@ -7,9 +7,8 @@ from types import FunctionType
 from typing import cast
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import name_of, returned_instead
 from ziggurat.core.log import logger
-from ziggurat.core.service import as_service
+from ziggurat.core.service import as_service, name_of, returned_instead
 from ziggurat.core.similar import similar
 from ziggurat.messages.model import Model, ModelResponse
 

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Fact
-from ziggurat.core.protocols import closed
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
+from ziggurat.core.tasks import closed
 from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message

@@ -9,8 +9,7 @@ import msgspec
 
 from ziggurat.core.context import METERS, Context
 from ziggurat.core.errors import Suspend, type_name_of
-from ziggurat.core.facts import name_of
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, name_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import CALLER
 from ziggurat.messages.middleware import Middleware

@@ -3,13 +3,10 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ziggurat.core.context import RUN_ID, Context
+from ziggurat.core.context import RUN_ID, Context, Key
 from ziggurat.core.errors import ConfigurationError, MissingExtra, Suspend, type_name_of
-from ziggurat.core.facts import name_of
-from ziggurat.core.protocols import implements
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
-from ziggurat.core.settings import checked
+from ziggurat.core.service import Service, name_of
+from ziggurat.core.settings import checked, implements
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.caller import CALLER
 from ziggurat.messages.middleware import Middleware

@@ -12,7 +12,7 @@ from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
-from ziggurat.core.facts import EFFECT, Effect, strongest
+from ziggurat.core.service import EFFECT, Effect, strongest
 from ziggurat.journal.store import Store
 from ziggurat.plans.nodes import Node, Place, Task, place_nodes
 from ziggurat.plans.result import NodeResult, PlanResult

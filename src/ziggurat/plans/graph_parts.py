@@ -10,10 +10,9 @@ from msgspec import UNSET, Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.gather import gather
 from ziggurat.calls.places import place_of, program_at
-from ziggurat.core.context import AMBIENT, Context
+from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
-from ziggurat.core.scope import Key
 from ziggurat.journal.journal import journal_of
 from ziggurat.plans.causes import Update
 from ziggurat.plans.state import StateType, Values

@@ -14,8 +14,8 @@ from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded, ServiceError
 from ziggurat.core.failures import call_given
-from ziggurat.core.protocols import closed
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, checked
+from ziggurat.core.tasks import closed
 from ziggurat.journal.store import Store
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import Task

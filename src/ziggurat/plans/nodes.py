@@ -8,8 +8,7 @@ from msgspec import Meta, Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Effect
-from ziggurat.core.service import Service
+from ziggurat.core.service import Effect, Service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt
 from ziggurat.plans.conditions import Condition
 from ziggurat.tools.entry import Tool

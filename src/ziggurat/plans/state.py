@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt
-from ziggurat.core.protocols import is_awaited
 from ziggurat.core.similar import similar
+from ziggurat.core.tasks import is_awaited
 from ziggurat.plans.reducers import Appended, Reducer, append, fitting, merge, reducer_of
 from ziggurat.tools.parameter import Parameter, read_back
 

@@ -11,7 +11,7 @@ from ziggurat.calls.tool_call import call_tool
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.layer import stack
+from ziggurat.core.service import stack
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.parts import ToolCall

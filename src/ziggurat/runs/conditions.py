@@ -6,7 +6,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ziggurat.core.codec import Raw, as_type, decode, digest, encode
-from ziggurat.core.scope import Key
+from ziggurat.core.context import Key
 from ziggurat.journal.entries import JournalEntry, Opened
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ziggurat.core.containment import StopSignal
+from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.log import logger
-from ziggurat.core.scope import Key
+from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.message import Message
 from ziggurat.messages.posted import PostedCancel, PostedMessages

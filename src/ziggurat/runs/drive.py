@@ -11,7 +11,6 @@ from ziggurat.calls.failures import mask_of
 from ziggurat.core import failures
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.containment import contained, finished
 from ziggurat.core.context import JOURNAL, Context
 from ziggurat.core.errors import (
     CallerError,
@@ -27,6 +26,7 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.event import SILENCE
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import contained, finished
 from ziggurat.journal.entries import Ended, Entered
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops

@@ -10,10 +10,10 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.clock import new_id
 from ziggurat.core.codec import decode, encode
-from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, ZigguratError
 from ziggurat.core.event import Event, Skipped
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import finished
 from ziggurat.journal.store import LiveMessages, Send, Store, run_log
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
 from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread

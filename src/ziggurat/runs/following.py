@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.journal.conversations import ConversationReader
 from ziggurat.journal.rows import known_run, lines_of, read_rows
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log

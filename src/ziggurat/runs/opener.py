@@ -20,8 +20,7 @@ from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
-from ziggurat.core.ids import check_new_id
-from ziggurat.core.path import escaped
+from ziggurat.core.path import check_new_id, escaped
 from ziggurat.journal.entries import Entered, JournalEntry, Opened, Origin, Pending, Tried
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, LogInfo

@@ -7,13 +7,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
-from ziggurat.core.clock import CLOCK, IDS, RANDOM, SYSTEM_CLOCK, Clock, Stopwatch, new_id
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.context import JOURNAL, RUN_ID, Context
+from ziggurat.core.context import CLOCK, IDS, JOURNAL, RANDOM, RUN_ID, Context, Key, Scope
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening_to
-from ziggurat.core.ids import ID, check_new_name, is_id
-from ziggurat.core.scope import Key, Scope
+from ziggurat.core.path import ID, check_new_name, is_id
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.agent import AgentRequest, Decisions
 from ziggurat.messages.message import Message, user

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import ring
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
+from ziggurat.core.tasks import ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ziggurat.calls.check import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
-from ziggurat.core.containment import finished
+from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, RunNotFound, StoreError
 from ziggurat.core.log import logger
 from ziggurat.core.path import is_tool_call, name_at, step_of, upwards
-from ziggurat.core.scope import Key
+from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Entered, Intent, Pending
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Store
@@ -78,7 +78,7 @@ class SessionWriter:
 
     async def holding(self, run: Awaitable[AgentRun]) -> AgentRun:
         """Await the run; calls in it that would wait until it leaves the session know that they are in it."""
-        from ziggurat.core.held import Holding  # most runs have no session
+        from ziggurat.core.clock import Holding  # most runs have no session
 
         with Holding(self._lease.session.place):
             return await run

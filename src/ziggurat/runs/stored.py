@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import finished
 from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
 from ziggurat.core.log import logger
+from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import write_entry

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.containment import finished, in_task, ring
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError, described
 from ziggurat.core.event import ChildEnded, ChildStarted
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, NonNegativeSeconds, Seconds, checked
+from ziggurat.core.tasks import finished, in_task, ring
 
 Restart = Literal["always", "on_failure", "never"]
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]

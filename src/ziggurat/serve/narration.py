@@ -10,8 +10,7 @@ from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.event import Dropped, Event, Retrying, Skipped
-from ziggurat.core.ids import next_id
-from ziggurat.core.path import escaped, is_beneath, is_tool_call, parent_of, step_of
+from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import delta, events
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import Fact
 from ziggurat.core.log import logger
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import Fraction, NonNegativeInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems

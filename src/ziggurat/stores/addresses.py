@@ -7,7 +7,7 @@ from typing import overload
 from weakref import WeakValueDictionary
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.databases.address import (
     path_and_options,
     refuse_unknown,

@@ -10,11 +10,11 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import enter
 from ziggurat.calls.places import program_at
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.containment import as_failure, in_task
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.path import escaped, parent_of
+from ziggurat.core.tasks import as_failure, in_task
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun

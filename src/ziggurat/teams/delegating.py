@@ -9,12 +9,11 @@ from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
-from ziggurat.core.scope import Key
+from ziggurat.core.service import fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.teams.assignments import Assignment, Assignments, Report

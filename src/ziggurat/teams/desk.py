@@ -15,8 +15,8 @@ from ziggurat.calls.enter import parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import fact
 from ziggurat.core.path import step_of
+from ziggurat.core.service import fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.journal.journal import journal_of

@@ -15,8 +15,8 @@ from ziggurat.calls.enter import AgentService, parts_of
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import Fact, strongest
-from ziggurat.core.ids import check_new_name
+from ziggurat.core.path import check_new_name
+from ziggurat.core.service import Fact, strongest
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.tools.toolbox import Toolbox

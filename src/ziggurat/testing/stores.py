@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound, StoreError
-from ziggurat.core.protocols import implements
-from ziggurat.core.settings import checked
+from ziggurat.core.settings import checked, implements
 from ziggurat.journal.store import (
     MAX_ITEM_BYTES,
     Claim,

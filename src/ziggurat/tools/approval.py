@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ziggurat.core.scope import Key
+from ziggurat.core.context import Key
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, Seconds, checked
 from ziggurat.messages.agent import Decision, PendingItem, Stage
 

@@ -6,10 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import COMPOSITE, fact, innermost, name_of, wrapped_in
-from ziggurat.core.layer import rewrapped
-from ziggurat.core.rules import advice
-from ziggurat.core.service import Service
+from ziggurat.core.service import COMPOSITE, Service, fact, innermost, name_of, rewrapped, wrapped_in
+from ziggurat.core.settings import advice
 from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Literal, TypeVar
 
 from ziggurat.core.codec import as_type
+from ziggurat.core.context import Key
 from ziggurat.core.errors import ToolError
-from ziggurat.core.facts import Effect
-from ziggurat.core.scope import Key
+from ziggurat.core.service import Effect
 
 T = TypeVar("T")
 

@@ -6,12 +6,9 @@ from contextlib import aclosing
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, NotRepeatable, ToolError
-from ziggurat.core.facts import EFFECT, NAME, Fact, facts_of, wrapped_in
-from ziggurat.core.layer import rewrapped
-from ziggurat.core.scope import Key
-from ziggurat.core.service import Service
+from ziggurat.core.service import EFFECT, NAME, Fact, Service, facts_of, rewrapped, wrapped_in
 from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
 from ziggurat.journal.entries import Returned
 from ziggurat.journal.journal import journal_of

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.containment import Isolated, ring
 from ziggurat.core.context import Context, running
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
 from ziggurat.core.path import is_beneath
+from ziggurat.core.tasks import Isolated, ring
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.model import Effect
 from ziggurat.messages.parts import ToolCall, ToolResult

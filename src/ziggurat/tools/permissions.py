@@ -6,9 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, Denied
-from ziggurat.core.scope import Key
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.messages.model import ToolSpec

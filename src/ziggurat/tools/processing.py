@@ -6,8 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context
-from ziggurat.core.layer import layer
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import estimate_tokens

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.facts import name_of
-from ziggurat.core.service import Service
+from ziggurat.core.service import Service, name_of
 from ziggurat.messages.parts import ToolCall, ToolResult
 
 SEARCH_TOOLS = "search_tools"

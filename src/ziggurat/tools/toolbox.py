@@ -7,7 +7,7 @@ import msgspec
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import Effect, strongest
+from ziggurat.core.service import Effect, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.messages.model import ToolSpec

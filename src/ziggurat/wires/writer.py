@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, cast
 
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.messages.delta import PartDelta, TextDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.stores.proxy import Proxy
 from tests.stores.server import asked, schema
 from ziggurat import ConfigurationError
-from ziggurat.core.ids import is_id
+from ziggurat.core.path import is_id
 from ziggurat.errors import StoreError
 from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
 from ziggurat.memory.stores.postgres import PostgresMemoryStore

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ziggurat import stack
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.layers.retry import retry
 from ziggurat.messages.facts import WINDOW
 from ziggurat.models import resolve

@@ -14,7 +14,7 @@ from tests.turns import until
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context, Event, Message, stack
 from ziggurat.core import CLOCK, root
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import fact, name_of
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry

@@ -19,7 +19,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import root
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Fold
 from ziggurat.messages import OutputSchema, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES, WINDOW

@@ -23,7 +23,7 @@ from ziggurat import (
     user,
 )
 from ziggurat.core import root
-from ziggurat.core.facts import fact, name_of
+from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Dropped, Fold, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, tool_message
 from ziggurat.messages.facts import OUTPUT_MODES

@@ -10,8 +10,7 @@ from ziggurat.calls.model_call import ask_model
 from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.facts import fact
-from ziggurat.core.service import Service, as_service
+from ziggurat.core.service import Service, as_service, fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt
 from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript, characters

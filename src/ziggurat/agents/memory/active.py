@@ -6,13 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.core.clock import IDS
-from ziggurat.core.context import Context
+from ziggurat.core.context import IDS, Context, Key
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import name_of
 from ziggurat.core.failures import call_given
-from ziggurat.core.scope import Key
-from ziggurat.core.service import as_service
+from ziggurat.core.service import as_service, name_of
 from ziggurat.core.settings import CheckedStruct, Fraction, NonEmptyText
 from ziggurat.memory.agent_memory import AgentMemory, Kind
 from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory

@@ -13,7 +13,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError, StoreError, described
-from ziggurat.core.ids import check_new_name
+from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, PositiveFloat, PositiveInt, checked
 from ziggurat.databases.writer import closed_when_unused

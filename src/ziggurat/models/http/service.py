@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
-from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.service import NAME, Fact
 from ziggurat.http.client import Headers, HttpReply, Transport
 from ziggurat.http.route import is_loopback
 from ziggurat.http.sse import EventParser, ServerEvent

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from ziggurat.core.context import Context
-from ziggurat.core.facts import NAME, Fact
 from ziggurat.core.log import logger
+from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import checked
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.events import Delta

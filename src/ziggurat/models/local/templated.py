@@ -9,7 +9,7 @@ import msgspec
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.core.facts import NAME, Fact
+from ziggurat.core.service import NAME, Fact
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Dropped, Emit, Event, Passing
-from ziggurat.core.facts import Fact
 from ziggurat.core.path import is_beneath
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta

@@ -15,7 +15,7 @@ from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.core.facts import fact
+from ziggurat.core.service import fact
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import AS_TOOL

@@ -5,7 +5,7 @@ from typing import Any
 from ziggurat.agents.flow_program import FlowProgram
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import innermost, returns_of
+from ziggurat.core.service import innermost, returns_of
 from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
 from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.schema import schema_of

@@ -16,7 +16,7 @@ from ziggurat.calls.question import ask
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.facts import fact, innermost
+from ziggurat.core.service import fact, innermost
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware

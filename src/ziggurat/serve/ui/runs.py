@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core import errors
-from ziggurat.core.ids import next_id
-from ziggurat.core.path import parent_of
+from ziggurat.core.path import next_id, parent_of
 from ziggurat.journal.entries import Decided, Ended, JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.agent import Decision, PendingItem

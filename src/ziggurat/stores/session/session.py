@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, RunExists, RunNotFound
-from ziggurat.core.ids import ID, check_new_id, is_id
 from ziggurat.core.log import logger
+from ziggurat.core.path import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.journal.rows import chain_of
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
@@ -265,7 +265,7 @@ class Session:
             LeaseHeld: another run writes it, and waiting for it was not allowed or took too long.
             JournalCorrupt: the session is damaged elsewhere than at its end.
         """
-        from ziggurat.core.held import held  # most runs have no session
+        from ziggurat.core.clock import held  # most runs have no session
 
         within = self.place in held()
         waits = not within and (self.conflict == "queue" or (self.conflict == "branch" and not branching))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from ziggurat.core.clock import CLOCK, SYSTEM_CLOCK, Timer
-from ziggurat.core.context import root
+from ziggurat.core.clock import SYSTEM_CLOCK, Timer
+from ziggurat.core.context import CLOCK, root
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
 from ziggurat.messages.delta import Fold, PartDelta, ToolCallDelta, deltas_of

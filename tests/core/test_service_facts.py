@@ -2,7 +2,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar, TypeVar
 
 from ziggurat import Context, Service, layer, stack
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, RETURNS, Effect, Fact, fact, name_of, returns_of, strongest
+from ziggurat.core.service import COMPOSITE, EFFECT, NAME, RETURNS, Effect, Fact, fact, name_of, returns_of, strongest
 
 Q = TypeVar("Q")
 

@@ -26,7 +26,7 @@ from ziggurat import (
     stop_when,
     tool,
 )
-from ziggurat.core.containment import StopSignal, as_failure, contained
+from ziggurat.core.tasks import StopSignal, as_failure, contained
 from ziggurat.errors import InvalidArguments, LimitExceeded, ModelError, ServiceError, Suspend
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry

@@ -10,7 +10,7 @@ from tests.stores.mortal import MortalStore
 from tests.wrong import wrong
 from ziggurat import Agent, ConfigurationError
 from ziggurat.agents import Policy, max_steps
-from ziggurat.core.protocols import implements
+from ziggurat.core.settings import implements
 from ziggurat.journal import Store
 from ziggurat.journal.store import SupportsChangeSignal, SupportsLogMarks
 from ziggurat.memory import LocalMemoryStore, MemoryStore
@@ -86,7 +86,7 @@ def test_the_source_asks_objects_and_not_their_classes() -> None:
         for call in re.finditer(r"isinstance\([^,]*,([^)]*)\)", text)
         if set(re.findall(r"[\w.]+", call[1])) & (protocols - {"_WrongUsage"})
     ]
-    assert not asked, "use core.protocols.implements"
+    assert not asked, "use core.settings.implements"
 
 
 def test_a_store_whose_process_can_die_is_a_store(tmp_path: Path) -> None:

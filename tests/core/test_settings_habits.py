@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ziggurat import Agent, AgentRun, Budget, ConfigurationError, ModelSettings
-from ziggurat.core.habits import ARGUMENTS, OF_AGENTS, OF_RUNS
+from ziggurat.core.settings import ARGUMENTS, OF_AGENTS, OF_RUNS
 from ziggurat.flows import flow, step
 from ziggurat.messages.agent import _MEANT
 from ziggurat.models import ScriptedModel

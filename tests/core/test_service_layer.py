@@ -10,7 +10,7 @@ import pytest
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context, Service, layer, stack
 from ziggurat.core import root
-from ziggurat.core.layer import Layered
+from ziggurat.core.service import Layered
 
 Q = TypeVar("Q")
 R = TypeVar("R")

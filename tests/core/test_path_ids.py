@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from tests.wrong import wrong
 from ziggurat import ConfigurationError
-from ziggurat.core.ids import LONGEST, check_new_id, check_new_name
+from ziggurat.core.path import LONGEST, check_new_id, check_new_name
 from ziggurat.core.visible import JOINERS, visible_line
 
 ALLOWED = string.ascii_letters + string.digits + "-_.:@/+=,|~"
