@@ -54,38 +54,18 @@ def fitting(kind: object) -> Reducer | None:
 class Appended(Sequence[T]):
     """A list as the nodes of a graph see it: it cannot be changed, and one that is longer shares its items."""
 
-    __slots__ = ("_added", "_earlier", "_items", "_length")
+    __slots__ = ("_items", "_length")
 
     def __init__(self, items: list[T], length: int | None = None) -> None:
-        self._items: list[T] | None = items
+        self._items = items  # shared: the first ones are this list's
         self._length = len(items) if length is None else length
-        self._earlier: Appended[T] | None = None
-        self._added: Sequence[T] = ()
 
     def extended(self, more: Iterable[T]) -> "Appended[T]":
         """Return this list with more items at its end; this one stays as it is."""
-        added = list(more)
-        if self._items is not None and len(self._items) == self._length:
-            self._items.extend(added)
-            return Appended(self._items, self._length + len(added))
-        longer: Appended[T] = Appended([], self._length + len(added))
-        longer._items, longer._earlier, longer._added = None, self, added  # copied when it is read
-        return longer
-
-    def _read(self) -> list[T]:
-        """Return the shared items, of which the first ones are this list's."""
-        if self._items is None:
-            parts: list[Sequence[T]] = []
-            at: Appended[T] = self
-            while at._items is None:
-                assert at._earlier is not None
-                parts.append(at._added)
-                at = at._earlier
-            items = at._items[: at._length]
-            for part in reversed(parts):
-                items.extend(part)
-            self._items, self._earlier, self._added = items, None, ()
-        return self._items
+        if len(self._items) != self._length:  # another branch has added to it already
+            return Appended([*self, *more])
+        self._items.extend(more)
+        return Appended(self._items)
 
     def __len__(self) -> int:
         return self._length
@@ -95,7 +75,7 @@ class Appended(Sequence[T]):
     @overload
     def __getitem__(self, at: slice) -> list[T]: ...
     def __getitem__(self, at: int | slice) -> T | list[T]:
-        items, length = self._read(), self._length
+        items, length = self._items, self._length
         if isinstance(at, slice):
             return [items[number] for number in range(*at.indices(length))]
         if not -length <= at < length:
@@ -103,7 +83,7 @@ class Appended(Sequence[T]):
         return items[at + length if at < 0 else at]
 
     def __iter__(self) -> "islice[T]":
-        return islice(self._read(), self._length)
+        return islice(self._items, self._length)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Appended, list, tuple)):
