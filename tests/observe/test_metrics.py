@@ -1,6 +1,5 @@
 """Tests of metrics in memory: they agree with what happened, and Prometheus can read them."""
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -21,7 +20,6 @@ from ziggurat.events import ModelEnded, ToolEnded
 from ziggurat.models import ScriptedModel
 from ziggurat.observe import CallStatistics, Metrics
 from ziggurat.observe.conventions import BUCKETS
-from ziggurat.runtime import Child, RestartsExceeded, Supervisor
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call
@@ -167,33 +165,6 @@ async def test_their_tokens_are_those_that_the_runs_were_charged(fails: tuple[bo
     tokens = spent[0].usage["b"].input
     line = f'ziggurat_agent_input_tokens_total{{gen_ai_agent_name="agent1",gen_ai_request_model="b"}} {tokens}'
     assert line in parts[0].prometheus_text().splitlines()
-
-
-async def test_figures_of_supervisors_are_shown_by_name() -> None:
-    async def crash() -> None:
-        raise ValueError
-
-    low = Supervisor([Child("crash", crash)], name="low")
-    middle = Supervisor([Child("low", low)], name="middle")
-    high = Supervisor([Child("middle", middle)], name="high")
-    metrics = Metrics()
-    for each in (low, middle, high, high):
-        metrics.watch(each)
-    with pytest.raises(RestartsExceeded):
-        await high.run()
-    assert metrics.snapshot()["supervisors"] == {
-        name: {"running": 0, "restarts": count, "escalations": count}
-        for name, count in (("low", 4), ("middle", 2), ("high", 1))
-    }
-    async with Supervisor([Child(name, asyncio.Event().wait) for name in "abc"], name="many") as many:
-        metrics.watch(many)
-        lines = metrics.prometheus_text().splitlines()
-    assert 'ziggurat_supervisor_running{supervisor="many"} 3' in lines
-    assert 'ziggurat_supervisor_restarts_total{supervisor="low"} 4' in lines
-    assert 'ziggurat_supervisor_escalations_total{supervisor="high"} 1' in lines
-    assert 'ziggurat_supervisor_running{supervisor="many"} 0' in metrics.prometheus_text().splitlines()
-    with pytest.raises(ConfigurationError, match="low"):
-        metrics.watch(Supervisor(name="low"))
 
 
 def test_own_metrics_are_in_the_same_text() -> None:

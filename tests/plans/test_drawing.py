@@ -7,12 +7,12 @@ import pytest
 
 from tests.plans.plan_trees import Forest
 from tests.samples import sample
-from ziggurat import Agent, ConfigurationError, Event
-from ziggurat.agents.drawing import drawn
+from ziggurat import Agent, Event
 from ziggurat.events import NodeChanged
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import Branch, Loop, Task, draw_plan, workflow
+from ziggurat.plans import Branch, Loop, Task, workflow
 from ziggurat.plans.nodes import place_nodes
+from ziggurat.stores import InMemoryStore
 
 
 async def test_a_branch_a_loop_and_what_they_say() -> None:
@@ -22,9 +22,10 @@ async def test_a_branch_a_loop_and_what_they_say() -> None:
         Branch("draft:ok", Task("good", prompt="y"), Task("bad", prompt="z")),
         Loop(Task("polish", prompt="p"), 2),
         agent=agent,
+        store="memory:",
     )
-    run = await plan.run("go")
-    assert draw_plan(plan, run.output.nodes).mermaid() == (
+    await plan.run("go", run_id="r")
+    assert (await plan.standing("r")).mermaid() == (
         "flowchart TB\n"
         '  n0["draft"]\n'
         '  subgraph n1["branch"]\n'
@@ -44,21 +45,20 @@ async def test_a_branch_a_loop_and_what_they_say() -> None:
         "  classDef skipped fill:#eeeeee,stroke:#999999,stroke-dasharray:3\n"
         "  class n4 skipped\n"
     )
-    assert drawn(plan).parts == draw_plan(plan)
 
 
 @pytest.mark.parametrize("seed", sample(range(10), 4))
 async def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed: int) -> None:
     forest = Forest(seed)
-    plan: Any = forest.plan()
+    plan: Any = forest.plan().with_store(InMemoryStore())
     changes: list[NodeChanged] = []
 
     def listen(event: Event) -> None:
         if isinstance(event, NodeChanged):
             changes.append(event)
 
-    await plan.run({}, listeners=[listen])
-    text = draw_plan(plan, changes).mermaid()
+    await plan.run({}, listeners=[listen], run_id="r")
+    text = (await plan.standing("r")).mermaid()
     places = [each for place in place_nodes(forest.nodes) for each in place]
     branches = [each for each in places if isinstance(each.node, Branch)]
     assert len(re.findall(r"^ *(?:subgraph )?n\d+[\[({]", text, re.MULTILINE)) == len(places) + len(branches)
@@ -69,8 +69,3 @@ async def test_every_node_of_any_plan_is_drawn_once_and_marked_as_it_ended(seed:
         nodes = [each for each, was in last.items() if was == status]
         doubled = [each for each in branches if last.get(each.position) == status]
         assert len(marked[1].split(",") if marked else []) == len(nodes) + len(doubled)
-
-
-def test_what_is_no_plan_cannot_be_drawn_as_one() -> None:
-    with pytest.raises(ConfigurationError, match="made by workflow"):
-        draw_plan(Agent(ScriptedModel("x")))

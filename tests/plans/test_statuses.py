@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from ziggurat.core.facts import fact
 
 from tests.plans.plan_trees import Forest
 from tests.plans.random_graphs import Trail, built, declared, pausing
@@ -16,7 +17,8 @@ from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
 from ziggurat.journal.entries import Result
 from ziggurat.models import ScriptedModel
-from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, draw_plan, node_statuses, workflow
+from ziggurat.plans import Branch, Node, Parallel, Sequence, Task, node_statuses, workflow
+from ziggurat.plans.statuses import MARKS, NODES
 from ziggurat.stores import InMemoryStore
 
 
@@ -99,8 +101,8 @@ async def read_after_each_entry(plan: Any, store: InMemoryStore) -> None:
         recorded = {entry.path for entry in entries[:cut] if isinstance(entry, Result)}
         assert recorded & nodes <= {path for path, _ in ends}
         statuses = await node_statuses(plan, f"cut-{cut}")
-        changes = [NodeChanged("", name, status) for name, status in statuses.items()]
-        assert await plan.standing(f"cut-{cut}") == draw_plan(plan, changes)
+        marks = {name: MARKS[status] for name, status in statuses.items() if status in MARKS}
+        assert await plan.standing(f"cut-{cut}") == fact(plan, NODES).draw(marks)
         before = ends
     assert await node_statuses(plan, f"cut-{len(entries)}") == await node_statuses(plan, "whole")
 
@@ -153,5 +155,5 @@ async def test_of_any_plan_they_are_those_of_the_events(seed: int) -> None:
 
 
 async def test_what_is_no_plan_has_none() -> None:
-    with pytest.raises(ConfigurationError, match="made by workflow"):
+    with pytest.raises(ConfigurationError, match="workflow"):
         await node_statuses(Agent(ScriptedModel("x")), "r")

@@ -45,10 +45,10 @@ _WIDTH = 100
 def show(
     run: options.Run,
     drawing: Annotated[
-        Literal["tree", "html", "mermaid", "diagram", "picture"] | None,
+        Literal["tree", "mermaid", "diagram", "picture"] | None,
         typer.Option(
             "--as",
-            help="Write the tree of its calls instead: as text, HTML or Mermaid; or a diagram (in Mermaid) or picture "
+            help="Write the tree of its calls instead: as text or Mermaid; or a diagram (in Mermaid) or picture "
             "(in SVG) of its agent, plan or graph that marks how far it has come.",
         ),
     ] = None,
@@ -63,7 +63,7 @@ def show(
     \b
     Examples:
       ziggurat show 3f2a
-      ziggurat show r-17 --as html > run.html
+      ziggurat show r-17 --as mermaid > run.mmd
       ziggurat show r-17 --as picture --agent orders.py:graph > graph.svg
     """
     if drawing in ("diagram", "picture"):
@@ -78,7 +78,7 @@ def show(
         write("\n".join([*_head(info, journal), "", *_lines(journal)]))
     else:
         tree = run_tree(journal.entries)
-        forms = {"tree": tree.text, "html": tree.html, "mermaid": tree.mermaid}
+        forms = {"tree": tree.text, "mermaid": tree.mermaid}
         write(forms[drawing]().rstrip("\n"))
 
 

@@ -212,7 +212,6 @@ NAMES: dict[str, dict[str, str]] = {
         "observe.metrics": "AgentStatistics CallStatistics Metrics",
         "observe.otel": "OpenTelemetry",
         "observe.picture": "diagram_svg",
-        "observe.price": "Costs",
         "observe.tree": "RunTree run_tree",
     },
     "ziggurat.plans": {
@@ -228,7 +227,7 @@ NAMES: dict[str, dict[str, str]] = {
         "plans.reducers": "append merge",
         "plans.result": "PlanResult",
         "plans.state_graph": "StateGraph",
-        "plans.statuses": "draw_plan node_statuses",
+        "plans.statuses": "node_statuses",
         "plans.trees": "workflow",
     },
     "ziggurat.providers": {

@@ -28,7 +28,7 @@ def cost(
     charged in full, so the result is at most too high.
 
     Use it for one call: where a price depends on the length of a request, the sum of several would be charged wrongly.
-    For a run, see `AgentRun.cost`; for its calls one by one, listen with `Costs`.
+    For a run, see `AgentRun.cost`.
 
     Args:
         usage: The usage of the call.
@@ -53,16 +53,16 @@ def cost(
     return None if price is None else Decimal(price.total_price)
 
 
-def price_of_calls(usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+def price_of_calls(usage: Usage, model: str) -> Decimal | None:
     """Return what one or several calls of a model have cost together; None if that is unknown."""
-    if usage == _NONE or _is_local(provider or model):  # an answer from a cache, or of a model in this process
+    if usage == _NONE or _is_local(model):  # an answer from a cache, or of a model in this process
         return Decimal(0)
-    price, calls = _calculated(usage, model, provider), usage.requests
+    price, calls = _calculated(usage, model), usage.requests
     if price is None:
         return None
     if calls > 1 and any(isinstance(each, _library().types.TieredPrices) for each in vars(price.model_price).values()):
         mean = Usage(*[figure and figure // calls for figure in astuple(sum_of(usage))])
-        each = price_of_calls(mean, model, provider)
+        each = price_of_calls(mean, model)
         return None if each is None else each * calls
     return Decimal(price.total_price)
 

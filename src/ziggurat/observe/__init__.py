@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     )
     from ziggurat.observe.otel import OpenTelemetry as OpenTelemetry
     from ziggurat.observe.picture import diagram_svg as diagram_svg
-    from ziggurat.observe.price import Costs as Costs
     from ziggurat.observe.tree import RunTree as RunTree, run_tree as run_tree
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

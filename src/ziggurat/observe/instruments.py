@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.observe.conventions import BUCKETS
@@ -106,49 +106,11 @@ class HistogramMetric(Instrument):
         buckets[bisect_left(self.bounds, value)] += 1
 
 
-class SupervisorFigures(Protocol):
-    @property
-    def running(self) -> int:
-        """The number of children that run."""
-        ...
-
-    @property
-    def total_restarts(self) -> int:
-        """How often children were restarted."""
-        ...
-
-    @property
-    def escalations(self) -> int:
-        """How often the supervisor gave up."""
-        ...
-
-
-class WatchedSupervisor(Protocol):
-    """A supervisor whose figures are shown, such as a `runtime.Supervisor`."""
-
-    name: str
-
-    @property
-    def statistics(self) -> SupervisorFigures: ...
-
-
 class Instruments:
-    """Makes and keeps the metrics of your own, and shows the figures of supervisors."""
+    """Makes and keeps the metrics of your own."""
 
     def __init__(self) -> None:
         self._own: dict[str, Instrument] = {}
-        self._supervisors: dict[str, WatchedSupervisor] = {}
-
-    def watch(self, supervisor: WatchedSupervisor) -> None:
-        """Show the figures of a `runtime.Supervisor`: its running children, its restarts, how often it gave up.
-
-        Those of supervisors below it are shown if they are watched, too.
-
-        Raises:
-            ConfigurationError: another supervisor of this name is watched.
-        """
-        if self._supervisors.setdefault(supervisor.name, supervisor) is not supervisor:
-            raise ConfigurationError(f"two supervisors are named {supervisor.name!r}; give one of them another name")
 
     def counter(self, name: str, help_text: str = "") -> CounterMetric:
         """Return a counter of your own, made when it is first asked for.
@@ -192,19 +154,8 @@ class Instruments:
             for name, each in self._own.items()
         }
 
-    def supervisor_values(self) -> dict[str, dict[str, int]]:
-        """Return the figures of supervisors as plain data, by name."""
-        figures = {name: each.statistics for name, each in self._supervisors.items()}
-        return {
-            name: {"running": each.running, "restarts": each.total_restarts, "escalations": each.escalations}
-            for name, each in figures.items()
-        }
-
     def own_lines(self) -> Iterator[str]:
         """Yield the lines of all of them in Prometheus' text format."""
-        for figure, lines, help_text in _SUPERVISOR:
-            values = [({"supervisor": name}, each[figure]) for name, each in self.supervisor_values().items()]
-            yield from lines(f"ziggurat.supervisor.{figure}", help_text, values)
         for instrument in self._own.values():
             yield from instrument.lines()
 
@@ -272,10 +223,3 @@ def _sample(name: str, labels: _Labels, value: float) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-_SUPERVISOR = (
-    ("running", gauge_lines, "Children of supervisors that run."),
-    ("restarts", counter_lines, "Restarts of children by supervisors."),
-    ("escalations", counter_lines, "How often supervisors gave up."),
-)

@@ -206,7 +206,6 @@ class Metrics(Instruments, Middleware):
                 "usage": self.usage,
                 "runs": self.runs,
                 "running": self.running,
-                "supervisors": self.supervisor_values(),
                 "own": self.own_values(),
             }
         )

@@ -1,14 +1,13 @@
-"""A node in the tree of a run, and the tree as text, as HTML and as a Mermaid flowchart."""
+"""A node in the tree of a run, and the tree as text and as a Mermaid flowchart."""
 
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
 
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, Mark, Shape
-from ziggurat.messages.formatting import duration, shortened, usage_text
+from ziggurat.messages.formatting import shortened
 from ziggurat.messages.usage import Usage
 
 NodeKind = Literal["agent", "step", "model", "tool", "call", "question", "timer", "event"]
@@ -45,53 +44,12 @@ class RunNode(Struct, frozen=True):
 
 
 _SIGNS: dict[Mark, str] = {"waiting": "…", "running": "▸", "done": "✓", "failed": "✗", "skipped": "·"}
-_COLOURS: dict[Mark, str] = {
-    "waiting": "#b58900",
-    "running": "#2a6fbb",
-    "done": "#3c763d",
-    "failed": "#a94442",
-    "skipped": "#999999",
-}
 _SHAPES: dict[NodeKind, Shape] = {"tool": "round", "model": "stadium", "question": "hexagon", "timer": "hexagon"}
-
-_OPEN_DEPTH = 4
-"""Nodes above this depth are shown with their parts."""
 
 
 def tree_text(nodes: Sequence[RunNode]) -> str:
     """Return a line for each node, with its state, indented by its depth."""
     return "".join(f"{'  ' * node.depth}{_SIGNS[node.state]} {_label(node)}\n" for node in nodes)
-
-
-def tree_html(nodes: Sequence[RunNode]) -> str:
-    """Return the nodes as HTML, each with its parts inside it; a part of a page, without scripts, all texts escaped."""
-    return f'<div style="font-family:monospace">{"".join(_html_parts(nodes))}</div>'
-
-
-def _html_parts(nodes: Sequence[RunNode]) -> Iterator[str]:
-    unclosed: list[int] = []
-    for node, after in zip(nodes, [*nodes[1:], None], strict=True):
-        while unclosed and unclosed[-1] >= node.depth:
-            unclosed.pop()
-            yield "</details>"
-        line = f'<span style="color:{_COLOURS[node.state]}">{_SIGNS[node.state]}</span> {_html_line(node)}'
-        indent = f'style="margin-left:{1.5 if node.depth else 0}em"'
-        if after is not None and after.depth > node.depth:
-            unclosed.append(node.depth)
-            state = " open" if node.depth < _OPEN_DEPTH or node.state == "waiting" else ""
-            yield f"<details{state} {indent}><summary>{line}</summary>"
-        else:
-            yield f"<div {indent}>{line}</div>"
-    yield "</details>" * len(unclosed)
-
-
-def _html_line(node: RunNode) -> str:
-    facts = [f"<b>{escape(shortened(node.name))}</b>", escape(node.text)]
-    if node.usage is not None:
-        facts.append(f"<small>{escape(usage_text(node.usage))}</small>")
-    if node.began is not None and node.ended is not None and node.ended > node.began:
-        facts.append(f"<small>{duration(node.ended - node.began)}</small>")
-    return " ".join(fact for fact in facts if fact)
 
 
 def tree_diagram(nodes: Sequence[RunNode]) -> Diagram:

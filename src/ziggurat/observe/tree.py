@@ -20,7 +20,7 @@ from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.run_node import NodeKind, RunNode, tree_diagram, tree_html, tree_text
+from ziggurat.observe.run_node import NodeKind, RunNode, tree_diagram, tree_text
 
 _ENDED_WELL = frozenset({"Completed", "Suspended"})
 """How a run stops that has not failed."""
@@ -42,10 +42,6 @@ class RunTree(Struct, frozen=True):
     def text(self) -> str:
         """Return the tree as lines of text, each with the state of its node."""
         return tree_text(self.nodes)
-
-    def html(self) -> str:
-        """Return the tree as a part of an HTML page, which needs no script; all texts are escaped."""
-        return tree_html(self.nodes)
 
     def mermaid(self) -> str:
         """Return the tree as a Mermaid flowchart, in which the states are colours."""

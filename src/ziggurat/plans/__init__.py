@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ziggurat.plans.reducers import append as append, merge as merge
     from ziggurat.plans.result import PlanResult as PlanResult
     from ziggurat.plans.state_graph import StateGraph as StateGraph
-    from ziggurat.plans.statuses import draw_plan as draw_plan, node_statuses as node_statuses
+    from ziggurat.plans.statuses import node_statuses as node_statuses
     from ziggurat.plans.trees import workflow as workflow
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -1,6 +1,6 @@
 """How far the nodes of a plan or a graph have come in a run: the `NodeChanged` events of its record."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from ziggurat.core.service import Fact, fact
 from ziggurat.messages.events import NodeChanged, NodeStatus
 from ziggurat.plans.drawing import diagram_of_plan
 from ziggurat.plans.nodes import Place, Task
-from ziggurat.plans.result import NodeResult
 
 MARKS: dict[NodeStatus, Mark] = {
     "running": "running",
@@ -35,30 +34,6 @@ class NodeNames(Struct, frozen=True, eq=False):
 
 NODES: Fact[NodeNames | None] = Fact("nodes", None)
 """The nodes of a plan or a graph."""
-
-
-def nodes_of(plan: Runnable[Any], function: str) -> NodeNames:
-    nodes = fact(plan, NODES)
-    if nodes is None:
-        raise ConfigurationError(
-            f"{function}() takes a plan that was made by workflow(), or a graph, got {plan!r:.200}"
-        )
-    return nodes
-
-
-def draw_plan(plan: Runnable[Any], nodes: Iterable[NodeResult | NodeChanged] = ()) -> Diagram:
-    """Return a plan as a diagram, which has its Mermaid text: ``draw_plan(plan, run.output.nodes).mermaid()``.
-
-    Args:
-        plan: A flow made by `workflow`, or a graph.
-        nodes: How far a run has come: ``run.output.nodes``, or the `NodeChanged` events of a run that is not over. Of a
-            node that ran several times, the last counts.
-
-    Raises:
-        ConfigurationError: it is no such flow.
-    """
-    statuses = {each.node: each.status for each in nodes}
-    return nodes_of(plan, "draw_plan").draw({name: MARKS[each] for name, each in statuses.items() if each in MARKS})
 
 
 def facts_of_plan(places: tuple[Place, ...]) -> dict[Fact[Any], Any]:
@@ -88,7 +63,10 @@ async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatu
         JournalMismatch: it has other nodes than the recorded one.
         RunNotFound: the store has no such run.
     """
-    return (await follow_nodes(nodes_of(plan, "node_statuses"), plan, run_id)).by_name
+    nodes = fact(plan, NODES)
+    if nodes is None:
+        raise ConfigurationError(f"node_statuses() takes a plan that workflow() made, or a graph, got {plan!r:.200}")
+    return (await follow_nodes(nodes, plan, run_id)).by_name
 
 
 def facts_of_nodes(nodes: NodeNames) -> dict[Fact[Any], Any]:
