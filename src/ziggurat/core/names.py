@@ -154,7 +154,7 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.search": "Bounds",
         "memory.similar": "TfIdf",
         "memory.store": "MemoryExists MemoryStore Query open_memory",
-        "memory.stores.local": "LocalMemoryStore",
+        "memory.stores.sqlite": "LocalMemoryStore",
         "memory.upkeep": "audit export_memories import_memories",
         "memory.vectorizing": "reembed",
         "memory.words": "CONTEXT",

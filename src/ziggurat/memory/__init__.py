@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         Query as Query,
         open_memory as open_memory,
     )
-    from ziggurat.memory.stores.local import LocalMemoryStore as LocalMemoryStore
+    from ziggurat.memory.stores.sqlite import LocalMemoryStore as LocalMemoryStore
     from ziggurat.memory.upkeep import (
         audit as audit,
         export_memories as export_memories,

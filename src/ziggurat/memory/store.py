@@ -280,7 +280,7 @@ def open_memory(url: str | MemoryStore) -> MemoryStore:
         return url
     scheme, colon, rest = url.partition(":")
     if url == "memory:":
-        from ziggurat.memory.stores.local import LocalMemoryStore
+        from ziggurat.memory.stores.sqlite import LocalMemoryStore
 
         return LocalMemoryStore()
     if colon and scheme == "sqlite":

@@ -1,27 +1,15 @@
 """Nearest-vector search: exact for few vectors, with 4-bit codes for many."""
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ziggurat.core.errors import ConfigurationError, MissingExtra, StoreError
-from ziggurat.core.log import logger
-from ziggurat.databases.files import make_private_folder
+from ziggurat.core.errors import ConfigurationError, MissingExtra
 
 if TYPE_CHECKING:
     from ziggurat.databases.sqlite import SqliteConnection
 
-_Key = tuple[str | None, int]
-"""An owner (None for all owners together) and the size of a vector in bytes."""
-
 _BATCH = 20_000
 """Vectors read at once."""
-
-_GROWN = 10
-"""The share of an index, as a divisor, by which it grows before it is saved again."""
 
 EXACT = 4096
 """Up to this many vectors are stored and compared in full."""
@@ -66,8 +54,6 @@ class VectorIndex:
             raise ConfigurationError(f"an embedding is 32-bit floats, got {size} bytes; write it with pack()")
         self.size = size
         self.exact = exact
-        self.last: int = 0
-        """The highest number ever added."""
         np = _numpy()
         self._numbers = np.zeros(0, np.uint64)
         self._vectors = np.zeros((0, size // 4), np.float32)
@@ -77,11 +63,6 @@ class VectorIndex:
     def __len__(self) -> int:
         return self._count if self._codes is None else len(self._codes)
 
-    @property
-    def coded(self) -> bool:
-        """Whether the vectors are stored as codes."""
-        return self._codes is not None
-
     def add(self, numbers: Sequence[int], embeddings: Sequence[bytes]) -> None:
         if not numbers:
             return
@@ -90,7 +71,6 @@ class VectorIndex:
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors = vectors / np.where(lengths > 0, lengths, 1.0)[:, None]
         keys = np.asarray(numbers, dtype=np.uint64)
-        self.last = max(self.last, int(keys.max()))
         if self._codes is None and self._count + len(keys) > self.exact:
             self._codes = _turbovec().IdMapIndex(dim=self._width(), bit_width=_BITS)
             self._encode(self._numbers[: self._count], self._vectors[: self._count])
@@ -122,19 +102,6 @@ class VectorIndex:
             self._numbers = np.concatenate([self._numbers, np.zeros(spare, np.uint64)])
             self._vectors = np.concatenate([self._vectors, np.zeros((spare, self.size // 4), np.float32)])
 
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove numbers; unknown ones are ignored."""
-        for number in numbers:
-            if self._codes is not None:
-                if self._codes.contains(number):
-                    self._codes.remove(number)
-                continue
-            (places,) = (self._numbers[: self._count] == number).nonzero()
-            for place in places.tolist():
-                self._count -= 1
-                self._numbers[place] = self._numbers[self._count]
-                self._vectors[place] = self._vectors[self._count]
-
     def nearest(self, query: bytes, count: int) -> list[int]:
         """Return the numbers of the nearest vectors, nearest first; codes may miss one in a few hundred."""
         np = _numpy()
@@ -154,54 +121,31 @@ class VectorIndex:
         nearest = self._numbers[best].tolist()
         return nearest
 
-    def save(self, path: Path) -> None:
-        """Write the codes to a file atomically; only for an index that uses codes."""
-        self._codes.write(str(path), durable=False)
-
-    @classmethod
-    def load(cls, path: Path, size: int, last: int) -> "VectorIndex":
-        """Load codes that `save` wrote."""
-        index = cls(size)
-        codes = _turbovec().IdMapIndex.load(str(path))
-        if codes.dim != index._width():
-            raise ValueError(f"{path} holds vectors of {codes.dim} dimensions, {index._width()} were expected")
-        index._codes = codes
-        index.last = last
-        return index
-
 
 class VectorIndexes:
-    """Vector indexes of a SQLite database, one per owner and vector size."""
+    """Vector indexes of a SQLite database, one per owner and vector size, made when they are first searched."""
 
-    def __init__(self, folder: Path, database: "SqliteConnection", *, exact: int = EXACT) -> None:
-        self._folder = folder
+    def __init__(self, database: "SqliteConnection", *, exact: int = EXACT) -> None:
         self._database = database
         self._exact = exact
         self._last: dict[str | None, int] = {}
-        self._indexes: dict[_Key, VectorIndex] = {}
-        self._saved: dict[_Key, int] = {}
+        self._indexes: dict[tuple[str | None, int], VectorIndex] = {}
 
     def nearest(self, owner: str | None, vector: bytes, count: int) -> list[int]:
         """Return numbers by their vectors, nearest first; some may belong to memories since removed."""
-        if owner not in self._last:
-            self._load(owner)
         self._read(owner)
         index = self._indexes.get((owner, len(vector)))
         return [] if index is None else index.nearest(vector, count)
 
-    def _newer(self, owner: str | None) -> Iterator[tuple[int, bytes]]:
+    def _read(self, owner: str | None) -> None:
+        """Add the vectors that were stored since the last search, by this process or another one."""
         mine, values = ("", ()) if owner is None else ("owner = ? AND", (owner,))
         rows = self._database.execute(
             f"SELECT number, embedding FROM memories WHERE {mine} number > ? AND archived = 0 "  # noqa: S608
             "AND length(embedding) >= 4 ORDER BY number",
-            (*values, self._last[owner]),
+            (*values, self._last.get(owner, 0)),
         )
-        return iter(rows)
-
-    def _read(self, owner: str | None) -> None:
-        entries, any_of_them = self._newer(owner), False
-        while batch := list(islice(entries, _BATCH)):
-            any_of_them = True
+        while batch := rows.fetchmany(_BATCH):
             by_size: dict[int, list[tuple[int, bytes]]] = {}
             for number, embedding in batch:
                 by_size.setdefault(len(embedding), []).append((number, embedding))
@@ -211,53 +155,3 @@ class VectorIndexes:
                     index = self._indexes[owner, size] = VectorIndex(size, exact=self._exact)
                 index.add([number for number, _ in sized], [embedding for _, embedding in sized])
             self._last[owner] = batch[-1][0]
-        if any_of_them:
-            self.save()
-
-    def save(self, *, everything: bool = False) -> None:
-        """Save the indexes that have grown by a tenth since the last save; with `everything`, by anything."""
-        for key, index in self._indexes.items():
-            fresh = len(index) - self._saved.get(key, 0)
-            if index.coded and fresh > (0 if everything else max(EXACT, len(index) // _GROWN)):
-                self._saved[key] = len(index)
-                try:
-                    self._write(key, index)
-                except (OSError, StoreError) as error:  # not fatal: an index can be rebuilt from the database
-                    logger.warning("an index in %s was not kept: %s", self._folder, error)
-
-    def _write(self, key: _Key, index: VectorIndex) -> None:
-        owner, size = key
-        with suppress(FileExistsError):
-            make_private_folder(self._folder)
-        name = os.urandom(8).hex()
-        index.save(self._folder / name)
-        (self._folder / name).chmod(0o600)
-        entry = (_name(owner), size, self._last[owner], name)
-        statement = "INSERT OR REPLACE INTO memory_indexes (owner, size, last, file) VALUES (?, ?, ?, ?)"
-        self._database.transaction(lambda: self._database.execute(statement, entry))
-        known = {each for (each,) in self._database.execute("SELECT file FROM memory_indexes")}
-        for path in self._folder.iterdir():
-            if path.name not in known:
-                path.unlink(missing_ok=True)
-
-    def _load(self, owner: str | None) -> None:
-        """Load the saved index of an owner; one that cannot be read is rebuilt."""
-        self._last[owner] = 0
-        statement = "SELECT size, last, file FROM memory_indexes WHERE owner = ?"
-        rows = self._database.execute(statement, (_name(owner),)).fetchall()
-        if len(rows) != 1:  # with several sizes, the last number of one does not tell how far the others had read
-            return
-        ((size, last, name),) = rows
-        path = self._folder / name
-        try:
-            index = VectorIndex.load(path, size, last)
-        except (OSError, ValueError) as error:
-            logger.warning("the index %s cannot be read and is made again: %s", path, error)
-            return
-        self._indexes[owner, size] = index
-        self._saved[owner, size] = len(index)
-        self._last[owner] = last
-
-
-def _name(owner: str | None) -> str:
-    return "" if owner is None else f"o{owner.encode().hex()}"

@@ -1,8 +1,8 @@
-"""The memory store in a SQLite database, which may also hold runs."""
+"""The memory store in a SQLite database, which may also hold runs, and the one in this process."""
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -37,7 +37,7 @@ class SqliteMemoryStore:
     ) -> None:
         self.path: Path = check_path(path, self)
         self._database = SqliteConnection(self.path, synchronous, timeout, connect)
-        self._rows = MemoryRows(self._database, Path(f"{self.path}-vectors"))
+        self._rows = MemoryRows(self._database)
         self._writer = Writer(
             f"ziggurat {self.path.name}", self._together, self._rows.flush_if_due, PAUSE, self._database.close
         )
@@ -52,10 +52,10 @@ class SqliteMemoryStore:
         if failed is None:
             rows.forget_uses()
 
-    def _write(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def _write(self, work: Callable[[], T]) -> Awaitable[T]:
         return self._writer.submit(work, _WRITES)
 
-    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def _read(self, work: Callable[[], T]) -> Awaitable[T]:
         def reading() -> T:
             self._rows.prepare()
             return self._database.reading(work)
@@ -117,10 +117,57 @@ class SqliteMemoryStore:
     async def close(self) -> None:
         try:
             if not self._writer.closed:
-                await self._writer.submit(self._last_words)
+                await self._writer.submit(self._rows.flush)
         finally:
             await self._writer.finish()
 
-    def _last_words(self) -> None:
-        self._rows.flush()
-        self._rows.vectors.save(everything=True)
+
+class _InMemory(SqliteConnection):
+    """A database in this process: nothing is locked beside it, and no failure closes it."""
+
+    def __init__(self) -> None:
+        self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._using = threading.RLock()
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        return self._memory.execute(statement, values)
+
+    def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
+        self._memory.executemany(statement, values)
+
+    def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
+        with self._using:
+            self._memory.execute("BEGIN")
+            try:
+                result = work()
+            except BaseException:
+                self._memory.execute("ROLLBACK")
+                raise
+            self._memory.execute("COMMIT")
+            return result
+
+    def reading(self, work: Callable[[], T]) -> T:
+        with self._using:
+            return work()
+
+
+class LocalMemoryStore(SqliteMemoryStore):
+    """Store memories in this process, for tests and short-lived use; results are the same as from every other store."""
+
+    def __init__(self) -> None:
+        self._database = _InMemory()
+        self._rows = MemoryRows(self._database)
+
+    def __repr__(self) -> str:
+        return "LocalMemoryStore()"
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        self._rows.prepare()
+        return self._database.transaction(work)
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        self._rows.prepare()
+        return self._database.reading(work)
+
+    async def close(self) -> None:
+        pass

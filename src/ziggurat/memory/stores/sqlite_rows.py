@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,9 +41,6 @@ _TABLES = (
         WHERE archived = 0 AND embedding IS NOT NULL""",
     "CREATE INDEX IF NOT EXISTS memories_by_age ON memories (owner, created)",
     "CREATE INDEX IF NOT EXISTS memories_by_time ON memories (created)",
-    """CREATE TABLE IF NOT EXISTS memory_indexes (
-        owner TEXT NOT NULL, size INTEGER NOT NULL, last INTEGER NOT NULL, file TEXT NOT NULL,
-        PRIMARY KEY (owner, size))""",
     """CREATE TABLE IF NOT EXISTS memory_terms (
         word TEXT NOT NULL, owner TEXT NOT NULL, number INTEGER NOT NULL, often REAL NOT NULL,
         PRIMARY KEY (word, owner, number)) WITHOUT ROWID""",
@@ -141,8 +137,8 @@ def _where(
 class MemoryRows:
     """The memories in a SQLite database; all methods must be called in the thread of its connection."""
 
-    def __init__(self, database: SqliteConnection, folder: Path) -> None:
-        self.vectors: VectorIndexes = VectorIndexes(folder, database)
+    def __init__(self, database: SqliteConnection) -> None:
+        self.vectors: VectorIndexes = VectorIndexes(database)
         self._database = database
         self._notes: dict[str, tuple[float, int]] = {}
         """Uses that are not written yet, by memory: the time of the last one, and how many."""
