@@ -15,11 +15,11 @@ from typing import Any
 from ziggurat import Agent, Middleware, stack, tool
 from ziggurat.core.context import Context, root
 from ziggurat.layers.alternatives import fallback, hedge
+from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.cache import CacheStore, cache
 from ziggurat.layers.circuit_breaker import CircuitBreaker, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.load_shed import Gate, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.rate_limiter import RateLimiter
@@ -54,7 +54,6 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "concurrency_limit": lambda: stack(nothing, concurrency_limit(bulkhead=Bulkhead(8))),
     "rate_limit": lambda: stack(nothing, rate_limit(limiter=RateLimiter(requests=1_000_000))),
     "backpressure": lambda: stack(nothing, backpressure(gate=Gate(100, soft=80))),
-    "load_shed": lambda: stack(nothing, load_shed(when=Bulkhead(8).is_full)),
     "dedupe, new": lambda: stack(nothing, dedupe(store=DedupeStore(), key=fresh_key())),
     "dedupe, answered": lambda: stack(nothing, dedupe(store=DedupeStore(), key=str)),
     "cache, new": lambda: stack(nothing, cache(store=CacheStore(), key=fresh_key())),

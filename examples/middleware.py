@@ -5,7 +5,8 @@ import asyncio
 from ziggurat import Agent, Context, Middleware, ModelRequest
 from ziggurat.layers import timeout
 from ziggurat.messages import tool_call
-from ziggurat.middleware import OutputGuardrail, Redaction, UsageAccounting, UsageLedger, everywhere
+from ziggurat.middleware import OutputGuardrail, Redaction, everywhere
+from ziggurat.observe import Metrics
 from ziggurat.testing import ScriptedModel
 
 
@@ -32,7 +33,7 @@ def polite(text: str, ctx: Context) -> str | None:
 
 clerk_model = ScriptedModel(tool_call("account", name="Bob"), tool_call("account", name="Ada"), "With a card.")
 clerk = Agent(clerk_model, tools=[account], name="clerk")
-accounts = UsageLedger()
+metrics = Metrics()
 desk = Agent(
     ScriptedModel(tool_call("clerk", input="How does Ada pay?"), "by card", "By card."),
     tools=[clerk],
@@ -40,7 +41,7 @@ desk = Agent(
     middleware=[
         Redaction(patterns=[r"\b[0-9]{4}(?: [0-9]{4}){3}\b"], mask="[card]"),
         Log(),
-        UsageAccounting(accounts),
+        metrics,
         OutputGuardrail(polite),
         everywhere(tool=[timeout(seconds=10)]),
     ],
@@ -51,7 +52,8 @@ async def main() -> None:
     run = await desk.run("How does Ada pay?")
     print(run.text)
     print("the clerk's model saw:", clerk_model.last.messages[-1].tool_results[0].text)
-    print("tools:", accounts.tools, "errors:", accounts.tool_errors)
+    for name, tool in metrics.tools.items():
+        print(f"{name}: {tool.calls} calls, {tool.failure_rate:.0%} failed")
 
 
 if __name__ == "__main__":

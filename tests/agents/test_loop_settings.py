@@ -20,7 +20,7 @@ def delete_file(path: str) -> str:
 
 def _given(name: str) -> list[dict[str, Any]]:
     stop = until_tool_called(name)
-    policies = [stop, ~stop, stop | max_steps(3), max_steps(3) & stop]
+    policies = [stop, stop | max_steps(3), max_steps(3) & stop]
     return [
         {"approvals": Approvals(name)},
         {"budget": Budget(tools={name: 1})},
@@ -33,13 +33,13 @@ def _nothing_said() -> None:
     warn_once.cache_clear()
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(5))
 def test_a_name_that_is_misspelt_is_refused_with_the_near_one(place: int) -> None:
     with pytest.raises(ConfigurationError, match="'delete_file'"):
         Agent(ScriptedModel("x"), tools=[delete_file], **_given("delete_fle")[place])
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("name", ["remove", "hand_over"])
 def test_another_name_is_warned_of_once(place: int, name: str, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_a_pattern_is_warned_of_and_never_refused(caplog: pytest.LogCaptureFixtu
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(5))
 def test_the_tools_of_agents_below_count(place: int, caplog: pytest.LogCaptureFixture) -> None:
     inner = Agent(ScriptedModel("x"), tools=[delete_file], name="clerk", description="Files.")
     outer = Agent(ScriptedModel("x"), tools=[inner.as_tool(name="desk")], name="desk", description="Asks.")

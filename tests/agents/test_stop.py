@@ -38,7 +38,6 @@ from ziggurat.agents import (
     any_of,
     max_steps,
     max_tool_calls,
-    not_,
     until_no_tool_calls,
 )
 from ziggurat.agents.stop import Advice, BasePolicy, Progress
@@ -161,8 +160,6 @@ ENDS = {
     "alone": until_no_tool_calls(),
     "any": max_steps(9) | until_no_tool_calls(),
     "all": max_steps(1) & until_no_tool_calls(),
-    "not": ~max_steps(9),
-    "not not": ~~until_no_tool_calls(),
 }
 
 
@@ -371,7 +368,6 @@ def test_policies_of_wrong_values_are_refused() -> None:
         (stop_when, ("x",), "function"),
         (any_of, (lambda progress: True,), "stop_when"),
         (all_of, (), "policy"),
-        (not_, ("x",), "stop_when"),
         (max_tool_calls, (0,), "at least 1"),
     ]
     for make, arguments, told in mistakes:
@@ -385,14 +381,6 @@ def test_all_of_stops_in_the_first_step_in_which_all_do() -> None:
     assert (run.stop, run.steps) == (stops.ToolCalled("echo"), 3)  # one acts on the step, the other before
     assert _run(all_of(max_steps(3), until_tool_called("submit"))).stop == stops.Completed()
     assert _run(all_of(max_steps(2), until_tool_called("submit"))).stop == stops.MaxSteps(2)
-
-
-def test_not_stops_after_a_step_in_which_the_policy_does_not() -> None:
-    run = _run(~until_tool_called("echo"))
-    assert (run.stop, run.steps) == (stops.StopCondition("~until_tool_called('echo')"), 2)
-    run = _run(~stop_when(lambda progress: progress.step < 3))
-    assert (run.steps, run.observations[-1]) == (3, "c")  # on the step, so its tools ran
-    assert _run(~(until_tool_called("echo") | until_tool_called("submit"))).stop == stops.Completed()
 
 
 def test_max_tool_calls_counts_those_of_agents_beneath() -> None:
@@ -436,5 +424,5 @@ def test_what_a_policy_remembers_belongs_to_one_run() -> None:
 def test_policies_show_what_they_are() -> None:
     assert repr(max_steps(3) | until_tool_called("x")) == "max_steps(3) | until_tool_called('x')"
     assert repr(until_no_tool_calls()) == "until_no_tool_calls()"
-    every = ~(max_steps(3) | max_tool_calls(2)) & ~until_no_tool_calls()
-    assert repr(every) == "~(max_steps(3) | max_tool_calls(2)) & ~until_no_tool_calls()"
+    every = (max_steps(3) | max_tool_calls(2)) & until_no_tool_calls()
+    assert repr(every) == "(max_steps(3) | max_tool_calls(2)) & until_no_tool_calls()"

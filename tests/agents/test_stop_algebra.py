@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.samples import amount
 from ziggurat import Agent, tool
-from ziggurat.agents import Verdict, all_of, any_of, max_steps, not_
+from ziggurat.agents import Verdict, all_of, any_of, max_steps
 from ziggurat.agents.stop import Advice, BasePolicy, Progress
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
@@ -38,12 +38,11 @@ class Leaf(BasePolicy):
 
 @dataclass
 class Said:
-    """A policy, when it holds, what it says then, and what it negates."""
+    """A policy, when it holds, and what it says then."""
 
     policy: BasePolicy
     holds: frozenset[int]
     says: dict[int, str]
-    negates: "Said | None" = None
 
     def since(self, step: int) -> int:
         """Return the first of the steps in a row up to this one in which it holds."""
@@ -51,16 +50,11 @@ class Said:
 
 
 def _drawn(random: Random, depth: int, *, phases: bool) -> Said:
-    kind = random.choice(["leaf", "any", "all", "not"]) if depth else "leaf"
+    kind = random.choice(["leaf", "any", "all"]) if depth else "leaf"
     if kind == "leaf":
         table = frozenset(step for step in range(1, STEPS + 1) if random.random() < 0.4)
         leaf = Leaf(f"p{random.randrange(10**6)}", table, phases and random.random() < 0.5)
         return Said(leaf, table, dict.fromkeys(table, leaf.name))
-    if kind == "not":
-        inner = _drawn(random, depth - 1, phases=phases)
-        policy = not_(inner.policy)
-        holds = frozenset(range(1, STEPS + 1)) - inner.holds
-        return inner.negates or Said(policy, holds, dict.fromkeys(holds, repr(policy)), inner)
     parts = [_drawn(random, depth - 1, phases=phases) for _ in range(random.randint(1, 3))]
     policies, tables = [part.policy for part in parts], [part.holds for part in parts]
     if kind == "any":
@@ -151,8 +145,3 @@ def test_a_policy_that_occurs_several_times_is_asked_once(seed: int) -> None:
     run = Agent(ScriptedModel(always=tool_call("look")), tools=[look], stop=drawn(3)).run_sync("go")
     assert run.steps == STEPS
     assert [message.text for message in run.messages if message.origin == "runtime"] == ["again"] * (STEPS - 1)
-
-
-def test_a_policy_negated_twice_is_itself() -> None:
-    policy = max_steps(3) & max_steps(4)
-    assert ~~policy is policy

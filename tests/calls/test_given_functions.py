@@ -24,7 +24,6 @@ from ziggurat.layers import (
     circuit_breaker,
     dedupe,
     fallback,
-    load_shed,
     rate_limit,
     retry,
     steer,
@@ -55,7 +54,6 @@ pytestmark = pytest.mark.usefixtures("place")
 LAYERS: dict[str, Callable[[Slip], Any]] = {
     "cache.key": lambda slip: cache(store=CacheStore(), key=slip.returning("key")),
     "dedupe.key": lambda slip: dedupe(store=DedupeStore(), key=slip.returning("key")),
-    "load_shed.when": lambda slip: load_shed(when=slip.returning(False)),
     "rate_limit.estimate": lambda slip: rate_limit(limiter=_limiter(), estimate=slip.returning(1.0)),
     "rate_limit.measure": lambda slip: rate_limit(
         limiter=_limiter(), estimate=lambda _: 1.0, measure=slip.returning(1.0)
@@ -277,7 +275,6 @@ class _Empty(Struct):
 ASYNC: dict[str, Callable[[Any], Runnable]] = {
     "retry": lambda given: _with(_failing(retry(base=0, when=given))),
     "cache": lambda given: _with(cache(store=CacheStore(), key=given)),
-    "load_shed": lambda given: _with(load_shed(when=given)),
     "fallback": lambda given: _with(lambda inner: fallback(_Lost(inner), inner, when=given)),
     "until": lambda given: group_chat(Agent(_answers, name="a"), Agent(_answers, name="b"), until=given),
     "rounds": lambda given: star(Agent(_answers, name="a"), Agent(_answers, name="b"), until=given),

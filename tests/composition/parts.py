@@ -43,7 +43,6 @@ from ziggurat.layers import (
     dedupe,
     fallback,
     hedge,
-    load_shed,
     rate_limit,
     retry,
     steer,
@@ -51,8 +50,9 @@ from ziggurat.layers import (
     timeout,
 )
 from ziggurat.messages import Message, ToolCall, Usage, assistant
-from ziggurat.middleware import Redaction, Trim, UsageAccounting, UsageLedger
+from ziggurat.middleware import Redaction, Trim
 from ziggurat.models import ScriptedModel
+from ziggurat.observe import Metrics
 from ziggurat.teams import majority
 
 LAYERS: dict[str, Callable[[], Any] | None] = {
@@ -66,7 +66,6 @@ LAYERS: dict[str, Callable[[], Any] | None] = {
     "dedupe": lambda: dedupe(store=DedupeStore(seconds=60.0)),
     "tap": lambda: tap(on_request=lambda request, ctx: None, on_response=lambda response, ctx: None),
     "backpressure": lambda: backpressure(gate=Gate(100)),
-    "load_shed": lambda: load_shed(when=lambda: False),
 }
 """Layers by name; each call makes one with a state of its own."""
 
@@ -100,7 +99,7 @@ MIDDLEWARE: dict[str, Callable[[], Sequence[Any]]] = {
     "none": lambda: (),
     "redaction": lambda: (Redaction(),),
     "trim": lambda: (Trim(last=40),),
-    "usage": lambda: (UsageAccounting(UsageLedger()),),
+    "usage": lambda: (Metrics(),),
 }
 
 APPROVALS = ("none", "tool", "pattern", "nested", "approver", "model")
@@ -272,5 +271,5 @@ class Tower:
         return None
 
 
-_CALM = ("bare", "timeout", "concurrency_limit", "tap", "backpressure", "load_shed", "rate_limit")
+_CALM = ("bare", "timeout", "concurrency_limit", "tap", "backpressure", "rate_limit")
 """The layers that may stand around a tool with effects."""

@@ -31,8 +31,9 @@ from ziggurat.errors import InvalidArguments, LimitExceeded, ModelError, Service
 from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.middleware import Redaction, UsageAccounting, UsageLedger
+from ziggurat.middleware import Redaction
 from ziggurat.models import FunctionModel, ScriptedModel
+from ziggurat.observe import Metrics
 from ziggurat.tools import tool_call
 
 KINDS: list[Callable[[], BaseException]] = [
@@ -299,7 +300,7 @@ async def test_an_exception_whose_code_fails_is_recorded_and_masked(fault: str, 
             stack(model_that(Raises(misbehaving(base, fault))), retry(attempts=2, base=0)),
             name="agent",
             store=f"sqlite:///{tmp_path}/runs.db",
-            middleware=[Redaction("correct horse"), UsageAccounting(UsageLedger())],
+            middleware=[Redaction("correct horse"), Metrics()],
         )
         run = await agent.run("x", run_id=base.__name__)
         assert (await agent.replay(base.__name__)).stop == run.stop

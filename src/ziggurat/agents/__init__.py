@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         any_of as any_of,
         max_steps as max_steps,
         max_tool_calls as max_tool_calls,
-        not_ as not_,
         stop_when as stop_when,
         until_no_tool_calls as until_no_tool_calls,
         until_tool_called as until_tool_called,

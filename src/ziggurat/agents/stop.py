@@ -101,7 +101,7 @@ StopPolicy = Annotated[Policy, Meta(description="as stop_when(lambda progress: .
 
 
 class BasePolicy:
-    """The base of the built-in policies: never stops, and composes with ``|``, ``&`` and ``~``.
+    """The base of the built-in policies: never stops, and composes with ``|`` and ``&``.
 
     Attributes:
         steps: How many steps an agent with it may take, if it is given no ``max_steps``; 0 if it says nothing of that.
@@ -124,9 +124,6 @@ class BasePolicy:
 
     def __and__(self, other: Policy) -> "BasePolicy":
         return all_of(self, other)
-
-    def __invert__(self) -> "BasePolicy":
-        return not_(self)
 
 
 Judge = Callable[[Progress], Verdict]
@@ -284,39 +281,6 @@ def all_of(*policies: StopPolicy) -> BasePolicy:
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
     return _AllOf(policies)
-
-
-class _Not(BasePolicy):
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.steps = steps_in(policy)
-        self.tools = tools_in(policy)
-
-    def on_response(self, progress: Progress) -> Verdict:
-        steps = progress.state(self, set[int])
-        steps.clear()
-        return self._passed(steps, progress.step, _ask(self.policy, progress, early=True))
-
-    def on_step(self, progress: Progress) -> Verdict:
-        steps = progress.state(self, set[int])
-        nudge = self._passed(steps, progress.step, _ask(self.policy, progress, early=False))
-        return nudge if steps else stops.StopCondition(repr(self))
-
-    @staticmethod
-    def _passed(steps: set[int], step: int, verdict: Verdict) -> Advice | None:
-        if verdict is None or isinstance(verdict, Advice):
-            return verdict
-        steps.add(step)
-        return None
-
-    def __repr__(self) -> str:
-        return f"~({self.policy!r})" if isinstance(self.policy, (_AnyOf, _AllOf)) else f"~{self.policy!r}"
-
-
-@checked
-def not_(policy: StopPolicy) -> BasePolicy:
-    """Stop after a step in which the policy would not have stopped; ``~~policy`` is the policy."""
-    return policy.policy if isinstance(policy, _Not) and isinstance(policy.policy, BasePolicy) else _Not(policy)
 
 
 def steps_in(policy: Policy | None) -> int:

@@ -33,7 +33,7 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.runnable": "Runnable",
         "agents.steering": "Steerable Steering",
         "agents.stop": (
-            "Policy Verdict all_of any_of max_steps max_tool_calls not_ stop_when until_no_tool_calls "
+            "Policy Verdict all_of any_of max_steps max_tool_calls stop_when until_no_tool_calls "
             "until_tool_called "
         ),
         "agents.tool_input": "AGENT_INPUT",
@@ -186,7 +186,6 @@ NAMES: dict[str, dict[str, str]] = {
         "middleware.prompt_cache": "PromptCacheGuard",
         "middleware.redaction": "Redaction",
         "middleware.trim": "Trim",
-        "middleware.usage": "UsageAccounting UsageLedger",
     },
     "ziggurat.models": {
         "messages.embedding": "Embeddings EmbedRequest",

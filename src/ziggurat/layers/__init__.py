@@ -1,11 +1,11 @@
 """Layers and combinators for any service: a model, a tool, an agent, a team."""
 
 from ziggurat.layers.alternatives import fallback, hedge
+from ziggurat.layers.backpressure import Gate, backpressure
 from ziggurat.layers.cache import CACHE_POLICY, CacheStore, cache
 from ziggurat.layers.circuit_breaker import BreakerBackend, CircuitBreaker, LocalBackend, circuit_breaker
 from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
-from ziggurat.layers.load_shed import Gate, backpressure, load_shed
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit
 from ziggurat.layers.rate_limiter import RateLimiter
@@ -34,7 +34,6 @@ __all__ = [
     "dedupe",
     "fallback",
     "hedge",
-    "load_shed",
     "pipeline",
     "rate_limit",
     "retry",

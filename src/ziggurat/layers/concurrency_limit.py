@@ -61,10 +61,6 @@ class Bulkhead:
         """The number of calls that wait for a slot."""
         return len(self._waiting)
 
-    def is_full(self) -> bool:
-        """Return whether a new call would have to wait now."""
-        return self.running >= self.limit
-
     def take(self, call: object = None) -> bool:
         """Take a slot if one is free, and return whether it was; give it back with `release`.
 

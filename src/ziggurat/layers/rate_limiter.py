@@ -118,10 +118,6 @@ class RateLimiter:
         """The number of calls that wait for their turn."""
         return len(self._waiting)
 
-    def is_full(self) -> bool:
-        """Return whether calls wait for their turn, so that a new call would have to wait too."""
-        return bool(self._waiting)
-
     def due(self, weight: float, now: float) -> float:
         """Return when one more call would have its turn, in seconds of `monotonic`, as known at present."""
         with self._lock:

@@ -17,6 +17,5 @@ if TYPE_CHECKING:
     from ziggurat.middleware.prompt_cache import PromptCacheGuard as PromptCacheGuard
     from ziggurat.middleware.redaction import Redaction as Redaction
     from ziggurat.middleware.trim import Trim as Trim
-    from ziggurat.middleware.usage import UsageAccounting as UsageAccounting, UsageLedger as UsageLedger
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -10,7 +10,7 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.http.fetcher import Fetcher
 from ziggurat.journal.store import Store
-from ziggurat.layers.load_shed import Gate
+from ziggurat.layers.backpressure import Gate
 from ziggurat.serve.guard import Guard, check_address
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer

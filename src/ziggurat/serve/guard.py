@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.jsonrpc import INVALID_REQUEST
-from ziggurat.layers.load_shed import Gate
+from ziggurat.layers.backpressure import Gate
 from ziggurat.wires import a2a
 from ziggurat.wires.errors import error_body
 

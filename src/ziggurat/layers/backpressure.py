@@ -1,13 +1,11 @@
-"""Load shedding: refuses calls at once, when too many are in progress or under overload."""
+"""Backpressure: refuses calls at once when too many are in progress."""
 
-from collections.abc import Callable
 from threading import RLock
 from typing import Annotated, TypeVar
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.event import UnderPressure
-from ziggurat.core.failures import call_given
 from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import SHARED, PositiveInt, checked
 
@@ -36,10 +34,6 @@ class Gate:
         self.soft = soft
         self.depth: int = 0
         self._lock = RLock()  # reentrant: a collected coroutine may leave at any point
-
-    def is_full(self) -> bool:
-        """Return whether a new call would be refused now."""
-        return self.depth >= self.hard
 
     def refusal(self, depth: int) -> LimitExceeded:
         """Return the error for a call that is refused while `depth` calls are in progress."""
@@ -89,26 +83,3 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
         return await inner(request, ctx)
     finally:
         gate.leave()
-
-
-@layer
-async def load_shed(request: Q, ctx: Context, inner: Service[Q, R], *, when: Callable[[], bool]) -> R:
-    """Refuse calls at once that would only wait.
-
-    Put it outside a retry: a refused call should go to another service, not be retried here::
-
-        slots = Bulkhead(8)
-        stack(model, load_shed(when=slots.is_full), retry(), concurrency_limit(bulkhead=slots))
-
-    Args:
-        when: Refuse while this returns true; the limits have such a method, `is_full`.
-
-    Raises:
-        LimitExceeded: the call was refused. It is transient, and nothing was called.
-        ConfigurationError: a setting has a wrong value.
-    """
-    if not ctx.replayed and call_given(when, ctx):
-        raise LimitExceeded(
-            "load", 1, 1, "what would be called is busy, so the call was refused: try again later", transient=True
-        )
-    return await inner(request, ctx)
