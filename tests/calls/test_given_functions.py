@@ -242,7 +242,7 @@ async def test_a_mistake_ends_the_outermost_run_until_it_is_corrected(code: str,
 @pytest.mark.parametrize(
     ("code", "error"),
     rows(
-        ["cache.key around a model", "rate_limit.estimate around a agent", "graph, items", "loop"],
+        [*(next(code for code in CODE if layer in code) for layer in ("cache", "estimate")), "graph, items", "loop"],
         [ToolError, Denied, ServiceError, ConnectionError, TimeoutError],
     ),
 )

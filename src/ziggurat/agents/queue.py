@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Listener
 from ziggurat.core.settings import NonNegativeFloat, PositiveInt, checked
 from ziggurat.core.tasks import verb
 from ziggurat.journal.store import Priority, queue_of
 from ziggurat.messages.agent import Out
-from ziggurat.runs.options import Deps, Environment, History, Prompt, RunOptions, request_of
-from ziggurat.tools.approval import Approvals
+from ziggurat.runs.options import Environment, History, LiveArguments, Prompt, RunOptions, request_of
 from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
@@ -86,10 +84,7 @@ class RunQueue(RunRecords[Out]):
         attempts: PositiveInt = 3,
         grace: NonNegativeFloat = 30.0,
         schedules: Sequence["Recurring"] = (),
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        approvals: Approvals | None = None,
-        environment: Environment | None = None,
+        **arguments: Unpack[LiveArguments],
     ) -> "Worker[Out]":
         """Return a worker, which drives the runs of this agent that are due; see `Worker`.
 
@@ -114,8 +109,7 @@ class RunQueue(RunRecords[Out]):
                     f"{self.name}.worker(schedules=...) takes schedules of {self.name}, such as "
                     f"schedule({self.name}, every(hours=1)); got {each!r:.200}"
                 )
-        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
-        return Worker(self._starter, options, concurrency, attempts, grace, schedules)
+        return Worker(self._starter, RunOptions.of(**arguments), concurrency, attempts, grace, schedules)
 
     @verb
     @checked
@@ -125,10 +119,7 @@ class RunQueue(RunRecords[Out]):
         concurrency: PositiveInt = 10,
         attempts: PositiveInt = 3,
         cancelled: bool = False,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        approvals: Approvals | None = None,
-        environment: Environment | None = None,
+        **arguments: Unpack[LiveArguments],
     ) -> "Recovery[Out]":
         """Go on with the runs of this agent that are due, and wait for their ends: what a `worker` does, once.
 
@@ -148,5 +139,4 @@ class RunQueue(RunRecords[Out]):
         """
         from ziggurat.agents.worker import recover_runs
 
-        options = RunOptions.of(deps=deps, listeners=listeners, approvals=approvals, environment=environment)
-        return await recover_runs(self._starter, options, concurrency, attempts, cancelled)
+        return await recover_runs(self._starter, RunOptions.of(**arguments), concurrency, attempts, cancelled)

@@ -1,6 +1,6 @@
 """`Runnable`: the verbs of anything that answers an AgentRequest: agents, teams, layered agents."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,28 +22,22 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import (
-    NO_OPTIONS,
     Deps,
-    Environment,
-    History,
+    ForkArguments,
     Live,
     Prompt,
+    ResumeArguments,
     RunArguments,
     RunId,
     RunOptions,
-    request_of,
 )
 from ziggurat.runs.runs import runs_of
-from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.fork_effects import Effects
-from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.stream import EventStream
-
-_NOTHING_GIVEN = (None,) * 8
 
 
 class Runnable(RunQueue[Out]):
@@ -111,21 +105,7 @@ class Runnable(RunQueue[Out]):
     @verb
     @checked
     def run(
-        self,
-        prompt: Prompt | None = None,
-        *,
-        history: History = (),
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        run_id: str | None = None,
-        session: str | Session | None = None,
-        grants: Permissions | None = None,
-        approvals: Approvals | None = None,
-        labels: Mapping[str, object] | None = None,
-        environment: Environment | None = None,
-        detached: bool = False,
-        decisions: Decisions | None = None,
-        strict: bool = False,
+        self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Run to the end and return the run; why it stopped is in ``run.stop``, not an exception.
 
@@ -158,23 +138,6 @@ class Runnable(RunQueue[Out]):
             LeaseHeld: another process drives that run, or another run writes the session and waiting for it was not
                 allowed or took too long.
         """
-        own = (deps, run_id, session, grants, approvals, labels, environment, decisions)
-        if own == _NOTHING_GIVEN and listeners == () and not detached and not strict:
-            return self._starter.run(request_of(prompt, history), NO_OPTIONS, False)
-        arguments: RunArguments = {
-            "history": history,
-            "deps": deps,
-            "listeners": listeners,
-            "run_id": run_id,
-            "session": session,
-            "grants": grants,
-            "approvals": approvals,
-            "labels": labels,
-            "environment": environment,
-            "detached": detached,
-            "decisions": decisions,
-            "strict": strict,
-        }
         return self._starter.run(*self._starter.read(prompt, arguments))
 
     @checked
@@ -220,14 +183,7 @@ class Runnable(RunQueue[Out]):
         self,
         run_id: RunId,
         decisions: Decisions | None = None,
-        *,
-        strict: bool = False,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        session: Session | None = None,
-        grants: Permissions | None = None,
-        approvals: Approvals | None = None,
-        environment: Environment | None = None,
+        **arguments: Unpack[ResumeArguments],
     ) -> Coroutine[Any, Any, AgentRun[Out]]:
         """Continue a run that was suspended, interrupted, cancelled or denied, that failed or ran out of its budget.
 
@@ -259,18 +215,8 @@ class Runnable(RunQueue[Out]):
                 to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
-        return Runnable.run(  # not that of a subclass, which may take something else than a prompt
-            self,
-            run_id=run_id,
-            decisions=decisions,
-            strict=strict,
-            deps=deps,
-            listeners=listeners,
-            session=session,
-            grants=grants,
-            approvals=approvals,
-            environment=environment,
-        )
+        # not that of a subclass, which may take something else than a prompt
+        return Runnable.run(self, run_id=run_id, decisions=decisions, **arguments)
 
     @verb
     @checked
@@ -315,12 +261,7 @@ class Runnable(RunQueue[Out]):
         *,
         effects: Effects = "refuse",
         new_id: str | None = None,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        grants: Permissions | None = None,
-        approvals: Approvals | None = None,
-        labels: Mapping[str, object] | None = None,
-        environment: Environment | None = None,
+        **arguments: Unpack[ForkArguments],
     ) -> AgentRun[Out]:
         """Start a new run with the steps of a recorded run before a given step, and continue differently from there::
 
@@ -347,15 +288,7 @@ class Runnable(RunQueue[Out]):
             RunExists: `new_id` belongs to a run.
             ConfigurationError: the run has no such step or cannot be forked there; the message says where it can.
         """
-        options = RunOptions.of(
-            deps=deps,
-            listeners=listeners,
-            run_id=new_id,
-            grants=grants,
-            approvals=approvals,
-            labels=labels,
-            environment=environment,
-        )
+        options = RunOptions.of(run_id=new_id, **arguments)
         origin = Origin(run_id, at, effects)
         return await self._starter.drive_apart(
             lambda: self._opener.fork(origin, prompt, new_id, options), "forked", options

@@ -55,6 +55,8 @@ class Starter:
 
     def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest | None, RunOptions, bool]:
         """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
+        if not arguments and prompt is not None:
+            return request_of(prompt, ()), NO_OPTIONS, False
         options: dict[str, Any] = {**arguments}
         history, detached = options.pop("history", ()), options.pop("detached", False)
         if prompt is None and not len(history) and options.get("run_id") is not None:

@@ -193,18 +193,38 @@ History = Annotated[Sequence[Message], Meta(description="as messages.from_openai
 """Earlier messages."""
 
 
-class RunArguments(TypedDict, total=False):
+class LiveArguments(TypedDict, total=False):
+    """The arguments of all verbs that drive runs, as of `run`; they are not recorded."""
+
+    deps: Deps | None
+    listeners: Sequence[Listener]
+    approvals: Approvals | None
+    environment: Environment | None
+
+
+class ForkArguments(LiveArguments, total=False):
+    """The arguments of `fork` that `run` has too."""
+
+    grants: Permissions | None
+    labels: Mapping[str, object] | None
+
+
+class ResumeArguments(LiveArguments, total=False):
+    """The arguments of `resume` other than the id of the run and the decisions."""
+
+    strict: bool
+    session: Session | None
+    grants: Permissions | None
+
+
+class RunArguments(LiveArguments, total=False):
     """The arguments of `run` other than the prompt."""
 
     history: History
-    deps: Deps | None
-    listeners: Sequence[Listener]
     run_id: str | None
     session: str | Session | None
     grants: Permissions | None
-    approvals: Approvals | None
     labels: Mapping[str, object] | None
-    environment: Environment | None
     detached: bool
     decisions: Decisions | None
     strict: bool

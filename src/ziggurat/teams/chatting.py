@@ -77,7 +77,7 @@ def group_chat(
         everyone,
         {"speaker": speaker_name, "turns": turns},
         circle(list(named)) if isinstance(speaker, str) else edges,
-        **arguments,
+        arguments,
     )
 
 

@@ -91,7 +91,7 @@ def debate(
     everyone = named if moderator is None else {**named, moderator.name: moderator}
     end = "highest score" if moderator is None else moderator.name
     edges = [*each_other(named), *(DiagramEdge(each, end) for each in named)]
-    return as_runnable("debate", control, everyone, settings, edges, **arguments)
+    return as_runnable("debate", control, everyone, settings, edges, arguments)
 
 
 class _Debate(Struct, frozen=True, eq=False):

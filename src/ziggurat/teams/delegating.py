@@ -72,7 +72,7 @@ def background(
     control = _Background(leader, named, box, unfinished, concurrency)
     settings = {"leader": leader.name, "unfinished": unfinished}
     edges = [DiagramEdge(leader.name, each, arrow="dotted") for each in named]
-    return as_runnable("background", control, everyone, settings, edges, {leader.name: box}, **arguments)
+    return as_runnable("background", control, everyone, settings, edges, arguments, {leader.name: box})
 
 
 class _Background(Struct, frozen=True, eq=False):

@@ -91,7 +91,7 @@ def handoffs(
     named = members_by_name("handoffs", members)
     desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
     settings = {"handoffs": desk.policy, "next turn": next_turn}
-    return as_runnable("handoffs", desk, named, settings, desk.edges(), desk.lent, **arguments)
+    return as_runnable("handoffs", desk, named, settings, desk.edges(), arguments, desk.lent)
 
 
 class _Offer(Struct, frozen=True):

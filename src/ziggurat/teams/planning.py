@@ -80,7 +80,7 @@ def ledger_team(
     named = members_by_name("ledger_team", members)
     control = _Ledger(manager, named, turns, max_stalls, max_plans, visibility)
     edges = [DiagramEdge(manager.name, each, both=True) for each in named]
-    return as_runnable("ledger_team", control, everyone, {"manager": manager.name}, edges, **arguments)
+    return as_runnable("ledger_team", control, everyone, {"manager": manager.name}, edges, arguments)
 
 
 class _Ledger(Struct, frozen=True, eq=False):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -65,8 +65,8 @@ def as_runnable(
     members: Mapping[str, Runnable],
     settings: Mapping[str, object],
     edges: Iterable[DiagramEdge],
+    arguments: TeamArguments,
     lent: Mapping[str, Toolbox] = _NOTHING,
-    **arguments: Unpack[TeamArguments],
 ) -> Runnable:
     """Make a Runnable of the code of a team, which calls its members at places below its context."""
     name = arguments.get("name", pattern)

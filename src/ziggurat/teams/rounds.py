@@ -39,11 +39,17 @@ Until = Callable[[Sequence[Message]], bool]
 
 
 class _Arguments(TeamArguments, total=False):
-    rounds: PositiveInt
-    until: Until | None
-    prompt: str
     visibility: Visibility
     concurrency: PositiveInt | None
+
+
+class _LedArguments(_Arguments, total=False):
+    prompt: str
+
+
+class _RoundsArguments(_LedArguments, total=False):
+    rounds: PositiveInt
+    until: Until | None
 
 
 class _Rounds(Struct, frozen=True, eq=False):
@@ -52,10 +58,10 @@ class _Rounds(Struct, frozen=True, eq=False):
     prompt: str
     visibility: Visibility
     concurrency: int | None
-    rounds: int = 1
-    until: Until | None = None
-    sources: dict[str, frozenset[str]] | None = None
-    comments: bool = False
+    rounds: int
+    until: Until | None
+    sources: dict[str, frozenset[str]] | None  # whose answers reach each member
+    comments: bool  # of the leader, after each round
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
         """Run the rounds."""
@@ -100,16 +106,7 @@ def circle(names: Sequence[str]) -> list[DiagramEdge]:
 
 
 @checked
-def star(
-    leader: Runnable[Out],
-    *members: Runnable,
-    rounds: PositiveInt = 3,
-    until: Until | None = None,
-    prompt: str = SYNTHESIS,
-    visibility: Visibility = "replies",
-    concurrency: PositiveInt | None = None,
-    **arguments: Unpack[TeamArguments],
-) -> Runnable[Out]:
+def star(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]:
     """Make a team whose members report to their leader only, in rounds.
 
     In each round all members answer at the same time, then the leader comments on their answers; after the last round
@@ -119,38 +116,26 @@ def star(
     Args:
         leader: Sees the answers of all.
         members: Each sees its own answers and what the leader says.
-        rounds: How often the members answer at most.
-        until: Called with the messages after the members have answered; if it returns true, the leader concludes.
-        prompt: What the leader is asked after the last round.
-        visibility: What each member sees of its own answers and of what the leader says.
-        concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
+        arguments: `rounds`, how often the members answer at most, 3 by default; `until`, called with the messages after
+            each round, which is the last one if it returns true; `prompt`, what the leader is asked after it;
+            `visibility`, what each member sees of the answers that reach it; `concurrency`, how many members work at
+            the same time, None for all; and those of all teams, see `TeamArguments`.
 
     Raises:
         ConfigurationError: there is no member, or two have the same name.
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
-    control = _Rounds(members, leader, prompt, visibility, concurrency, rounds, until, sources, comments=True)
     edges = [DiagramEdge(leader.name, each.name, both=True) for each in members]
-    return as_runnable("star", control, named, {"leader": leader.name, "rounds": rounds}, edges, **arguments)
+    return _made("star", members, leader, edges, arguments, sources, comments=True)
 
 
 @overload
-def mesh(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+def mesh(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
 @overload
-def mesh(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+def mesh(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
 @checked
-def mesh(
-    *members: Runnable,
-    leader: Runnable | None = None,
-    rounds: PositiveInt = 3,
-    until: Until | None = None,
-    prompt: str = SYNTHESIS,
-    visibility: Visibility = "replies",
-    concurrency: PositiveInt | None = None,
-    **arguments: Unpack[TeamArguments],
-) -> Runnable:
+def mesh(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable:
     """Make a team whose members answer in rounds, all at the same time, and see the answers of all others in between.
 
     A leader writes the answer of the team from the last ones; without one it is the most frequent of them, and of
@@ -160,36 +145,21 @@ def mesh(
     Args:
         members: At least two.
         leader: Writes the answer; it sees those of all.
-        rounds: How often the members answer at most.
-        until: Called with the messages after each round; no other follows if it returns true.
-        prompt: What the leader is asked.
-        visibility: What each member sees of its own answers and those of the others.
-        concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
+        arguments: Those of `star`.
 
     Raises:
         ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("mesh", members, least=2)
-    control = _Rounds(members, leader, prompt, visibility, concurrency, rounds, until)
-    return _made("mesh", control, each_other(named), arguments)
+    return _made("mesh", members, leader, each_other(named), arguments)
 
 
 @overload
-def ring(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+def ring(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
 @overload
-def ring(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_Arguments]) -> Runnable[Out]: ...
+def ring(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
 @checked
-def ring(
-    *members: Runnable,
-    leader: Runnable | None = None,
-    rounds: PositiveInt = 3,
-    until: Until | None = None,
-    prompt: str = SYNTHESIS,
-    visibility: Visibility = "replies",
-    concurrency: PositiveInt | None = None,
-    **arguments: Unpack[TeamArguments],
-) -> Runnable:
+def ring(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable:
     """Make a team whose members answer in rounds, all at the same time; each sees the answers of the one before it.
 
     The first member sees those of the last, so that after as many rounds as there are members an idea has reached all.
@@ -198,12 +168,7 @@ def ring(
     Args:
         members: At least two; each one's answers reach the next.
         leader: Writes the answer; it sees those of all.
-        rounds: How often the members answer at most.
-        until: Called with the messages after each round; no other follows if it returns true.
-        prompt: What the leader is asked.
-        visibility: What each member sees of its own answers and those of the one before it.
-        concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
+        arguments: Those of `star`.
 
     Raises:
         ConfigurationError: there are less than two members, or two have the same name.
@@ -213,28 +178,11 @@ def ring(
     sources = {each.target: frozenset((each.source,)) for each in links}
     if leader is not None:
         sources[leader.name] = frozenset(named)
-    control = _Rounds(members, leader, prompt, visibility, concurrency, rounds, until, sources)
-    return _made("ring", control, links, arguments)
-
-
-def _made(pattern: str, control: _Rounds, links: Sequence[DiagramEdge], arguments: TeamArguments) -> Runnable:
-    leader = () if control.leader is None else (control.leader,)
-    everyone = members_by_name(pattern, (*control.members, *leader))
-    settings = {"leader": "".join(each.name for each in leader), "rounds": control.rounds}
-    end = COUNT if control.leader is None else control.leader.name
-    edges = [*links, *(DiagramEdge(each.name, end) for each in control.members)]
-    return as_runnable(pattern, control, everyone, settings, edges, **arguments)
+    return _made("ring", members, leader, links, arguments, sources)
 
 
 @checked
-def parallel(
-    leader: Runnable[Out],
-    *members: Runnable,
-    prompt: str = SYNTHESIS,
-    visibility: Visibility = "replies",
-    concurrency: PositiveInt | None = None,
-    **arguments: Unpack[TeamArguments],
-) -> Runnable[Out]:
+def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_LedArguments]) -> Runnable[Out]:
     """Make a team whose members answer the question at the same time, and whose leader makes one answer of theirs.
 
     A member that fails is reported to the leader, and the others go on; `TeamResult` has the answer of each.
@@ -242,27 +190,17 @@ def parallel(
     Args:
         leader: Writes the answer of the team; it sees the answers of all.
         members: The others.
-        prompt: What the leader is asked after it has seen them.
-        visibility: What each member sees.
-        concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
+        arguments: Those of `star` other than `rounds` and `until`.
 
     Raises:
         ConfigurationError: there is no member, or two have the same name.
     """
-    named = members_by_name("parallel", (leader, *members), least=2)
-    control = _Rounds(members, leader, prompt, visibility, concurrency)
-    edges = [DiagramEdge(each.name, leader.name) for each in members]
-    return as_runnable("parallel", control, named, {"leader": leader.name}, edges, **arguments)
+    members_by_name("parallel", (leader, *members), least=2)
+    return _made("parallel", members, leader, [], {**arguments, "rounds": 1})
 
 
 @checked
-def majority(
-    *members: Runnable[Out],
-    visibility: Visibility = "replies",
-    concurrency: PositiveInt | None = None,
-    **arguments: Unpack[TeamArguments],
-) -> Runnable[Out]:
+def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnable[Out]:
     """Make a team whose answer is the one that most members give; of equally frequent ones, that of the first member.
 
     Answers are compared exactly, so ask for short ones, or for a type with `Agent(output=...)`. `TeamResult` has the
@@ -270,14 +208,39 @@ def majority(
 
     Args:
         members: They answer at the same time.
-        visibility: What each member sees.
-        concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
+        arguments: `visibility` and `concurrency` as of `star`, and those of all teams, see `TeamArguments`.
 
     Raises:
         ConfigurationError: there is no member, or two have the same name.
     """
-    named = members_by_name("majority", members)
-    control = _Rounds(members, None, "", visibility, concurrency)
-    edges = [DiagramEdge(each, COUNT) for each in named]
-    return as_runnable("majority", control, named, {}, edges, **arguments)
+    members_by_name("majority", members)
+    return _made("majority", members, None, [], {**arguments, "rounds": 1})
+
+
+def _made(
+    pattern: str,
+    members: tuple[Runnable, ...],
+    leader: Runnable | None,
+    edges: Sequence[DiagramEdge],
+    arguments: _RoundsArguments,
+    sources: dict[str, frozenset[str]] | None = None,
+    comments: bool = False,
+) -> Runnable:
+    everyone = members_by_name(pattern, members if leader is None else (*members, leader))
+    rounds = arguments.get("rounds", 3)
+    control = _Rounds(
+        members,
+        leader,
+        arguments.get("prompt", SYNTHESIS),
+        arguments.get("visibility", "replies"),
+        arguments.get("concurrency"),
+        rounds,
+        arguments.get("until"),
+        sources,
+        comments,
+    )
+    settings = {"leader": "" if leader is None else leader.name, "rounds": rounds}
+    if not comments:
+        end = COUNT if leader is None else leader.name
+        edges = [*edges, *(DiagramEdge(each.name, end) for each in members)]
+    return as_runnable(pattern, control, everyone, settings, edges, arguments)

@@ -83,7 +83,7 @@ def swarm(
     start = split.name if isinstance(split, Runnable) else "split"
     end = "results" if leader is None else leader.name
     edges = [DiagramEdge(start, each.name) for each in workers] + [DiagramEdge(each.name, end) for each in workers]
-    return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, edges, **arguments)
+    return as_runnable("swarm", control, everyone, {"split": split_name, "threshold": threshold}, edges, arguments)
 
 
 class _Swarm(Struct, frozen=True, eq=False):
