@@ -22,7 +22,7 @@ from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, s
 from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.splitting import Subtask, split_task
+from ziggurat.teams.swarming import Subtask, split_task
 from ziggurat.teams.swarming import NOTHING, converge
 
 

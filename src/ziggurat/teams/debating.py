@@ -84,11 +84,9 @@ def debate(
         ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("debate", members, least=2)
-    if moderator is not None:
-        members_by_name("debate", (*members, moderator))
+    everyone = members_by_name("debate", members if moderator is None else (*members, moderator))
     settings = {"rounds": rounds, "moderator": "" if moderator is None else moderator.name}
     control = _Debate(named, moderator, rounds, scoring, max_argument_chars, visibility, concurrency)
-    everyone = named if moderator is None else {**named, moderator.name: moderator}
     end = "highest score" if moderator is None else moderator.name
     edges = [*each_other(named), *(DiagramEdge(each, end) for each in named)]
     return as_runnable("debate", control, everyone, settings, edges, arguments)
@@ -109,13 +107,10 @@ class _Debate(Struct, frozen=True, eq=False):
         latest: dict[str, AgentRun] = {}
         for number in range(1, self.rounds + 1):
             prompt = _OPENING if number == 1 else _REBUTTAL
-            members = self.members.values()
-            turns = [MemberTurn(each, await conversation.for_member(each, prompt)) for each in members]
+            turns = [MemberTurn(each, await conversation.for_member(each, prompt)) for each in self.members.values()]
             outcomes = await conversation.round(turns, ctx.at(f"round-{number}"), limit=self.concurrency)
             conversation.require_an_answer(turns, outcomes)
-            runs = {
-                turn.member.name: run for turn, run in zip(turns, outcomes, strict=True) if isinstance(run, AgentRun)
-            }
+            runs = {name: run for name, run in zip(self.members, outcomes, strict=True) if isinstance(run, AgentRun)}
             latest |= runs
             if self.scoring:
                 for name, score in (await self._scores(conversation, runs, ctx.at(f"scores-{number}"))).items():

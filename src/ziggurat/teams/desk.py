@@ -91,7 +91,8 @@ def handoffs(
     named = members_by_name("handoffs", members)
     desk = _Desk(named, policy or any_handoff(), first, next_turn == "stay", visibility, max_handoffs, ping_pong)
     settings = {"handoffs": desk.policy, "next turn": next_turn}
-    return as_runnable("handoffs", desk, named, settings, desk.edges(), arguments, desk.lent)
+    lent = {name: offer.box for name, offer in desk.offers.items()}
+    return as_runnable("handoffs", desk, named, settings, desk.edges(), arguments, lent)
 
 
 class _Offer(Struct, frozen=True):
@@ -119,7 +120,7 @@ class _Desk:
         self.ping_pong = ping_pong
         self._in_sequence = {name for pair in automatic_handoffs(policy, list(members)) for name in pair}
         self._descriptions = {name: parts_of(member).description for name, member in members.items()}
-        self._offers = {name: self._offer(name) for name in members}
+        self.offers = {name: self._offer(name) for name in members}
         if isinstance(self.first, str):
             self._require(self.first, "first")
 
@@ -129,7 +130,7 @@ class _Desk:
         at = ctx.under(name)  # once a turn: each time it is another place, as the same agent may have several turns
         visited = [name]
         while True:
-            offer = self._offers[name]
+            offer = self.offers[name]
             stop = any_of(*map(until_tool_called, offer.targets))
             turn = MemberTurn(self.members[name], await conversation.for_member(self.members[name]))
             run = await conversation.turn(turn, lending(ctx, offer.box, at, stop))
@@ -149,7 +150,7 @@ class _Desk:
         started = [self.first] if isinstance(self.first, str) else list(self.members)
         tools = {
             (name, target): "" if tool == f"handoff_to_{target}" else tool
-            for name, offer in self._offers.items()
+            for name, offer in self.offers.items()
             for tool, target in offer.targets.items()
         }
         both = {(one, other) for one, other in tools if tools[one, other] == tools.get((other, one)) == ""}
@@ -162,11 +163,6 @@ class _Desk:
             ),
             *(DiagramEdge(*pair, arrow="dotted") for pair in automatic_handoffs(self.policy, list(self.members))),
         ]
-
-    @property
-    def lent(self) -> dict[str, Toolbox]:
-        """The tools of handing over, by the agents that are offered them."""
-        return {name: offer.box for name, offer in self._offers.items()}
 
     async def _first(self, messages: Sequence[Message]) -> str:
         if self.stay:
@@ -199,13 +195,16 @@ class _Desk:
 
     def _handoff(self, run: AgentRun, offer: _Offer, visited: Sequence[str]) -> Handoff | None:
         """Return the handoff that an agent has asked for, or else that of the policy; None if the run ends."""
-        if isinstance(run.stop, stops.ToolCalled) and run.stop.name in offer.targets:
-            return _asked(run, run.stop.name, offer.targets[run.stop.name])
-        if isinstance(run.stop, stops.ToolCalled) and _handed_over(run, run.stop.name):
-            raise ConfigurationError(
-                f"{visited[-1]} has handed over with {run.stop.name}, a tool that this team does not have any more: "
-                "resume the run with the team as it was"
-            )
+        if isinstance(run.stop, stops.ToolCalled):
+            results = [each for message in run.messages[run.start :] for each in message.tool_results]
+            own = [each for each in results if each.name == run.stop.name and each.error is None]
+            if run.stop.name in offer.targets:
+                return _asked(own[-1].text, offer.targets[run.stop.name])
+            if any(result.origin == HANDOFF for result in own):
+                raise ConfigurationError(
+                    f"{visited[-1]} has handed over with {run.stop.name}, a tool that this team does not have any "
+                    "more: resume the run with the team as it was"
+                )
         handoff = self.policy.after(HandoffState(visited[-1], run, tuple(visited), tuple(self.members)))
         if handoff is not None:
             self._require(handoff.target, repr(self.policy))
@@ -252,22 +251,12 @@ def _tool(handoff: HandoffTool, names: frozenset[str]) -> FunctionTool:
     return tool(name=handoff.name, description=handoff.description, effect="none", permissions=())(hand_over)
 
 
-def _asked(run: AgentRun, name: str, target: str) -> Handoff:
-    """Return the handoff that the last step of an agent has asked for; a hook may have changed what its result says."""
+def _asked(result: str, target: str) -> Handoff:
     try:
-        answer = json.decode(_results_of(run, name)[-1].text, type=_Acknowledged)
-    except DecodeError:
+        answer = json.decode(result, type=_Acknowledged)
+    except DecodeError:  # a hook has changed what it says
         return Handoff(target)
     return Handoff(target, answer.reason, answer.context)
-
-
-def _handed_over(run: AgentRun, name: str) -> bool:
-    return any(result.origin == HANDOFF for result in _results_of(run, name))
-
-
-def _results_of(run: AgentRun, name: str) -> list[ToolResult]:
-    results = (result for message in run.messages[run.start :] for result in message.tool_results)
-    return [result for result in results if result.name == name and result.error is None]
 
 
 async def _record(source: str, handoff: Handoff, at: Context) -> None:
