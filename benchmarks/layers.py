@@ -49,7 +49,7 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "timeout": lambda: stack(nothing, timeout(seconds=30)),
     "circuit_breaker": lambda: stack(nothing, circuit_breaker(breaker=CircuitBreaker(consecutive=5))),
     "circuit_breaker, by rate": lambda: stack(
-        nothing, circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5, window_calls=100))
+        nothing, circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5))
     ),
     "concurrency_limit": lambda: stack(nothing, concurrency_limit(bulkhead=Bulkhead(8))),
     "rate_limit": lambda: stack(nothing, rate_limit(limiter=RateLimiter(requests=1_000_000))),
@@ -102,7 +102,7 @@ def guards() -> list[Any]:
     """Return the layers that usually protect a call over a network."""
     return [
         retry(attempts=3, budget=RetryBudget()),
-        circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5, window_calls=100)),
+        circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5)),
         timeout(seconds=30),
         concurrency_limit(bulkhead=Bulkhead(64)),
         tap(on_request=look, on_response=look, on_error=look),

@@ -8,8 +8,7 @@ from tests.growth.shapes import JSON, TEXT
 from ziggurat.errors import InvalidArguments
 from ziggurat.teams.planning import progress_in
 from ziggurat.teams.replies import listed_in, name_in
-from ziggurat.teams.swarming import split_task
-from ziggurat.teams.swarming import converge
+from ziggurat.teams.swarming import converge, split_task
 from ziggurat.teams.visibility import speakers_of
 
 

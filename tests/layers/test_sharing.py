@@ -140,7 +140,7 @@ def test_a_gate_counts_over_all_event_loops() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 def test_breakers_budgets_caches_and_dedupe_work_over_all_event_loops(fails: bool) -> None:
     counting = Counting(fails=fails)
-    breaker = CircuitBreaker(failure_rate=0.9, minimum_calls=20, window_calls=100, open_seconds=0.001, permits=3)
+    breaker = CircuitBreaker(failure_rate=0.9, minimum_calls=20, open_seconds=0.001, permits=3)
     service = stack(
         counting,
         cache(store=CacheStore(5), key=str),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import attrgetter
 from threading import RLock
 from typing import Annotated, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from ziggurat.core.clock import Clock, Holding, held
 from ziggurat.core.context import Context
-from ziggurat.core.errors import CircuitOpen, ConfigurationError, LimitExceeded, is_transient
+from ziggurat.core.errors import CircuitOpen, LimitExceeded, is_transient
 from ziggurat.core.event import CircuitChanged
 from ziggurat.core.failures import call_given
 from ziggurat.core.service import Service, layer
@@ -34,8 +35,7 @@ class _BreakerRules(Struct, frozen=True):
 
     consecutive: int | None
     failure_rate: float | None
-    window_calls: int | None
-    window_seconds: float | None
+    window_seconds: float
     minimum_calls: int
     open_seconds: float
     permits: int
@@ -62,9 +62,7 @@ class Circuit(Struct):
     in_a_row: int = 0
     calls: int = 0
     failed: int = 0
-    recent: list[bool] = []  # count window: outcomes, the oldest at `oldest` once it is full
-    oldest: int = 0
-    slices: list[tuple[int, int, int]] = []  # time window: (slice of time, calls, failed)
+    slices: list[tuple[int, int, int]] = []  # of the window: (slice of time, calls, failed)
 
     def admit(self, rules: _BreakerRules, now: float, *above: int) -> Verdict:
         """Decide whether a call may pass; `above` are the tickets of trials that it is beneath."""
@@ -102,11 +100,11 @@ class Circuit(Struct):
             self.in_a_row = self.in_a_row + 1 if failed else 0
             if self.in_a_row >= rules.consecutive:
                 return self._open(rules, now)
-        if rules.window_seconds is not None:
-            self._count_in_time(rules.window_seconds, failed, now)
-        elif rules.window_calls is not None:
-            self._count(rules.window_calls, failed)
-        return self._open(rules, now) if self.failed and self._is_over(rules) else None
+        if rules.failure_rate is None:
+            return None
+        self._count(rules.window_seconds, failed, now)
+        too_many = self.failed and self.calls >= rules.minimum_calls and self.failed >= rules.failure_rate * self.calls
+        return self._open(rules, now) if too_many else None
 
     def _settle_trial(self, rules: _BreakerRules, failed: bool, now: float) -> Change | None:
         if failed:
@@ -122,26 +120,11 @@ class Circuit(Struct):
         """Enter a state with empty counts; only another order leaves a forced state."""
         before, self.state = self.state, state
         self.epoch = self.tickets = self.tickets + 1
-        self.passed = self.in_a_row = self.calls = self.failed = self.oldest = 0
-        self.trials, self.recent, self.slices = {}, [], []
+        self.passed = self.in_a_row = self.calls = self.failed = 0
+        self.trials, self.slices = {}, []
         return before, state
 
-    def _is_over(self, rules: _BreakerRules) -> bool:
-        if self.calls < rules.minimum_calls or rules.failure_rate is None:
-            return False
-        return self.failed >= rules.failure_rate * self.calls
-
-    def _count(self, size: int, failed: bool) -> None:
-        if len(self.recent) < size:
-            self.recent.append(failed)
-            self.calls += 1
-            self.failed += failed
-            return
-        self.failed += failed - self.recent[self.oldest]
-        self.recent[self.oldest] = failed
-        self.oldest = (self.oldest + 1) % size
-
-    def _count_in_time(self, seconds: float, failed: bool, now: float) -> None:
+    def _count(self, seconds: float, failed: bool, now: float) -> None:
         number = int(now * _SLICES / seconds)
         slices = self.slices
         while slices and slices[0][0] <= number - _SLICES:
@@ -209,10 +192,9 @@ class CircuitBreaker:
 
     Args:
         consecutive: Open after this number of failures in a row; 5 if no rate is given.
-        failure_rate: Open when this share of the window failed, above 0 up to 1.
-        window_calls: The window is this number of most recent calls; 100 if a rate is given without a window.
-        window_seconds: The window is this number of seconds, in ten slices.
-        minimum_calls: Rates are ignored until the window has this number of calls.
+        failure_rate: Open when this share of the calls in the window failed, above 0 up to 1.
+        window_seconds: The length of the window, which has ten slices.
+        minimum_calls: The rate is ignored until the window has this number of calls.
         open_seconds: How long it stays open.
         permits: How many trial calls pass when it is half open.
         when: Returns whether an error is a failure; by default transient errors, but not refusals by limits and
@@ -230,8 +212,7 @@ class CircuitBreaker:
         *,
         consecutive: PositiveInt | None = None,
         failure_rate: Share | None = None,
-        window_calls: PositiveInt | None = None,
-        window_seconds: Seconds | None = None,
+        window_seconds: Seconds = 60.0,
         minimum_calls: PositiveInt = 10,
         open_seconds: Seconds = 30.0,
         permits: PositiveInt = 1,
@@ -239,20 +220,10 @@ class CircuitBreaker:
         name: str = "circuit",
         backend: BreakerBackend | None = None,
     ) -> None:
-        has_rate = failure_rate is not None
-        if consecutive is None and not has_rate:
+        if consecutive is None and failure_rate is None:
             consecutive = 5
-        if has_rate and window_calls is None and window_seconds is None:
-            window_calls = max(100, minimum_calls)
-        _check_window(has_rate, window_calls, window_seconds, minimum_calls)
         self.rules: _BreakerRules = _BreakerRules(
-            consecutive,
-            failure_rate,
-            window_calls,
-            window_seconds,
-            minimum_calls,
-            open_seconds,
-            permits,
+            consecutive, failure_rate, window_seconds, minimum_calls, open_seconds, permits
         )
         self.when = when
         self.name = name
@@ -260,7 +231,7 @@ class CircuitBreaker:
 
     def state(self) -> CircuitState | Awaitable[CircuitState]:
         """Return its state; an open circuit becomes half open with the first call after `open_seconds`."""
-        return self.backend.update(self.name, _state_of)
+        return self.backend.update(self.name, attrgetter("state"))
 
     def reset(self) -> Change | Awaitable[Change]:
         """Close the circuit, and clear all counts and forced states."""
@@ -278,21 +249,6 @@ class CircuitBreaker:
         names = (name for name in _BreakerRules.__struct_fields__ if getattr(self.rules, name) is not None)
         rules = ", ".join(f"{name}={getattr(self.rules, name):g}" for name in names)
         return f"CircuitBreaker({self.name!r}, {rules})"
-
-
-def _state_of(circuit: Circuit) -> CircuitState:
-    return circuit.state
-
-
-def _check_window(has_rate: bool, calls: int | None, seconds: float | None, minimum: int) -> None:
-    if calls is not None and seconds is not None:
-        raise ConfigurationError("CircuitBreaker() has one window: give window_calls or window_seconds, not both")
-    if not has_rate and (calls is not None or seconds is not None):
-        raise ConfigurationError("CircuitBreaker() uses a window for rates only: give failure_rate too")
-    if calls is not None and minimum > calls:
-        raise ConfigurationError(
-            f"CircuitBreaker(minimum_calls={minimum}) is never reached in a window of {calls} calls, so it never opens"
-        )
 
 
 @layer

@@ -17,41 +17,6 @@ ToolLayer = Callable[[Service[ToolCall, ToolResult]], Service[ToolCall, ToolResu
 AgentLayer = Callable[[Service[AgentRequest, AgentRun]], Service[AgentRequest, AgentRun]]
 
 
-class _Everywhere(Middleware):
-    """The base of the classes made by `everywhere`; they override only the wraps that have layers, for speed."""
-
-    def __init__(self, model: Sequence[ModelLayer], tool: Sequence[ToolLayer], agent: Sequence[AgentLayer]) -> None:
-        self._model = tuple(model)
-        self._tool = tuple(tool)
-        self._agent = tuple(agent)
-
-    @property
-    def name(self) -> str:
-        return "everywhere"
-
-    def __repr__(self) -> str:
-        groups = (("model", self._model), ("tool", self._tool), ("agent", self._agent))
-        settings = [f"{what}=[{', '.join(map(repr, layers))}]" for what, layers in groups if layers]
-        return f"everywhere({', '.join(settings)})"
-
-
-class _Models(_Everywhere):
-    async def wrap_model(
-        self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
-    ) -> ModelResponse:
-        return await stack(model, *self._model)(request, ctx)
-
-
-class _Tools(_Everywhere):
-    async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
-        return await stack(tool, *self._tool)(call, ctx)
-
-
-class _Agents(_Everywhere):
-    async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        return await stack(agent, *self._agent)(request, ctx)
-
-
 @checked
 def everywhere(
     *, model: Sequence[ModelLayer] = (), tool: Sequence[ToolLayer] = (), agent: Sequence[AgentLayer] = ()
@@ -73,14 +38,26 @@ def everywhere(
     Raises:
         ConfigurationError: there is no layer, or something that is not a layer.
     """
-    chosen: list[Any] = [kind for kind, layers in ((_Models, model), (_Tools, tool), (_Agents, agent)) if layers]
+    given: dict[str, Sequence[Any]] = {"model": model, "tool": tool, "agent": agent}
+    chosen = {kind: tuple(layers) for kind, layers in given.items() if layers}
     if not chosen:
         raise ConfigurationError("everywhere() has nothing to do: give it layers, such as model=[retry(attempts=3)]")
-    for layers in (model, tool, agent):
+    for layers in chosen.values():
         stack(_nothing, *layers)
-    kind = type("everywhere", tuple(chosen), {})
-    middleware: Middleware = kind(model, tool, agent)
+    shown = ", ".join(f"{kind}=[{', '.join(map(repr, layers))}]" for kind, layers in chosen.items())
+    # a class with only the wraps that have layers: each one that there is costs time in every call
+    wraps: dict[str, Any] = {f"wrap_{kind}": _wrap(layers) for kind, layers in chosen.items()}
+    middleware: Middleware = type(
+        "everywhere", (Middleware,), {"__repr__": lambda _: f"everywhere({shown})", **wraps}
+    )()
     return middleware
+
+
+def _wrap(layers: tuple[Any, ...]) -> Callable[..., Any]:
+    async def wrap(self: Middleware, request: Any, ctx: Context, service: Service[Any, Any]) -> Any:
+        return await stack(service, *layers)(request, ctx)
+
+    return wrap
 
 
 async def _nothing(request: Any, ctx: Context) -> Any:
