@@ -14,7 +14,7 @@ from tests.stores.places import PLACES, STORES, new_store, reopened, used
 from ziggurat import AgentRun, ConfigurationError
 from ziggurat.agents import Answer, Environment, RunHandle, runs_of
 from ziggurat.errors import AlreadyDecided, RunExists
-from ziggurat.flows import Flow, ask, continue_as_new, event, every, flow, gather, schedule, step
+from ziggurat.flows import Flow, ask, continue_as_new, event, every, flow, schedule, step
 from ziggurat.journal.entries import Opened
 from ziggurat.journal.store import run_log
 from ziggurat.messages import stops
@@ -135,7 +135,6 @@ async def test_it_is_refused_where_no_run_can_end() -> None:
     places: dict[str, Any] = {
         "a step": in_a_step,
         "an inner flow": inner.run,
-        "a part": lambda: gather(continue_as_new(), continue_as_new()),
     }
     for at, call in places.items():
 
@@ -262,33 +261,17 @@ async def test_a_tick_is_submitted_once_though_its_run_continued_as_new() -> Non
     assert (await watch.attach(run_id).status()).status == "Suspended"
 
 
-@pytest.mark.parametrize("kept", ["returned", "dropped", "named", "followed by a step"])
-async def test_it_is_refused_where_it_is_not_awaited(kept: str) -> None:
-    @step
-    async def note() -> None:
-        calls.append("note")
-
-    calls: list[str] = []
+async def test_it_ends_the_run_where_it_is_not_awaited_too() -> None:
     begin: Any = continue_as_new  # of which type checkers find that it is not awaited
-    store = new_store()
 
-    @flow(store=store, name="forgetful")
+    @flow(store=new_store(), name="forgetful")
     async def forgetful(number: int) -> Any:
         if number == 1:
-            if kept == "returned":
-                return begin(2)
-            if kept == "dropped":
-                begin(2)
-            if kept == "named":
-                _later = begin(2)
-            if kept == "followed by a step":
-                begin(2)
-                await note()
+            begin(2)
         return number
 
-    with pytest.raises(ConfigurationError, match="await continue_as_new"):
-        await forgetful.run(1, run_id="r")
-    assert calls == []
+    assert (await forgetful.run(1, run_id="r")).stop == stops.Continued("r~2")
+    assert (await forgetful.resume("r~2")).output == 2
     assert await store.find(run_log("r~2")) is None
 
 

@@ -1,7 +1,7 @@
 """Continue as new: a flow that goes on for ever ends its record, and the next run begins with an input."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, cast
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -37,22 +37,6 @@ class ContinueAsNew(BaseException):
         return stops.Continued(next_id(ctx.run_id))
 
 
-class _Continuing:
-    """What is to be awaited at once in the function at some places; until then, that can neither go on nor return."""
-
-    def __init__(self, value: object, places: Places) -> None:
-        self._value, self._places = value, places
-        places.left = ConfigurationError(
-            "continue_as_new() was called in the function of a run's outermost flow and not awaited there: write "
-            "await continue_as_new(...)"
-        )
-
-    def __await__(self) -> Any:
-        self._places.left = ContinueAsNew(self._value)
-        raise self._places.left
-        yield
-
-
 def continue_as_new(value: Any = None) -> Coroutine[Any, Any, NoReturn]:
     """End this run of a flow, and begin its next one with another input: a record that grows for weeks becomes slow.
 
@@ -74,16 +58,18 @@ def continue_as_new(value: Any = None) -> Coroutine[Any, Any, NoReturn]:
         value: The input of the next run.
 
     Raises:
-        ConfigurationError: this is not the function of a run's outermost flow, or the run is part of a session; or the
-            input is not of the flow's type; or it is not awaited, which the end of the flow shows.
+        ConfigurationError: this is not the function of a run's outermost flow, the run is part of a session, or the
+            input is not of the flow's type.
     """
     ambient = AMBIENT.get()
     if ambient is None or JOURNAL not in ambient.scope or "/" in ambient.path or ambient.charges is not None:
         at = "here is none" if ambient is None else f"this is {ambient.path}"
         raise ConfigurationError(f"continue_as_new() belongs into the function of a run's outermost flow; {at}")
     place_of(ambient, "continue_as_new")  # not in a task of its own, nor after a call that was given up
-    # A type checker finds a coroutine that is not awaited, of which Python would warn only.
-    return cast("Coroutine[Any, Any, NoReturn]", _Continuing(value, ambient.state(Places, Places)))
+    places = ambient.state(Places, Places)
+    # Raised at once, so that it does the same where it is not awaited; a function that catches it cannot go on.
+    places.left = ContinueAsNew(value)
+    raise places.left
 
 
 async def _begin(request: AgentRequest, ctx: Context) -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Unpack, overload
+from typing import Any, Unpack, overload
 
 from msgspec import Struct
 
@@ -196,7 +196,7 @@ def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_Led
         ConfigurationError: there is no member, or two have the same name.
     """
     members_by_name("parallel", (leader, *members), least=2)
-    return _made("parallel", members, leader, [], {**arguments, "rounds": 1})
+    return _made("parallel", members, leader, [], arguments, once=True)
 
 
 @checked
@@ -214,7 +214,7 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
         ConfigurationError: there is no member, or two have the same name.
     """
     members_by_name("majority", members)
-    return _made("majority", members, None, [], {**arguments, "rounds": 1})
+    return _made("majority", members, None, [], arguments, once=True)
 
 
 def _made(
@@ -222,20 +222,23 @@ def _made(
     members: tuple[Runnable, ...],
     leader: Runnable | None,
     edges: Sequence[DiagramEdge],
-    arguments: _RoundsArguments,
+    arguments: TeamArguments,
     sources: dict[str, frozenset[str]] | None = None,
+    *,
     comments: bool = False,
+    once: bool = False,
 ) -> Runnable:
     everyone = members_by_name(pattern, members if leader is None else (*members, leader))
-    rounds = arguments.get("rounds", 3)
+    given: Mapping[str, Any] = arguments
+    rounds = 1 if once else given.get("rounds", 3)
     control = _Rounds(
         members,
         leader,
-        arguments.get("prompt", SYNTHESIS),
-        arguments.get("visibility", "replies"),
-        arguments.get("concurrency"),
+        given.get("prompt", SYNTHESIS),
+        given.get("visibility", "replies"),
+        given.get("concurrency"),
         rounds,
-        arguments.get("until"),
+        given.get("until"),
         sources,
         comments,
     )

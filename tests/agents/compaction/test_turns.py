@@ -201,12 +201,9 @@ def test_sixty_turns_become_the_last_ten_the_important_one_and_ten_windows() -> 
     made = TurnCount(
         max_turns=50, recent=10, duplicate=0.85, importance=lambda turn: 0.95 if turn.text == "message 5" else 0.1
     ).shorten(turns)
-    assert made.triggered
     assert made.kept == (5, *range(50, 60))
-    assert [(each.number, each.first, each.count) for each in made.windows] == [
-        (number, 5 * number, 5) for number in range(10)
-    ]
-    assert all("message" in each.common for each in made.windows)
+    assert [(each.first, each.count) for each in made.segments] == [(5 * number, 5) for number in range(10)]
+    assert all("message" in each.common for each in made.segments)
     assert [message.text for message in made.messages][1:3] == ["[5 earlier turns, in short]", "message 5"]
     assert len(made.messages) == 21
 
@@ -215,12 +212,12 @@ def test_sixty_turns_become_the_last_ten_the_important_one_and_ten_windows() -> 
 def test_a_note_is_shorter_than_its_turns(text: str) -> None:
     turns = [user(text.format(number)) for number in range(60)]
     made = TurnCount(max_turns=50).shorten(turns)
-    for window in made.windows:
+    for window in made.segments:
         places = range(window.first, window.first + window.count)
         assert len(window.message.text) < sum(len(turns[at].text) for at in places)
-    assert len(made.windows) == 10
+    assert len(made.segments) == 10
     if len(text) > 100:
-        assert made.windows[0].message.text.count("\n- ") == 5
+        assert made.segments[0].message.text.count("\n- ") == 5
 
 
 @pytest.mark.parametrize("recent", [0, 1, 3])
@@ -233,7 +230,7 @@ def test_the_last_turn_stays_whatever_the_budget(recent: int) -> None:
 def test_nothing_is_done_unless_there_are_more() -> None:
     turns = [user(f"message {number}") for number in range(50)]
     made = TurnCount(max_turns=50).shorten(turns)
-    assert (made.triggered, made.messages, made.windows) == (False, tuple(turns), ())
+    assert (made.kept, made.messages, made.segments) == (tuple(range(50)), tuple(turns), ())
 
 
 def test_of_near_duplicates_the_more_important_stays_and_of_equals_the_later() -> None:
@@ -250,8 +247,8 @@ def test_what_is_important_comes_back_where_it_was() -> None:
     turns = [user("order 881, please"), *(user(f"small talk number {number}") for number in range(7))]
     made = TurnCount(max_turns=4, recent=2, window=3, important=lambda turn: "order" in turn.text).shorten(turns)
     assert made.kept == (0, 6, 7)
-    assert [each.count for each in made.windows] == [3, 3]
-    assert made.windows[0].common == ("small", "talk", "number")  # in two of three
+    assert [each.count for each in made.segments] == [3, 3]
+    assert made.segments[0].common == ("small", "talk", "number")  # in two of three
     assert [message.text.splitlines()[0] for message in made.messages] == [
         "[3 earlier turns, in short]",
         "order 881, please",
@@ -263,7 +260,7 @@ def test_what_is_important_comes_back_where_it_was() -> None:
 
 def test_common_words_are_in_half_of_the_turns() -> None:
     turns = [user("budget plan"), user("plan trip"), user("walk home"), *(user(f"recent {n}") for n in range(2))]
-    (window,) = TurnCount(max_turns=4, recent=2, window=3).shorten(turns).windows
+    (window,) = TurnCount(max_turns=4, recent=2, window=3).shorten(turns).segments
     assert window.common == ("plan",)  # in two of three; "budget" is in one, which is less than half
 
 

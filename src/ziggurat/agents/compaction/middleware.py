@@ -1,7 +1,7 @@
 """Compaction: the middleware that shortens conversations before a model call and after a context overflow."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -30,18 +30,8 @@ Orphans = Literal["answer", "drop", "keep", "refuse"]
 """Answer each call with a note, drop its message with all results, keep everything, or refuse to compact."""
 
 
-class Selector(Protocol):
-    """Chooses the messages that may be shortened."""
-
-    def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
-        """Return the ranges to shorten, in order; they begin and end between units.
-
-        Args:
-            messages: The conversation.
-            level: How much more to shorten than configured: at each level, less is kept.
-            minimum: How many units at the end are kept at any level.
-        """
-        ...
+Selector = Callable[..., list[Span]]
+"""Chooses the ranges that may be shortened: called as a `Recent` is, with messages, `level` and `minimum`."""
 
 
 class Trigger(CheckedStruct, frozen=True):

@@ -103,13 +103,14 @@ def weighted_importance(*parts: _Weighted) -> Importance:
 
 
 class Segment(Struct, frozen=True):
-    """Consecutive turns that were removed, and the note that replaces them."""
+    """Consecutive turns that were removed, and the note that replaces them, with what is in it."""
 
     first: int
     count: int
-    facts: tuple[str, ...]
-    entities: tuple[str, ...]
     message: Message
+    facts: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
 
 
 class Shortened(Struct, frozen=True):
@@ -118,16 +119,16 @@ class Shortened(Struct, frozen=True):
     Attributes:
         messages: The remaining messages, in the original order.
         kept: The indices of the turns that were kept, from 0.
-        segments: The removed turns that have a note.
+        segments: The removed turns that have a note; those with a note that would not be shorter stay as they are.
         dropped: How many turns and segments were removed without a note, because there was no room for them.
         saved: How many tokens shorter the conversation is.
     """
 
     messages: tuple[Message, ...]
     kept: tuple[int, ...]
-    segments: tuple[Segment, ...]
-    dropped: int
-    saved: int
+    segments: tuple[Segment, ...] = ()
+    dropped: int = 0
+    saved: int = 0
 
 
 class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
@@ -180,35 +181,7 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
         limit = room if self.tokens is None else self.tokens
         if limit is not None:
             kept, segments = _remove_oldest(blocks, kept, segments, limit)
-        left = _joined(blocks, kept, [(each.first, each.message) for each in segments])
-        saved = max(0, _size(messages) // 4 - _size(left) // 4)
-        return Shortened(left, tuple(kept), tuple(segments), before - len(kept) - len(segments), saved)
-
-
-class Window(Struct, frozen=True):
-    """Consecutive old turns, and the note that replaces them."""
-
-    number: int
-    first: int
-    count: int
-    common: tuple[str, ...]
-    message: Message
-
-
-class TurnCountResult(Struct, frozen=True):
-    """The result of shortening a conversation.
-
-    Attributes:
-        messages: The remaining messages, in the original order.
-        kept: The indices of the turns that were kept, from 0.
-        windows: The windows that replace old turns; those with a note that would not be shorter stay as they are.
-        triggered: Whether there were too many turns; if not, nothing was changed.
-    """
-
-    messages: tuple[Message, ...]
-    kept: tuple[int, ...]
-    windows: tuple[Window, ...]
-    triggered: bool
+        return _shortened(messages, blocks, kept, segments, before - len(kept) - len(segments))
 
 
 class TurnCount(CheckedStruct, frozen=True, kw_only=True):
@@ -239,7 +212,7 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         """Return the remaining messages of an excerpt."""
         return self.shorten(excerpt.messages).messages
 
-    def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> TurnCountResult:
+    def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> Shortened:
         """Shorten messages, which must include the results of every call in them.
 
         Raises:
@@ -247,22 +220,21 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
         """
         blocks, turns = _turns_in(messages, ages)
         if len(turns) <= self.max_turns:
-            return TurnCountResult(tuple(messages), tuple(range(len(turns))), (), False)
+            return Shortened(tuple(messages), tuple(range(len(turns))))
         old = max(0, len(turns) - self.recent)
         worth = [self.importance(turn) for turn in turns]
         important = self.important or (lambda turn: False)
         restored = {at for at, turn in enumerate(turns) if worth[at] >= _IMPORTANT or important(turn)}
-        windows: list[Window] = []
+        windows: list[Segment] = []
         for first in range(0, old, self.window):
             places = range(first, min(first + self.window, old))
-            window = _window(len(windows), places, turns, blocks, restored)
+            window = _window(places, turns, blocks, restored)
             if window is None:
                 restored.update(places)
             else:
                 windows.append(window)
         kept = sorted(restored.union(self._distinct(blocks, turns, worth, old)))
-        left = _joined(blocks, kept, [(each.first, each.message) for each in windows])
-        return TurnCountResult(left, tuple(kept), tuple(windows), True)
+        return _shortened(messages, blocks, kept, windows)
 
     def _distinct(
         self, blocks: Sequence[_Block], turns: Sequence[Turn], worth: Sequence[float], old: int
@@ -327,10 +299,18 @@ def _text_of(messages: Iterable[Message]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _joined(blocks: Sequence[_Block], kept: Iterable[int], notes: Iterable[tuple[int, Message]]) -> _Block:
+def _shortened(
+    messages: Sequence[Message],
+    blocks: Sequence[_Block],
+    kept: Sequence[int],
+    segments: Sequence[Segment],
+    dropped: int = 0,
+) -> Shortened:
     """Return turns and notes in order; a note comes before the turn at its place."""
-    placed = [*((first, 0, (note,)) for first, note in notes), *((at, 1, blocks[at]) for at in kept)]
-    return tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
+    placed = [*((each.first, 0, (each.message,)) for each in segments), *((at, 1, blocks[at]) for at in kept)]
+    left = tuple(message for _, _, block in sorted(placed, key=lambda each: each[:2]) for message in block)
+    saved = max(0, _size(messages) // 4 - _size(left) // 4)
+    return Shortened(left, tuple(kept), tuple(segments), dropped, saved)
 
 
 def _size(messages: Iterable[Message]) -> int:
@@ -360,7 +340,7 @@ def _segment(first: int, blocks: Sequence[_Block]) -> Segment | None:
         lines = [f"{head[:-1]} Topics: {names}.]" if names else head, *(f"- {fact}" for fact in facts[:many])]
         note = runtime_message("\n".join(lines), messages)
         if characters(note) < room:
-            return Segment(first, len(blocks), facts[:many], entities, note)
+            return Segment(first, len(blocks), note, facts[:many], entities)
     return None
 
 
@@ -378,12 +358,9 @@ def _remove_oldest(
 
 
 def _window(
-    number: int, places: range, turns: Sequence[Turn], blocks: Sequence[_Block], restored: Collection[int]
-) -> Window | None:
-    """Return a window with the longest note that is shorter than its turns; None if every note is too long.
-
-    The longest has one line for each old turn that is not restored.
-    """
+    places: range, turns: Sequence[Turn], blocks: Sequence[_Block], restored: Collection[int]
+) -> Segment | None:
+    """Return old turns with the longest note, of a line for each that is not restored, that is shorter than they."""
     texts = {at: " ".join(turns[at].text.split()) for at in places}
     counted = Counter(word for text in texts.values() for word in dict.fromkeys(_words(text)))
     common = tuple(word for word, count in counted.items() if 2 * count >= len(texts))
@@ -396,8 +373,7 @@ def _window(
     note = next((each for each in notes if len(each) < room), None)
     if note is None:
         return None
-    message = runtime_message(note, about)
-    return Window(number, places.start, len(texts), common, message)
+    return Segment(places.start, len(texts), runtime_message(note, about), common=common)
 
 
 def _words(text: str) -> list[str]:
