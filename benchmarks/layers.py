@@ -48,9 +48,7 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "retry, with a budget": lambda: stack(nothing, retry(budget=RetryBudget())),
     "timeout": lambda: stack(nothing, timeout(seconds=30)),
     "circuit_breaker": lambda: stack(nothing, circuit_breaker(breaker=CircuitBreaker(consecutive=5))),
-    "circuit_breaker, by rate": lambda: stack(
-        nothing, circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5))
-    ),
+    "circuit_breaker, by rate": lambda: stack(nothing, circuit_breaker(breaker=CircuitBreaker(failure_rate=0.5))),
     "concurrency_limit": lambda: stack(nothing, concurrency_limit(bulkhead=Bulkhead(8))),
     "rate_limit": lambda: stack(nothing, rate_limit(limiter=RateLimiter(requests=1_000_000))),
     "backpressure": lambda: stack(nothing, backpressure(gate=Gate(100, soft=80))),

@@ -1,6 +1,6 @@
 """Continue as new: a flow that goes on for ever ends its record, and the next run begins with an input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from msgspec.structs import replace
