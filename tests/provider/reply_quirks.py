@@ -9,8 +9,8 @@ from tests.provider.catalogue import quirk_maker
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
-from ziggurat.testing.server.quirk import Quirk
-from ziggurat.testing.server.reply import message_of, torn
+from ziggurat.testing.server.provider import torn
+from ziggurat.testing.server.quirk import Quirk, message_of
 from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
 from ziggurat import fake_provider
+from ziggurat.testing.server.loopback import head_of
 from ziggurat.testing.server.quirk import Quirk, split_at
 from ziggurat.testing.server.types import HttpResponse, Piece, ReceivedRequest, Wait
 
@@ -49,7 +50,13 @@ def slow_headers(seconds: float | None = None) -> Quirk:
 
     Good client: gives up after its timeout, although data keeps arriving.
     """
-    return Quirk(answer=lambda answer, _: replace(answer, head_pace=seconds), breaks=True)
+
+    def answer(answer: HttpResponse, seen: ReceivedRequest) -> HttpResponse:
+        return replace(
+            answer, head=tuple(piece for byte in head_of(answer) for piece in (bytes([byte]), Wait(seconds)))
+        )
+
+    return Quirk(answer=answer, breaks=True)
 
 
 @quirk_maker("connection")
@@ -72,7 +79,7 @@ def hang_up(hard: bool = False) -> Quirk:
 
     Good client: raises a typed connection error; retries only if that is known to be safe.
     """
-    return Quirk(instead=lambda _: HttpResponse(head=b"", ending="reset" if hard else "close", framing="close"))
+    return Quirk(instead=lambda _: HttpResponse(head=(), ending="reset" if hard else "close", framing="close"))
 
 
 @quirk_maker("connection")
@@ -81,7 +88,9 @@ def not_http() -> Quirk:
 
     Good client: raises a typed connection error.
     """
-    return Quirk(instead=lambda _: HttpResponse(head=b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n", ending="close"))
+    return Quirk(
+        instead=lambda _: HttpResponse(head=(b"\x15\x03\x01\x00\x02\x02\x16SSH-2.0-nobody\r\n",), ending="close")
+    )
 
 
 @quirk_maker("connection")
@@ -155,4 +164,4 @@ def interim() -> Quirk:
     Good client: ignores it.
     """
     hint = b"HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload\r\n\r\n"
-    return Quirk(answer=lambda answer, _: replace(answer, before=hint))
+    return Quirk(answer=lambda answer, _: replace(answer, head=(hint, head_of(answer))))

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.messages.delta import PartDelta, TextDelta
-from ziggurat.testing.server.reply import message_of
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta
+from ziggurat.messages.message import Message
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,
@@ -194,10 +194,18 @@ def streamed(writer: ReplyWriter, pieces: Iterable[PartDelta | Wait], *, whole: 
             yield from writer.close(part)
 
 
+def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
+    fold = Fold()
+    for piece in pieces:
+        if not isinstance(piece, Wait):
+            fold.push(piece)
+    return fold.message()
+
+
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:
     """Return the answer for an error that occurs before any output."""
     if isinstance(error, ConnectionError):
-        return HttpResponse(head=b"", framing="close", ending="reset")
+        return HttpResponse(head=(), framing="close", ending="reset")
     after = getattr(error, "retry_after", None)
     headers: Headers = () if after is None else (("retry-after", f"{after:g}"),)
     text = str(error) or type(error).__name__

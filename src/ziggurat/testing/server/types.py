@@ -101,9 +101,7 @@ class HttpResponse(Struct, frozen=True):
     framing: Framing = "length"
     ending: Ending = "keep"
     length: int | None = None
-    head: bytes | None = None
-    head_pace: float | None = 0.0
-    before: bytes = b""
+    head: tuple[Piece, ...] | None = None
 
     @property
     def body(self) -> bytes:
