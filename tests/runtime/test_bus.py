@@ -6,10 +6,9 @@ import random
 import pytest
 
 from tests.wrong import wrong
-from ziggurat import ConfigurationError, Timeout
-from ziggurat.core import CLOCK, Scope, root
+from ziggurat import ConfigurationError
 from ziggurat.runtime import Address, Broadcast, Bus, BusClosed, BusMessage, Lagged, Role, Specific, Subscription
-from ziggurat.testing import HandClock, run_until_idle
+from ziggurat.testing import run_until_idle
 
 
 async def drained(subscription: Subscription) -> list[object]:
@@ -105,45 +104,22 @@ async def test_no_message_is_lost_silently(seed: int) -> None:
     assert received == expected
 
 
-async def test_a_request_gets_the_reply_and_ends_at_its_deadline() -> None:
-    clock = HandClock()
+async def test_a_reply_goes_to_the_sender_alone_and_names_the_message() -> None:
     bus = Bus()
     ann, ben = bus.subscribe("ann"), bus.subscribe("ben")
-
-    async def answer() -> None:
-        message = await ben.receive()
-        assert isinstance(message, BusMessage)
-        reply = ben.reply(message, message.content * 2)  # type: ignore[operator]
-        ben.reply(message, "second")
-        assert (reply.to, reply.reply_to) == (Specific("ann"), message.id)
-
-    working = asyncio.ensure_future(answer())
-    assert (await ann.request(21, Specific("ben"), timeout=5)).content == 42
-    await working
-    assert wrong(await ann.receive()).content == "second"
-    ctx = root("run", Scope({CLOCK: clock}))
-    late = asyncio.ensure_future(ann.request("?", Role("nobody"), timeout=5, ctx=ctx))
-    await asyncio.sleep(0)
-    await clock.advance(6)
-    with pytest.raises(Timeout, match="bus-ann"):
-        await late
-    closing = asyncio.ensure_future(ann.request("?", Specific("ben"), timeout=5))
-    await asyncio.sleep(0)
-    bus.close()
-    with pytest.raises(BusClosed):
-        await closing
+    sent = ann.send(21, Specific("ben"))
+    reply = ben.reply(sent, 42)
+    assert (reply.to, reply.reply_to, await ann.receive()) == (Specific("ann"), sent.id, reply)
 
 
 async def test_a_subscription_that_has_ended_is_over_and_leaves_its_name_free() -> None:
     bus = Bus()
     ann, old = bus.subscribe("ann"), bus.subscribe("worker", role="w")
     waiting = asyncio.ensure_future(old.receive())
-    asking = asyncio.ensure_future(old.request("?", Specific("ann"), timeout=5))
     await run_until_idle()
     old.leave()
-    for task in (waiting, asking):
-        with pytest.raises(BusClosed):
-            await task
+    with pytest.raises(BusClosed):
+        await waiting
     new = bus.subscribe("worker", role="w")
     with pytest.raises(BusClosed):
         old.send("in its name", Specific("ann"))
@@ -152,7 +128,6 @@ async def test_a_subscription_that_has_ended_is_over_and_leaves_its_name_free() 
     ann.send("by role", Role("w"))
     bus.close()
     assert await drained(new) == ["by name", "by role"]
-    assert await drained(ann) == ["?"]
 
 
 @pytest.mark.parametrize("name", ["ann\u200b", "ann ", "\tann", "ann\u202e", "an\u00a0n", "ann\n"])

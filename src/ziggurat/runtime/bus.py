@@ -7,9 +7,8 @@ from types import TracebackType
 
 from msgspec import Struct
 
-from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ServiceError
-from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, Seconds, checked
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveInt, checked
 from ziggurat.core.visible import visible_line
 
 
@@ -202,7 +201,6 @@ class Subscription:
         self._has_left = False
         self._missed = 0  # since the last report
         self._waiting: deque[BusMessage] = deque()
-        self._requests: dict[int, asyncio.Future[BusMessage]] = {}
         self._bell: asyncio.Future[None] | None = None
 
     def send(self, content: object, to: Address = _EVERYONE) -> BusMessage:
@@ -216,31 +214,6 @@ class Subscription:
     def reply(self, message: BusMessage, content: object) -> BusMessage:
         """Answer a message, to its sender alone."""
         return self._bus.pass_on(self, content, Specific(message.sender), message.id)
-
-    async def request(
-        self, content: object, to: Specific | Role, *, timeout: Seconds, ctx: Context | None = None
-    ) -> BusMessage:
-        """Send a message and wait for the first reply to it, which `receive` does not return then.
-
-        Args:
-            content: What is asked.
-            to: Whom.
-            timeout: The longest wait in seconds, by the clock of the context.
-            ctx: The context of the call; by default one outside of all runs.
-
-        Raises:
-            Timeout: nobody has replied in time.
-            BusClosed: the bus was closed, or the subscription has ended.
-        """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[BusMessage] = loop.create_future()
-        message = self.send(content, to)
-        self._requests[message.id] = answer
-        try:
-            async with (root(f"bus-{self.name}") if ctx is None else ctx.under(f"bus-{self.name}")).limit(timeout):
-                return await answer
-        finally:
-            del self._requests[message.id]
 
     async def receive(self) -> BusMessage | Lagged:
         """Return the next message, or how many were missed before it.
@@ -275,10 +248,6 @@ class Subscription:
 
     def take(self, message: BusMessage) -> None:
         """Add a message for this subscriber; the bus calls this."""
-        request = None if message.reply_to is None else self._requests.get(message.reply_to)
-        if request is not None and not request.done():
-            request.set_result(message)
-            return
         if len(self._waiting) >= self._bus.capacity:
             self._waiting.popleft()
             self._missed += 1
@@ -287,20 +256,16 @@ class Subscription:
         self.wake()
 
     def wake(self) -> None:
-        """Let a waiting `receive` look again, and end requests on a closed bus; the bus calls this."""
+        """Let a waiting `receive` look again; the bus calls this."""
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
-        if self._is_over:
-            for answer in self._requests.values():
-                if not answer.done():
-                    answer.set_exception(BusClosed("the bus or the subscription ended before there was a reply"))
 
     @property
     def _is_over(self) -> bool:
         return self._has_left or self._bus.is_closed
 
     def leave(self) -> None:
-        """End the subscription; a `receive` that waits, and requests, end with BusClosed."""
+        """End the subscription; a `receive` that waits ends with BusClosed."""
         self._has_left = True
         self._bus.leave(self)
         self.wake()

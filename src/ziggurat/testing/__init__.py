@@ -6,7 +6,7 @@ from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
 from ziggurat.testing.clock import HandClock, run_until_idle
 from ziggurat.testing.conversations import apply_violation, valid_conversation
-from ziggurat.testing.expect import Expected, FailingOn, Handle, Responder, expect, fail_on
+from ziggurat.testing.expect import FailingOn, Handle, Responder, expect, fail_on
 from ziggurat.testing.leaks import assert_no_leaks
 from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
 
@@ -14,7 +14,6 @@ __all__ = [
     "CHECKS",
     "PAUSE",
     "Cassette",
-    "Expected",
     "FailingOn",
     "HandClock",
     "Handle",

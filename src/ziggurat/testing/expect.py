@@ -81,31 +81,15 @@ class Handle(Generic[Q, R]):
         self._came.set()
 
 
-class Expected(Generic[Q, R]):
-    """The service that `expect` returns."""
-
-    def __init__(self, handle: Handle[Q, R]) -> None:
-        self._handle = handle
-
-    async def __call__(self, request: Q, ctx: Context, /) -> R:
-        """Pass the request to the test and wait for its answer."""
-        answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._handle._take(request, Responder(ctx, answer))
-        return await answer
-
-    def __repr__(self) -> str:
-        return "expected"
+@overload
+def expect() -> tuple[Service[Any, Any], Handle[Any, Any]]: ...
 
 
 @overload
-def expect() -> tuple[Expected[Any, Any], Handle[Any, Any]]: ...
+def expect(request: type[Q], response: type[R]) -> tuple[Service[Q, R], Handle[Q, R]]: ...
 
 
-@overload
-def expect(request: type[Q], response: type[R]) -> tuple[Expected[Q, R], Handle[Q, R]]: ...
-
-
-def expect(request: Any = object, response: Any = object) -> tuple[Expected[Any, Any], Handle[Any, Any]]:
+def expect(request: Any = object, response: Any = object) -> tuple[Service[Any, Any], Handle[Any, Any]]:
     """Return a service and the handle with which a test answers for it.
 
     ::
@@ -120,7 +104,13 @@ def expect(request: Any = object, response: Any = object) -> tuple[Expected[Any,
         response: The type of its responses, for the type checker.
     """
     handle: Handle[Any, Any] = Handle()
-    return Expected(handle), handle
+
+    async def expected(request: Any, ctx: Context, /) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        handle._take(request, Responder(ctx, answer))
+        return await answer
+
+    return expected, handle
 
 
 class FailingOn(Generic[Q, R]):
