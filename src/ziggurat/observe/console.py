@@ -152,7 +152,6 @@ class ConsoleView:
         ]
 
     def _waiting(self) -> str:
-        """Return what the run waits for, while no model streams."""
         calls = [call.name for call in list(self._calls.values())] or list(self._models.values())
         names = calls[:_NAMED] + ([f"{len(calls) - _NAMED} more"] if len(calls) > _NAMED else [])
         spent = f" · {self._used.total:,} tokens so far" if self._used.total else ""
@@ -305,7 +304,6 @@ class _Stream:
         return lines
 
     def tail(self) -> str:
-        """Return the end of the unfinished line."""
         return "".join(self.pieces[-_TAIL:])[-_TAIL:].rpartition("\n")[2]
 
 

@@ -100,7 +100,6 @@ class Instruments:
             }
 
     def record_duration(self, seconds: float, labels: dict[str, str], failure: str | None) -> None:
-        """Record the duration of a call, and how it failed if it did."""
         histogram = self._durations.get(labels["gen_ai.operation.name"])
         if histogram is not None:
             histogram.record(seconds, labels if failure is None else {**labels, "error.type": failure})
@@ -109,7 +108,6 @@ class Instruments:
         self._first_chunk.record(seconds, labels)
 
     def count_tokens(self, usage: Usage, labels: dict[str, str]) -> None:
-        """Count the tokens of a model call, as far as they are known."""
         for kind in ("input", "output") if self._token_histogram is not None else self._tokens:
             count: int | None = getattr(usage, kind)
             if count is None:

@@ -18,7 +18,7 @@ _Labels = Mapping[str, str]
 class Instrument:
     """A metric of your own: a value for each combination of labels. Made by `Metrics`.
 
-    Labels should have few different values: a name, but not an id.
+    Labels should have few different values: a name, but not an id. A label that cannot be one is a ConfigurationError.
     """
 
     def __init__(self, name: str, help_text: str, kind: str, bounds: tuple[float, ...] = ()) -> None:
@@ -59,11 +59,7 @@ class CounterMetric(Instrument):
     """A number that only grows."""
 
     def add(self, amount: float = 1, **labels: str) -> None:
-        """Add to it.
-
-        Raises:
-            ConfigurationError: the amount is negative, or a label has a wrong name.
-        """
+        """Add to it; a negative amount is a ConfigurationError."""
         if not amount >= 0:
             raise ConfigurationError(f"the counter {self.name} must not decrease; got {amount!r}")
         key = self._key(labels)
@@ -74,19 +70,11 @@ class GaugeMetric(Instrument):
     """A number that grows and shrinks."""
 
     def set(self, value: float, **labels: str) -> None:
-        """Set it.
-
-        Raises:
-            ConfigurationError: a label has a wrong name.
-        """
+        """Set it."""
         self.values[self._key(labels)] = value
 
     def add(self, amount: float = 1, **labels: str) -> None:
-        """Add to it; a negative amount is subtracted.
-
-        Raises:
-            ConfigurationError: a label has a wrong name.
-        """
+        """Add to it; a negative amount is subtracted."""
         key = self._key(labels)
         self.values[key] = self.values.get(key, 0) + amount
 
@@ -95,11 +83,7 @@ class HistogramMetric(Instrument):
     """How often values up to some bounds occurred."""
 
     def record(self, value: float, **labels: str) -> None:
-        """Count a value.
-
-        Raises:
-            ConfigurationError: a label has a wrong name.
-        """
+        """Count a value."""
         key = self._key(labels)
         self.values[key] = self.values.get(key, 0.0) + value
         buckets = self.buckets.setdefault(key, [0] * (len(self.bounds) + 1))
@@ -107,8 +91,6 @@ class HistogramMetric(Instrument):
 
 
 class Instruments:
-    """Makes and keeps the metrics of your own."""
-
     def __init__(self) -> None:
         self._own: dict[str, Instrument] = {}
 
@@ -121,23 +103,13 @@ class Instruments:
         return self._instrument(CounterMetric(name, help_text, "counter"))
 
     def gauge(self, name: str, help_text: str = "") -> GaugeMetric:
-        """Return a gauge of your own, made when it is first asked for.
-
-        Raises:
-            ConfigurationError: the name cannot be that of a metric, or belongs to one of another kind.
-        """
+        """Return a gauge of your own, made when it is first asked for; see `counter`."""
         return self._instrument(GaugeMetric(name, help_text, "gauge"))
 
     def histogram(self, name: str, help_text: str = "", bounds: Sequence[float] = BUCKETS) -> HistogramMetric:
-        """Return a histogram of your own, made when it is first asked for.
+        """Return a histogram of your own, made when it is first asked for; see `counter`.
 
-        Args:
-            name: Its name.
-            help_text: A sentence about it.
-            bounds: The upper bounds of its buckets, increasing; by default of durations in seconds.
-
-        Raises:
-            ConfigurationError: the name cannot be that of a metric, or belongs to one of another kind or other bounds.
+        Its `bounds` are the upper ones of its buckets, increasing; by default they are durations in seconds.
         """
         return self._instrument(HistogramMetric(name, help_text, "histogram", tuple(bounds)))
 
@@ -148,14 +120,12 @@ class Instruments:
         return known
 
     def own_values(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the values as plain data, by name."""
         return {
             name: [{"labels": dict(key), "value": value} for key, value in each.values.items()]
             for name, each in self._own.items()
         }
 
     def own_lines(self) -> Iterator[str]:
-        """Yield the lines of all of them in Prometheus' text format."""
         for instrument in self._own.values():
             yield from instrument.lines()
 

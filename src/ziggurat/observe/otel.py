@@ -170,13 +170,11 @@ class _Call:
         self._started = ctx.clock.monotonic()
 
     def add(self, *groups: attributes.Attributes) -> None:
-        """Add attributes to the span, if it is recorded."""
         if any(groups) and self.span.is_recording():
             for group in groups:
                 self.span.set_attributes(group)
 
     def end(self, group: attributes.Attributes, failure: str | None = None) -> None:
-        """Note what the answer has shown."""
         self.add(group)
         self._failure = failure
 

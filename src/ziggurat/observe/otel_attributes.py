@@ -46,12 +46,10 @@ def of_model(name: str) -> dict[str, str]:
 
 
 def is_local(name: str) -> bool:
-    """Return whether a model runs in this process, by its name."""
     return name.partition(":")[0] == "local" or ":" not in name
 
 
 def of_settings(settings: ModelSettings) -> Attributes:
-    """Return the settings of a model request that are set."""
     chosen = {
         "gen_ai.request.temperature": settings.temperature,
         "gen_ai.request.max_tokens": settings.max_tokens,
@@ -63,7 +61,6 @@ def of_settings(settings: ModelSettings) -> Attributes:
 
 
 def of_response(response: ModelResponse, names: Names) -> Attributes:
-    """Return what a reply says of itself, and its tokens."""
     facts: dict[str, str | int | Sequence[str]] = {"gen_ai.response.finish_reasons": (_finish(response),)}
     if response.model:
         facts["gen_ai.response.model"] = response.model
@@ -73,7 +70,6 @@ def of_response(response: ModelResponse, names: Names) -> Attributes:
 
 
 def of_run(run: AgentRun, names: Names) -> Attributes:
-    """Return how an agent has ended, and the tokens of all its calls."""
     ended: dict[str, str | int] = {"ziggurat.stop": status_of(run.stop), "ziggurat.steps": run.steps}
     if run.session:
         ended["gen_ai.conversation.id"] = run.session
@@ -100,7 +96,6 @@ def _finish(response: ModelResponse) -> str:
 
 
 def content_of_request(request: ModelRequest, ctx: Context) -> Attributes:
-    """Return the instructions, the conversation and the tools of a model request."""
     content: dict[str, Any] = {"gen_ai.input.messages": [_message(each) for each in request.messages]}
     if request.instructions is not None:
         content["gen_ai.system_instructions"] = [_text(request.instructions)]

@@ -48,7 +48,6 @@ _SHAPES: dict[NodeKind, Shape] = {"tool": "round", "model": "stadium", "question
 
 
 def tree_text(nodes: Sequence[RunNode]) -> str:
-    """Return a line for each node, with its state, indented by its depth."""
     return "".join(f"{'  ' * node.depth}{_SIGNS[node.state]} {_label(node)}\n" for node in nodes)
 
 

@@ -81,7 +81,6 @@ class Screen:
         self._open = True
 
     def close(self) -> None:
-        """Remove the live part and restore the terminal."""
         self.animate(False)
         self._open = False
 
@@ -121,7 +120,6 @@ class Screen:
         return self._spinner
 
     def refresh(self) -> None:
-        """Show what the live part is now, without waiting for the next tenth of a second."""
         if self._live is not None:
             self._live.refresh()
 

@@ -25,13 +25,10 @@ from ziggurat.tools.toolbox import Toolbox
 
 
 class Tree(Struct, frozen=True, eq=False):
-    """Nodes that can be run."""
-
     places: tuple[Place, ...]
     works: dict[Place, Work]
 
     async def run(self, ctx: Context, values: dict[str, Any]) -> PlanResult:
-        """Run the nodes one after the other, below the function that calls this, and return their result."""
         results: list[NodeResult] = []
         output = await Execution(self.works, ctx).run_all(self.places, values, results)
         return PlanResult(plain(output), plain(values), tuple(results))
@@ -55,7 +52,6 @@ def plan_flow(
     arguments: FlowArguments,
     places: tuple[Place, ...] = (),
 ) -> Flow[Any, Any]:
-    """Return a flow whose function runs nodes."""
     box = Toolbox({id(each): each for each in tools}.values())
     needed = [frozenset(spec.permissions) for spec in box.specs] + [parts_of(each).permissions for each in agents]
     arguments.setdefault("description", "")

@@ -32,7 +32,6 @@ class NodeCause(Struct, eq=False):
     _digest: str = ""
 
     def fingerprint(self) -> str:
-        """Return a digest of all that led here."""
         waiting = [self]
         while waiting:
             unknown = [each for each in waiting[-1].parents if not each._digest]
@@ -58,7 +57,6 @@ class Token(Struct, frozen=True, eq=False):
     values: Values
 
     def after(self, name: str, update: Update, changes: tuple[Values, ...], values: Values) -> "Token":
-        """Return the token after a node has ended with an update."""
         cause = self.cause
         return Token(NodeCause((cause,), cause.depth + 1, name, update, changes), values)
 

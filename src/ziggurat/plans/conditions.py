@@ -25,8 +25,6 @@ Predicate = Callable[[Variables], bool]
 
 
 class Asked(CheckedStruct, frozen=True, eq=False):
-    """A condition that an agent decides, made by `agent_condition`."""
-
     agent: Runnable
     question: NonEmptyText
 

@@ -11,7 +11,6 @@ from ziggurat.plans.nodes import Branch, Loop, Map, Parallel, Place, Task
 
 
 def diagram_of_plan(places: tuple[Place, ...], marks: Mapping[str, Mark]) -> Diagram:
-    """Return nodes that run one after the other as a diagram."""
     edges = [DiagramEdge(before.name, after.name) for before, after in pairwise(places)]
     return Diagram(tuple(_drawn(each, marks) for each in places), tuple(edges))
 

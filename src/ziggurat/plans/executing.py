@@ -214,22 +214,18 @@ class ExecutedPlan(Struct, frozen=True):
 
     @property
     def step_count(self) -> int:
-        """The number of steps of the last plan."""
         return len(self.steps)
 
     @property
     def completed_count(self) -> int:
-        """How many of them have completed."""
         return sum(each.status == "completed" for each in self.steps)
 
     @property
     def failed_count(self) -> int:
-        """How many of them have failed."""
         return sum(each.status == "failed" for each in self.steps)
 
     @property
     def all_succeeded(self) -> bool:
-        """Whether all of them have completed."""
         return self.completed_count == len(self.steps)
 
     @property
@@ -350,7 +346,6 @@ class _Attempts:
         self.earlier: list[tuple[ExecutedStep, ...]] = []
 
     async def run(self, ctx: Context) -> ExecutedPlan:
-        """Make plans until one reaches the goal, or there were enough."""
         verdict: Verification | None = None
         for number in count(1):
             with program_at(ctx.at(f"plan-{number}")):
@@ -447,7 +442,6 @@ def _executed(step: PlannedStep, name: str, result: PlanResult) -> ExecutedStep:
 
 
 def _verdict_of(answer: Any) -> Verification:
-    """Return a verdict that was given as structured output."""
     try:
         verdict = msgspec.convert(plain(answer), _Verdict)
     except (msgspec.ValidationError, TypeError) as error:

@@ -163,10 +163,7 @@ class Graph(Generic[S]):
         Args:
             node: The function ``(item)`` or ``(ctx, item)``, which returns changes as that of a `node` does.
             items: The field of the state that holds the items, or a function that returns them for a state.
-            name: As for `node`.
-            writes: As for `node`; the fields need reducers.
-            join: As for `node`.
-            rounds: As for `node`.
+            name, writes, join, rounds: As for `node`; the fields need reducers.
             limit: How many run at the same time; None for all.
 
         Raises:

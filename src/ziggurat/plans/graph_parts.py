@@ -48,15 +48,12 @@ class Edge(Struct, frozen=True):
 
 
 class GraphRoute(Struct, frozen=True, eq=False):
-    """Chooses among the edges of a node."""
-
     choose: Callable[[Any], Any]
     targets: tuple[str, ...]
     single: bool | None
 
 
 def plural(names: Iterable[str]) -> str:
-    """Return names as a text: ``a, b and c``."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -130,8 +127,6 @@ def call_of_runnable(
     takes: Callable[[Any], Any] | None,
     gives: Callable[[Any], Any] | None,
 ) -> NodeCall:
-    """Return the call of a node that is an agent, a flow or a graph."""
-
     async def call(state: Any, ctx: Context) -> Sequence[Changes]:
         run = await runnable.run(state if takes is None else call_given(takes, ctx, state))
         run.raise_for_stop()

@@ -244,8 +244,6 @@ class GraphRun:
         return None if record is None or record.result is None else as_type(record.result.value, int)
 
     async def _record_choice(self, this: _Round, member: Member, token: Token, ctx: Context) -> None:
-        """Record with which of its edges a member starts, before it does."""
-
         async def chosen(_: object, ctx: Context, /) -> int:
             position = this.meetings[member.index].chosen
             assert position is not None
@@ -292,7 +290,6 @@ class GraphRun:
         return after, update.to
 
     def choose(self, node: GraphNode, values: Values, ctx: Context) -> tuple[str, ...]:
-        """Return the nodes that the route of a node chooses, with the values of the state after it."""
         route = self.routes.get(node.name)
         if route is None:
             return ()
@@ -331,7 +328,6 @@ class _Call:
         self.after: Token | None = None
 
     async def __call__(self, _: object, ctx: Context, /) -> Update:
-        """Call the node with a state of its own, and return its update."""
         node, state_type = self.node, self.run.state_type
         state = state_type.state_of(self.token.values)
         with program_at(ctx):

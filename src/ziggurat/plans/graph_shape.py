@@ -16,8 +16,6 @@ from ziggurat.plans.state import StateType
 
 
 class Out(Struct, eq=False):
-    """An edge that leaves a member of a region."""
-
     key: Edge | str | None
     edge: Edge
     target: "Member | None"
@@ -38,8 +36,6 @@ class Member(Struct, eq=False):
 
 
 class Region(Struct, eq=False):
-    """A loop, or the whole graph."""
-
     members: list[Member]
     first: list[Member]
     bits: int
@@ -83,8 +79,6 @@ def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
 
 
 class _Links:
-    """The nodes of a graph by position, and the edges between them."""
-
     def __init__(self, nodes: list[GraphNode], edges: Sequence[Edge]) -> None:
         self.nodes = nodes
         self.edges = edges
@@ -185,7 +179,6 @@ class _Links:
         return dict(sorted(loops.items(), key=lambda loop: (loop[1].bit_count(), loop[0])))
 
     def check_ways_out(self, loops: dict[int, int]) -> None:
-        """Check that the end can be reached from each node."""
         ends = [at for at, node in enumerate(self.nodes) if not self.after[at]]
         ends += [self.at[each.source] for each in self.edges if each.target == END and each.source != START]
         endless = ~self.reached(ends, self.before) & ((1 << len(self.nodes)) - 1)

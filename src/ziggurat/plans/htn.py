@@ -317,7 +317,6 @@ class _Search:
 
     @staticmethod
     def _decompose(choice: _Choice) -> _State:
-        """Return the state in which the current method of a choice is to be done."""
         state = choice.state
         subtasks = choice.methods[choice.number].subtasks
         agenda = (subtasks, 0, choice.depth + 1, choice.task, state.agenda) if subtasks else state.agenda

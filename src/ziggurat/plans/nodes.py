@@ -174,8 +174,6 @@ _MAX_DEPTH = 100
 
 
 class Place(Struct, frozen=True, eq=False):
-    """A node at its position in a plan."""
-
     node: Node
     name: str
     position: str

@@ -90,8 +90,6 @@ def _same(parameter: Parameter, value: object) -> object:
 
 
 class StateType:
-    """The type of a graph's state: a Struct, a dataclass or a pydantic model."""
-
     def __init__(self, kind: type) -> None:
         self.kind = kind
         self.make: Callable[..., Any] = kind
@@ -135,13 +133,11 @@ class StateType:
         return self.make(**{name: list(each) if isinstance(each, Appended) else each for name, each in values.items()})
 
     def apply_all(self, values: Values, updates: Iterable[Mapping[str, Any]]) -> Values:
-        """Return the values after several updates that were checked."""
         for update in updates:
             values = self.apply(values, update)
         return values
 
     def apply(self, values: Values, update: Mapping[str, Any]) -> Values:
-        """Return the values after an update that was checked."""
         if not update:
             return values
         values = values.copy()

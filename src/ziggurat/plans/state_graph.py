@@ -86,5 +86,4 @@ def built(
 
 
 def _node_in(place: str) -> str:
-    """Return the name of the node that a place below a graph belongs to."""
     return place.partition("/")[0].partition("#")[0]

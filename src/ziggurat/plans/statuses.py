@@ -37,7 +37,6 @@ NODES: Fact[NodeNames | None] = Fact("nodes", None)
 
 
 def facts_of_plan(places: tuple[Place, ...]) -> dict[Fact[Any], Any]:
-    """Return the facts that the program of a plan states of its nodes."""
     holds = {each.position: not isinstance(each.node, Task) for place in places for each in place}
     return facts_of_nodes(NodeNames(holds, partial(diagram_of_plan, places)))
 
@@ -70,7 +69,6 @@ async def node_statuses(plan: Runnable[Any], run_id: str) -> dict[str, NodeStatu
 
 
 def facts_of_nodes(nodes: NodeNames) -> dict[Fact[Any], Any]:
-    """Return the facts that a program states of its nodes."""
     return {NODES: nodes, DIAGRAM: partial(nodes.draw, {}), STANDING: partial(_standing, nodes)}
 
 
@@ -101,11 +99,9 @@ class _Followed:
         self.running: dict[str, str] = {}
 
     def running_above(self, path: str) -> Iterator[str]:
-        """Yield the paths of the nodes that run at or above a path."""
         yield from (above for above in upwards(path) if above in self.running)
 
     def listen(self, event: Event) -> None:
-        """Take the status of a node from an event."""
         if not isinstance(event, NodeChanged) or event.node not in self._holds:
             return
         if not all(self._holds[self.running[path]] for path in self.running_above(parent_of(event.path))):

@@ -88,8 +88,6 @@ class SupervisorStatistics(Struct, frozen=True):
 
 
 class _Running:
-    """A child, and the task that it has now."""
-
     def __init__(self, child: Child) -> None:
         self.child = child
         self.task: asyncio.Task[object] | None = None
@@ -334,7 +332,6 @@ class Supervisor:
     # -- starting --------------------------------------------------------------------------------------------------
 
     async def _start(self, running: _Running) -> None:
-        """Start a child, and wait until it is ready."""
         child, start = running.child, running.child.start
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         signal = partial(ring, ready)
@@ -376,7 +373,6 @@ class Supervisor:
     # -- ends ------------------------------------------------------------------------------------------------------
 
     async def _ended(self, running: _Running, task: "asyncio.Task[object]") -> None:
-        """Act on the end of a child that nobody has stopped."""
         if running.task is not task or not running.is_up:  # stopped or replaced since
             return
         running.task, child = None, running.child

@@ -57,7 +57,6 @@ class StoreUnderTest:
         return store
 
     async def close(self) -> None:
-        """Close every store that was opened."""
         for store in self._stores:
             await store.close()
 
@@ -103,7 +102,6 @@ async def refused(work: Awaitable[object], *kinds: type[Exception]) -> None:
 
 
 async def rows_come_back_as_they_were_written(opened: StoreUnderTest) -> None:
-    """Check that rows are read in order, completely, from any number on, in this process and in another."""
     store, log = opened.open(), run_log("r")
     first = rows(2)
     epoch = await store.create(LogInfo(log, "desk", "digest"), first)
@@ -123,7 +121,6 @@ async def rows_come_back_as_they_were_written(opened: StoreUnderTest) -> None:
 
 
 async def a_name_is_taken_once(opened: StoreUnderTest) -> None:
-    """Check that a log cannot be created twice, also not by another process."""
     store, log = opened.open(), run_log("r")
     await store.create(LogInfo(log), rows(1))
     await refused(store.create(LogInfo(log), rows(1)), RunExists)
@@ -183,7 +180,6 @@ async def a_lease_taken_again_by_its_holder_ends_the_former(opened: StoreUnderTe
 
 
 async def large_values_stand_beside_their_log(opened: StoreUnderTest) -> None:
-    """Check that bytes of any kind are found by digest and log."""
     store, log = opened.open(), run_log("r")
     large = bytes(range(256)) * 4096
     epoch = await store.create(LogInfo(log), rows(1), {"aa": b"\0small"})
@@ -343,7 +339,6 @@ async def what_was_acknowledged_is_remembered(opened: StoreUnderTest) -> None:
 
 
 async def many_write_at_once(opened: StoreUnderTest) -> None:
-    """Check that each log keeps its own order during concurrent writes."""
     store = opened.open()
 
     async def write(name: str) -> None:
@@ -510,7 +505,6 @@ async def a_lost_log_is_claimed(opened: StoreUnderTest) -> None:
 
 
 async def each_log_is_claimed_by_one(opened: StoreUnderTest) -> None:
-    """Check that of several who claim at the same time each gets other logs."""
     stores = [opened.open() for _ in range(3)]
     await asyncio.gather(*(_submit(stores[0], str(number)) for number in range(12)))
     ids: list[str] = []
@@ -549,7 +543,6 @@ async def what_is_posted_wakes_who_waits(opened: StoreUnderTest) -> None:
 
 
 async def a_wait_for_signals_ends(opened: StoreUnderTest) -> None:
-    """Check that a wait for work ends in time, with or without a signal."""
     store, other = opened.open(), opened.open()
     seen = await cast("Queue", store).woken(0, 0.01)
     await _submit(other, "r")

@@ -99,7 +99,6 @@ class _Connection(Struct, eq=False):
                 await self.writer.drain()
 
     def reset(self) -> None:
-        """Close at once with RST."""
         if not self.writer.is_closing():
             peer = self.writer.get_extra_info("socket")
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -107,7 +106,6 @@ class _Connection(Struct, eq=False):
 
 
 def head_of(answer: HttpResponse) -> bytes:
-    """Return the status line and headers of an answer."""
     try:
         reason = HTTPStatus(answer.status).phrase
     except ValueError:
@@ -171,7 +169,6 @@ class LoopbackServer:
     # -- start and stop ----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Start listening on the running event loop."""
         self._check_idle()
         await self._listen()
         return self
@@ -179,7 +176,6 @@ class LoopbackServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop listening and close every connection."""
         assert self._server is not None
         with suppress(NotImplementedError):  # the event loop does not watch sockets
             asyncio.get_running_loop().remove_reader(self._server.sockets[0].fileno())
@@ -198,7 +194,6 @@ class LoopbackServer:
         self._port = 0
 
     def __enter__(self) -> Self:
-        """Start listening in a thread of its own."""
         self._check_idle()
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live(ready)), name="fake-provider")
@@ -214,7 +209,6 @@ class LoopbackServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop listening, close every connection and end the thread."""
         assert self._thread is not None
         assert self._loop is not None
         assert self._stop is not None

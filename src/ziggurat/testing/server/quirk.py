@@ -126,7 +126,6 @@ def stall(at_byte: int = 0, seconds: float | None = None) -> Quirk:
 
 
 def changed(answer: HttpResponse, quirks: Iterable[Quirk], seen: ReceivedRequest) -> HttpResponse:
-    """Return an answer with the quirks of its last stage applied."""
     for quirk in quirks:
         if quirk.answer is not None:
             answer = quirk.answer(answer, seen)
@@ -203,7 +202,6 @@ def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
 
 
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:
-    """Return the answer for an error that occurs before any output."""
     if isinstance(error, ConnectionError):
         return HttpResponse(head=(), framing="close", ending="reset")
     after = getattr(error, "retry_after", None)

@@ -19,8 +19,6 @@ _SECRET = ("authorization", "key", "cookie", "token", "secret")
 
 
 class Wait(Struct, frozen=True):
-    """A pause while sending."""
-
     seconds: float | None = None
 
 
@@ -76,8 +74,6 @@ class ReceivedRequest(Struct, frozen=True):
 
 
 class ReplyContent(Struct, frozen=True):
-    """A reply before it is written in a provider's format."""
-
     pieces: tuple[PartDelta | Wait, ...]
     finish: FinishReason = "stop"
     usage: Usage = Usage()
@@ -109,7 +105,6 @@ class HttpResponse(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The length of the body in bytes."""
         return sum(len(piece) for piece in self.pieces if isinstance(piece, bytes))
 
 
