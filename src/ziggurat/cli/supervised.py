@@ -49,12 +49,7 @@ def workers_of(
 
 
 class _Server:
-    """The server among the children, whose end is that of all.
-
-    Args:
-        make: Makes it.
-        then: Called when it has ended.
-    """
+    """The server among the children, whose end is that of all."""
 
     def __init__(self, make: MakeServer, then: Callable[[], None]) -> None:
         self._make = make
@@ -81,13 +76,6 @@ async def supervised(workers: Sequence[Worker[Any]], grace: float, make_server: 
     """Run workers, and a server, until a signal to end, or until the server ends; a second signal ends all at once.
 
     A worker that has failed is started again, with its schedules. The server is not.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ChildNotStarted: the server cannot listen.
-        RestartsExceeded: workers have failed too often.
     """
     in_one_process(workers)
     signalled = False

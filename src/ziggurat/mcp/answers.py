@@ -74,11 +74,7 @@ class Answers(Struct, frozen=True, eq=False):
     roots: tuple[str, ...] = ()
 
     async def __call__(self, method: str, params: Raw, ctx: Context) -> object:
-        """Return the answer.
-
-        Raises:
-            JsonRpcError: the question cannot be answered.
-        """
+        """Return the answer."""
         if method == "roots/list" and self.roots:
             return roots_result(self.roots)
         if method == "elicitation/create":

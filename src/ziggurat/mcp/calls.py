@@ -129,13 +129,7 @@ class Calls:
         answer: Answer | None = None,
         progress: OnProgress | None = None,
     ) -> Raw:
-        """Send a request and return its result, raw; the server may be silent for so many seconds.
-
-        Raises:
-            JsonRpcError: the server refused it.
-            Timeout: the time is over.
-            ToolError: the connection ended.
-        """
+        """Send a request and return its result, raw; the server may be silent for so many seconds."""
         self._ids += 1
         number = self._ids
         meta = self.meta if progress is None else {**self.meta, "progressToken": number}
@@ -199,11 +193,7 @@ class Calls:
     # -- for the transport ---------------------------------------------------------------------------------------
 
     def received(self, data: bytes | str, call: Id | None = None) -> bool:
-        """Take a message, of the stream of one call or of all; return whether that call needs no more.
-
-        Raises:
-            ServerGone: the server sends too much that nobody waits for.
-        """
+        """Take a message, of the stream of one call or of all; return whether that call needs no more."""
         self.silent = wanted = False
         message: Message | None = None
         try:

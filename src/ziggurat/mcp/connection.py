@@ -74,11 +74,7 @@ class Connection(Calls):
         return not self.closed and not self._over.is_set()
 
     async def ready(self) -> None:
-        """Wait until it is open.
-
-        Raises:
-            ToolError: it could not be opened.
-        """
+        """Wait until it is open."""
         await asyncio.shield(self._ready)
 
     async def close(self) -> None:
@@ -139,11 +135,7 @@ class Connection(Calls):
     # -- the beginning -------------------------------------------------------------------------------------------
 
     async def _greet(self) -> ServerInfo:
-        """Agree on a revision, and return what the server says of itself.
-
-        Raises:
-            ToolError, JsonRpcError, Timeout: the server cannot be asked, or has no revision that is known here.
-        """
+        """Agree on a revision, and return what the server says of itself."""
         settings, transport = self._settings, self.transport
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
         if settings.model is not None:
@@ -227,11 +219,7 @@ class Connection(Calls):
                 reader.put(change)
 
     async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
-        """Yield the kind of each list that has changed, and the address of each of these resources that has.
-
-        Raises:
-            ToolError: the server refuses to tell of them, or the connection ended.
-        """
+        """Yield the kind of each list that has changed, and the address of each of these resources that has."""
         reader, following = Inbox(), None
         self._readers[reader] = uris
         try:

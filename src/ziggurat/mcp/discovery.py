@@ -58,11 +58,7 @@ class Web:
             return None
 
     async def post(self, url: str, body: dict[str, Any], headers: Headers, ctx: Context, *, form: bool) -> Any:
-        """Post a form, or JSON, and return what is answered.
-
-        Raises:
-            ToolError: it was refused, or the address is not allowed.
-        """
+        """Post a form, or JSON, and return what is answered."""
         self._check_scheme(url)
         content, kind = (urlencode(body).encode(), _FORM) if form else (json.encode(body), "application/json")
         host = urlsplit(url).hostname
@@ -86,11 +82,7 @@ class Web:
 
 
 async def protected_resource(server: str, stated: str | None, web: Web, ctx: Context) -> ProtectedResource | None:
-    """Return what an MCP server says of who may ask it; None if it says nothing.
-
-    Raises:
-        ToolError: it is the statement of another server.
-    """
+    """Return what an MCP server says of who may ask it; None if it says nothing."""
     parts = urlsplit(server)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     well_known = f"{origin}/.well-known/oauth-protected-resource"
@@ -112,11 +104,7 @@ def _covers(resource: str, server: str) -> bool:
 
 
 async def token_server(server: str, stated: ProtectedResource | None, web: Web, ctx: Context) -> TokenServer:
-    """Return the server that gives the tokens.
-
-    Raises:
-        ToolError: it cannot be found, or says that it is another one.
-    """
+    """Return the server that gives the tokens."""
     parts = urlsplit(server)
     origin = f"{parts.scheme}://{parts.netloc}"
     issuer = stated.authorization_servers[0] if stated is not None and stated.authorization_servers else origin

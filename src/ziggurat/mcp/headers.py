@@ -37,11 +37,7 @@ class HeaderOf(Struct, frozen=True):
 
 
 def headers_in(schema: dict[str, Any]) -> tuple[HeaderOf, ...]:
-    """Return the arguments that a schema wants in headers.
-
-    Raises:
-        ValueError: it wants one in a way that is not allowed.
-    """
+    """Return the arguments that a schema wants in headers."""
     found: dict[str, HeaderOf] = {}
     waiting: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
     while waiting:

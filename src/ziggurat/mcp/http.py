@@ -114,11 +114,7 @@ class HttpTransport:
             await reply.end(whole=whole)
 
     async def _receive_one(self, call: Id | None, reply: HttpReply) -> None:
-        """Pass on the one message in a reply.
-
-        Raises:
-            ToolError: there is none.
-        """
+        """Pass on the one message in a reply."""
         name, status = self._name, reply.status
         pieces, size = list[bytes](), 0
         while data := await _more(reply, name):
@@ -147,12 +143,7 @@ class HttpTransport:
         return (("mcp-method", message.method), *named)
 
     async def _send(self, method: str, headers: Headers, body: bytes, ctx: Context) -> HttpReply:
-        """Send a request with all headers that each one has; authorize, if the server asks for that.
-
-        Raises:
-            SessionLost: the server does not know the session any more.
-            ToolError: the server cannot be reached.
-        """
+        """Send a request with all headers that each one has; authorize, if the server asks for that."""
         common, session = list(self._own), self._session
         if self.revision:
             common.append(("mcp-protocol-version", self.revision))

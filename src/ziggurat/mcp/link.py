@@ -44,12 +44,7 @@ class Link:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def request(self, method: str, params: dict[str, Any], ctx: Context, **more: Any) -> Raw:
-        """Make a request; once more if the server has refused it because it does not know the session.
-
-        Raises:
-            ToolError: the server cannot be asked, or refused it.
-            Timeout: it did not answer in time.
-        """
+        """Make a request; once more if the server has refused it because it does not know the session."""
         for tries in (1, 2):
             connection = await self.connection()
             try:
@@ -62,12 +57,7 @@ class Link:
         raise AssertionError("the loop returns or raises")
 
     async def act(self, method: str, params: dict[str, Any], ctx: Context, headers: Headers = ()) -> Outcome:
-        """Make a request and return its result.
-
-        Raises:
-            ToolError: it failed.
-            Timeout: the server did not answer in time.
-        """
+        """Make a request and return its result."""
         sent = params
         for _ in range(MAX_QUESTIONS):
             outcome = await self._outcome(method, sent, ctx, headers)

@@ -56,11 +56,7 @@ class Lists:
             self._validators.clear()
 
     async def all(self, kind: str, returns: type[T], ctx: Context) -> list[T]:
-        """Return all items of a list; those that cannot be read are left out, with a warning.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return all items of a list; those that cannot be read are left out, with a warning."""
         connection = await self.link.connection()
         kept = self._kept.get(kind)
         if kept is not None and ctx.clock.monotonic() < kept.until:
@@ -139,12 +135,7 @@ class Lists:
         return tool, tuple(header for each in wanted for header in each.values(arguments))
 
     def misfit(self, tool: ServerTool, outcome: Outcome) -> str:
-        """Return why a result does not fit the output schema of its tool; empty if it does.
-
-        Raises:
-            MissingExtra: the extra ``mcp`` is not installed.
-            JsonRpcError: it cannot be read.
-        """
+        """Return why a result does not fit the output schema of its tool; empty if it does."""
         if tool.output_schema is None or outcome.is_error:
             return ""
         if not is_given(outcome.structured_content):

@@ -58,12 +58,7 @@ class _Listings(Struct, frozen=True):
 
 
 async def offer(servers: Sequence[McpClient], taken: Collection[str], ctx: Context) -> Offer:
-    """Return the tools of servers; what they list is recorded, so that a run goes on with the tools it began with.
-
-    Raises:
-        ToolError: a server cannot be asked.
-        ConfigurationError: two servers have the same name.
-    """
+    """Return the tools of servers; what they list is recorded, so that a run goes on with the tools it began with."""
     names = [server.name for server in servers]
     if len(set(names)) < len(names):
         raise ConfigurationError(f"two MCP servers have the same name: {', '.join(names)}; mcp(..., name=...) sets it")

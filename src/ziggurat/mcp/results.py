@@ -22,11 +22,7 @@ def refused(error: JsonRpcError, server: str) -> ToolError:
 
 
 def result_of_call(outcome: Outcome, server: str, tool: str, *, structured: bool) -> ToolResult:
-    """Return the result of a call, with its origin; if it is a structured one, as JSON in place of its texts.
-
-    Raises:
-        JsonRpcError: its data is broken.
-    """
+    """Return the result of a call, with its origin; if it is a structured one, as JSON in place of its texts."""
     pieces = [piece_of(block) for block in outcome.content]
     texts = [piece.text for piece in pieces if isinstance(piece, Text)]
     if is_given(outcome.structured_content) and (structured or not texts):
@@ -48,11 +44,7 @@ def origin_of(server: str, tool: str) -> str:
 
 
 def piece_of(block: Block) -> Piece:
-    """Return a piece of content; one of an unknown type as a text that says so.
-
-    Raises:
-        JsonRpcError: its data is broken.
-    """
+    """Return a piece of content; one of an unknown type as a text that says so."""
     if block.type == "resource" and block.resource is not None:
         return contents_of(block.resource)
     if block.type == "resource_link":
@@ -76,11 +68,7 @@ def contents_of(contents: Contents) -> Piece:
 
 
 def message_of(said: Said) -> Message:
-    """Return what is said in a prompt, or in a request for a reply of a model, as a message.
-
-    Raises:
-        JsonRpcError: its data is broken.
-    """
+    """Return what is said in a prompt, or in a request for a reply of a model, as a message."""
     blocks = said.content if isinstance(said.content, list) else [said.content]
     return Message("assistant" if said.role == "assistant" else "user", tuple(piece_of(block) for block in blocks))
 

@@ -46,11 +46,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     # -- for the connection --------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Start the process.
-
-        Raises:
-            ToolError: there is no such program.
-        """
+        """Start the process."""
         settings = self._settings
         env = {key: os.environ[key] for key in _KEPT if key in os.environ} | dict(settings.env)
         try:

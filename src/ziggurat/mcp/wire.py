@@ -54,11 +54,7 @@ class Peer(Protocol):
     """This side of a connection, to which its transport passes on what the server sends."""
 
     def received(self, data: bytes | str, call: Id | None = None) -> bool:
-        """Take a message, of the stream of one call or of all; return whether that call needs no more.
-
-        Raises:
-            ServerGone: the server sends too much that nobody waits for.
-        """
+        """Take a message, of the stream of one call or of all; return whether that call needs no more."""
         ...
 
     def failed(self, error: Exception, call: Id | None = None) -> bool:
@@ -102,19 +98,11 @@ class ServerTool(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Resource(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Something that a server lets be read, such as a file.
-
-    Attributes:
-        uri: Its address; of a template, with variables in braces.
-        name: Its name.
-        title: Its title, for people.
-        description: What it is.
-        mime_type: The type of its content.
-    """
+    """Something that a server lets be read, such as a file."""
 
     uri: str = ""
     name: str = ""
-    title: str | None = None
+    title: str | None = None  # for people
     description: str | None = None
     mime_type: str | None = None
 
@@ -134,14 +122,7 @@ class PromptArgument(Struct, frozen=True, omit_defaults=True):
 
 
 class Prompt(Struct, frozen=True, omit_defaults=True):
-    """A prompt that a server offers to people.
-
-    Attributes:
-        name: Its name.
-        title: Its title, for people.
-        description: When to use it.
-        arguments: What it takes.
-    """
+    """A prompt that a server offers to people."""
 
     name: str
     title: str | None = None
@@ -194,11 +175,7 @@ def is_given(raw: Raw) -> bool:
 
 
 def structure_in(raw: Raw) -> object:
-    """Return the value of raw JSON, which takes many times as much memory.
-
-    Raises:
-        JsonRpcError: it cannot be read, or is too large for that.
-    """
+    """Return the value of raw JSON, which takes many times as much memory."""
     if memoryview(raw).nbytes > _MAX_STRUCTURE:
         raise JsonRpcError(f"its structured content has more than {_MAX_STRUCTURE >> 20} MiB", INTERNAL_ERROR)
     return parse(raw, object, INTERNAL_ERROR)

@@ -25,10 +25,6 @@ class Narrator:
     tools.
 
     Where the run continues as new, the next one is told as a part of it, and the numbers of entries go on.
-
-    Attributes:
-        run_id: The run that the latest item is of.
-        number: The number of its entry.
     """
 
     def __init__(self, run_id: str, agent: str, *, members: bool = False) -> None:
@@ -152,12 +148,7 @@ async def narrate(
 ) -> AsyncGenerator[narrated.Told, None]:
     """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
 
-    Args:
-        agent: The agent of the run.
-        run_id: The id of the run.
-        after: The entry.
-        through: An entry up to which it is known to have gone on, so it is not told that it waited.
-        waits: Whether to go on when it waits.
+    It is known to have gone on from all that waited up to the entry `through`.
     """
     narrator, read = Narrator(run_id, agent.name), 0
     while True:

@@ -13,20 +13,13 @@ Texts = Sequence[tuple[bool, str]]
 
 
 class ToldReply:
-    """The reply that is being told.
-
-    Attributes:
-        place: What the ids of its texts begin with.
-        step: The step of the agent.
-        tries: How many replies were abandoned at this place, of which the record has nothing.
-        gap: Whether pieces are missing, so that the rest waits for the record.
-    """
+    """The reply that is being told."""
 
     def __init__(self) -> None:
         self.place: str = ""
         self.step: int = 0
-        self.tries: int = 0
-        self.gap: bool = False
+        self.tries: int = 0  # replies that were abandoned here, of which the record has nothing
+        self.gap: bool = False  # whether pieces are missing, so that the rest waits for the record
         self.path: str = ""
         self._texts: list[tuple[bool, str]] = []
 

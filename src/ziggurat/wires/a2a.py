@@ -204,11 +204,7 @@ class Card(_Data, frozen=True):
 
 
 def read_params(raw: Any, kind: type[T]) -> T:
-    """Return the parameters of a request, whose names may be in camel case or have underscores.
-
-    Raises:
-        JsonRpcError: they do not fit.
-    """
+    """Return the parameters of a request, whose names may be in camel case or have underscores."""
     params = jsonrpc.parse(raw, dict[str, Any])
     if any("_" in name for name in params):
         raw = encode({_camel(name): value for name, value in params.items()})

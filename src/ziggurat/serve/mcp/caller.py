@@ -47,23 +47,14 @@ class Params(Struct, frozen=True, rename="camel"):
 
 
 class Caller(Struct, eq=False):
-    """The client of one request.
-
-    Attributes:
-        version: The revision that it speaks.
-        capabilities: What it can do.
-        send: Sends it a message before the answer.
-        token: Names its request in notifications of progress; None if it wants none.
-        level: The least level of messages for people that it wants; empty for none.
-        begun: Called with the id of the run that is to answer its call, before anything is sent.
-    """
+    """The client of one request."""
 
     version: str
     capabilities: dict[str, Any]
     send: Callable[[Message], None]
-    token: str | int | None = None
+    token: str | int | None = None  # of its request in notifications of progress
     level: str = ""
-    begun: Callable[[str], None] = lambda _: None
+    begun: Callable[[str], None] = lambda _: None  # called with the id of the run, before anything is sent
     progress: int = 0
 
     def can(self, capability: str) -> bool:

@@ -35,15 +35,11 @@ class Exchange:
     """An answer as an ASGI application, which does the work for it when it is called.
 
     A client that goes away cancels the work.
-
-    Attributes:
-        work: Returns the result.
-        place: The id by which the client can come back for the answer, once there is one.
     """
 
     def __init__(self, request_id: Id | None, closing: Closing, *, modern: bool, streams: bool = False) -> None:
         self.work: Callable[[], Awaitable[Json]]
-        self.place: str = ""
+        self.place: str = ""  # by which the client can come back for the answer
         self._request_id = request_id
         self._closing = closing
         self._modern = modern

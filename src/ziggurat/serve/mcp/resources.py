@@ -16,14 +16,7 @@ _VARIABLE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 class Resource(Struct, frozen=True, eq=False):
-    """A resource, or one for each value of the variables in its address; made by `resource`.
-
-    Attributes:
-        uri: The address, or its template.
-        name: Its name.
-        description: What it has.
-        media_type: The type of its contents; None for what the function returns.
-    """
+    """A resource, or one for each value of the variables in its address; made by `resource`."""
 
     uri: str
     name: str

@@ -28,15 +28,7 @@ class _Stated(Struct, frozen=True):
 
 
 class Session:
-    """A session, and what this process knows of it besides: which is lost with the process.
-
-    Attributes:
-        name: Its id; empty for requests without one, of a client of which nothing is known.
-        ended: Whether the client has ended it.
-        level: The least level of messages for people that the client wants.
-        uris: The resources that it follows.
-        runs: The runs of its calls that are in progress, by the ids of the requests.
-    """
+    """A session, and what this process knows of it besides: which is lost with the process."""
 
     def __init__(self, version: str, capabilities: dict[str, Any], name: str = "") -> None:
         self.version = version
@@ -45,7 +37,7 @@ class Session:
         self.ended: bool = False
         self.level: str = "info"
         self.uris: set[str] = set()
-        self.runs: dict[Id, str] = {}
+        self.runs: dict[Id, str] = {}  # of calls in progress, by the ids of their requests
 
     def caller(self, send: Callable[[Message], None], params: Params) -> Caller:
         """Return the client of a request in this session."""

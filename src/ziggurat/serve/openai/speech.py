@@ -31,11 +31,6 @@ class Speech(Middleware):
     when it begins and when it has ended, in the order in which the model made them.
 
     As middleware of the run it learns when a call begins, which is after it was approved.
-
-    Args:
-        say: Takes the pieces.
-        after: The entry of the record up to which all was said before.
-        hidden: The tools of the client, whose calls are not the agent's.
     """
 
     def __init__(self, say: Say, after: int, hidden: Collection[str] = ()) -> None:
