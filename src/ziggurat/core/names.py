@@ -255,8 +255,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.serve": {
         "serve.application": "app",
         "serve.mcp.inputs": "ask_client",
-        "serve.mcp.offering": "McpServer",
-        "serve.mcp.resources": "resource",
+        "serve.mcp.offering": "McpServer resource",
     },
     "ziggurat.skills": {
         "skills.persona": "Persona Personas",

@@ -11,25 +11,14 @@ from ziggurat.core.context import root
 from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.jsonrpc import Id, JsonRpcError, Notification, parse
 from ziggurat.core.log import logger
+from ziggurat.mcp import wire
 from ziggurat.mcp.calls import Calls, Inbox
 from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.results import refused
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.stdio import StdioTransport
-from ziggurat.mcp.wire import (
-    CUT,
-    LEGACY,
-    LISTS,
-    MODERN,
-    MODERN_ERRORS,
-    TASKS,
-    UNSUPPORTED_VERSION,
-    ServerGone,
-    ServerInfo,
-)
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
-_PREFIX = "io.modelcontextprotocol/"
 _PROBE = 10.0
 """Seconds in which a server of the newer era answers the first request; others may say nothing."""
 
@@ -55,7 +44,7 @@ class Connection(Calls):
     def __init__(self, settings: Settings, wanted: str, changed: Callable[[str], None]) -> None:
         super().__init__(settings)
         self.closed: bool = False
-        self.info: ServerInfo = ServerInfo()
+        self.info: wire.ServerInfo = wire.ServerInfo()
         self.probe_ended_it: bool = False
         """Whether the server ended when it was asked in the way of the newer era."""
         self._settings = settings
@@ -95,8 +84,8 @@ class Connection(Calls):
         """Take note that nothing can be sent any more."""
         self._over.set()
 
-    def _was_closed(self) -> ServerGone:
-        return ServerGone(f"the connection to the MCP server {self.name} was closed", kind="interrupted")
+    def _was_closed(self) -> wire.ServerGone:
+        return wire.ServerGone(f"the connection to the MCP server {self.name} was closed", kind="interrupted")
 
     # -- the owner -----------------------------------------------------------------------------------------------
 
@@ -108,7 +97,7 @@ class Connection(Calls):
             await self.transport.begun()
             opened = True
             self._ready.set_result(None)
-            told = {f"{kind}ListChanged": True for kind in LISTS if self.tells_of(kind)}
+            told = {f"{kind}ListChanged": True for kind in wire.LISTS if self.tells_of(kind)}
             if self.modern and told:
                 following = asyncio.get_running_loop().create_task(self._follow(told))
             await self._over.wait()
@@ -134,7 +123,7 @@ class Connection(Calls):
 
     # -- the beginning -------------------------------------------------------------------------------------------
 
-    async def _greet(self) -> ServerInfo:
+    async def _greet(self) -> wire.ServerInfo:
         """Agree on a revision, and return what the server says of itself."""
         settings, transport = self._settings, self.transport
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
@@ -142,38 +131,38 @@ class Connection(Calls):
             capabilities["sampling"] = {}
         if settings.roots:
             capabilities["roots"] = {}
-        if self._wanted in ("", MODERN):
+        if self._wanted in ("", wire.MODERN):
             try:
                 info = await self._discover(capabilities)
-                if MODERN in info.supported_versions:
+                if wire.MODERN in info.supported_versions:
                     return info
             except (JsonRpcError, Timeout, ToolError) as error:
                 self.probe_ended_it = transport.gone
-                if self._wanted == MODERN or transport.gone or _is_final(error):
+                if self._wanted == wire.MODERN or transport.gone or _is_final(error):
                     raise
                 logger.debug("the MCP server %s is of the older era: %s", self.name, error)
         transport.revision, self.meta = "", {}
-        return await self._initialize(capabilities, self._wanted or LEGACY[0])
+        return await self._initialize(capabilities, self._wanted or wire.LEGACY[0])
 
-    async def _discover(self, capabilities: dict[str, Any]) -> ServerInfo:
-        self.transport.revision = MODERN
+    async def _discover(self, capabilities: dict[str, Any]) -> wire.ServerInfo:
+        self.transport.revision = wire.MODERN
         self.meta = {
-            f"{_PREFIX}protocolVersion": MODERN,
-            f"{_PREFIX}clientInfo": _ABOUT,
-            f"{_PREFIX}clientCapabilities": {**capabilities, "extensions": {TASKS: {}}},
+            f"{wire.PREFIX}protocolVersion": wire.MODERN,
+            f"{wire.PREFIX}clientInfo": _ABOUT,
+            f"{wire.PREFIX}clientCapabilities": {**capabilities, "extensions": {wire.TASKS: {}}},
         }
         try:
             result = await self.request("server/discover", {}, root("mcp"), seconds=_PROBE)
         except JsonRpcError as error:
-            if error.code != UNSUPPORTED_VERSION or MODERN not in _offered(error):
+            if error.code != wire.UNSUPPORTED_VERSION or wire.MODERN not in _offered(error):
                 raise
             result = await self.request("server/discover", {}, root("mcp"), seconds=_PROBE)
-        return parse(result, ServerInfo)
+        return parse(result, wire.ServerInfo)
 
-    async def _initialize(self, capabilities: dict[str, Any], revision: str) -> ServerInfo:
+    async def _initialize(self, capabilities: dict[str, Any], revision: str) -> wire.ServerInfo:
         params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": _ABOUT}
-        info = parse(await self.request("initialize", params, root("mcp"), seconds=_HANDSHAKE), ServerInfo)
-        if info.protocol_version not in LEGACY:
+        info = parse(await self.request("initialize", params, root("mcp"), seconds=_HANDSHAKE), wire.ServerInfo)
+        if info.protocol_version not in wire.LEGACY:
             raise ToolError(
                 f"the MCP server {self.name} speaks the revision {info.protocol_version!r:.40}, which is unknown here"
             )
@@ -206,16 +195,16 @@ class Connection(Calls):
             self._tell(parse(message.params, _Update).uri)
             return True
         kind = message.method.removeprefix("notifications/").removesuffix("/list_changed")
-        if kind in LISTS:
+        if kind in wire.LISTS:
             self._tell(kind)
-        return kind in LISTS
+        return kind in wire.LISTS
 
     def _tell(self, change: str) -> None:
         """Tell of a list or a resource that has changed, or may have."""
-        if change in LISTS:
+        if change in wire.LISTS:
             self._changed(change)
         for reader, uris in self._readers.items():
-            if (change in uris or change in LISTS) and not reader.holds(change):
+            if (change in uris or change in wire.LISTS) and not reader.holds(change):
                 reader.put(change)
 
     async def changes(self, uris: Collection[str]) -> AsyncGenerator[str, None]:
@@ -250,10 +239,10 @@ class Connection(Calls):
                 error = cut
             except JsonRpcError as no:
                 error = refused(no, self.name)
-            if not self.usable or (isinstance(error, ToolError) and error.kind not in CUT):
+            if not self.usable or (isinstance(error, ToolError) and error.kind not in wire.CUT):
                 break
             await ctx.clock.sleep(_PAUSE)
-            for change in what.get("resourceSubscriptions", LISTS):
+            for change in what.get("resourceSubscriptions", wire.LISTS):
                 self._tell(change)  # what has changed meanwhile was not told
         if reader is not None:
             reader.fail(error)
@@ -268,5 +257,5 @@ def _offered(error: JsonRpcError) -> list[object]:
 def _is_final(error: JsonRpcError | Timeout | ToolError) -> bool:
     """Return whether a server that answered the first request with an error is not to be asked in the older way."""
     if isinstance(error, JsonRpcError):
-        return error.code in MODERN_ERRORS and not any(each in LEGACY for each in _offered(error))
+        return error.code in wire.MODERN_ERRORS and not any(each in wire.LEGACY for each in _offered(error))
     return isinstance(error, ToolError) and error.kind in ("transient", "denied")

@@ -1,7 +1,10 @@
 """The headers of requests over HTTP that repeat what is in the body, so that proxies need not read it."""
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from binascii import Error as NoBase64
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -9,6 +12,8 @@ from msgspec import Struct
 _ANNOTATION = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TYPES = ("string", "integer", "boolean")
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
+_NAMED |= {"tasks/update": "taskId", "tasks/cancel": "taskId"}
 
 
 def header_value(value: str) -> str:
@@ -17,6 +22,22 @@ def header_value(value: str) -> str:
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+def read_value(header: str) -> str:
+    """Return the value of a header, which may be encoded."""
+    header = header.strip(" \t")
+    if header.startswith("=?base64?") and header.endswith("?="):
+        with suppress(NoBase64, UnicodeDecodeError):
+            return b64decode(header[9:-2], validate=True).decode()
+    return header
+
+
+def mirrored(method: str, params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the headers that repeat what a message is."""
+    name = params.get(_NAMED.get(method, ""))
+    named = (("mcp-name", header_value(name)),) if isinstance(name, str) else ()
+    return (("mcp-method", method), *named)
 
 
 class HeaderOf(Struct, frozen=True):
@@ -30,10 +51,16 @@ class HeaderOf(Struct, frozen=True):
         value = arguments
         for step in self.path:
             value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if not isinstance(value, (str, int)):
             return []
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return [(f"mcp-param-{self.name.lower()}", header_value(text))]
+        return [(self.key, header_value(text))]
+
+    @property
+    def key(self) -> str:
+        return f"mcp-param-{self.name.lower()}"
 
 
 def headers_in(schema: dict[str, Any]) -> tuple[HeaderOf, ...]:

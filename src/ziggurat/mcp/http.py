@@ -11,7 +11,7 @@ from ziggurat.core.log import logger
 from ziggurat.http.client import Client, HttpReply
 from ziggurat.http.limits import Limits
 from ziggurat.http.sse import EventParser
-from ziggurat.mcp.headers import header_value
+from ziggurat.mcp.headers import mirrored
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import CUT, MAX_MESSAGE, MODERN, Headers, Peer, SessionLost
 
@@ -22,8 +22,6 @@ _RECONNECTS = 10
 """How often in a row a stream that brought nothing is asked for again."""
 
 _LONGEST_RETRY = 60.0
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
-_NAMED |= {"tasks/update": "taskId", "tasks/cancel": "taskId"}
 
 
 class HttpTransport:
@@ -137,10 +135,7 @@ class HttpTransport:
         """Return the headers that repeat what a message is; only the newer era has them."""
         if self.revision != MODERN or not isinstance(message, (Request, Notification)):
             return ()
-        field = _NAMED.get(message.method)
-        name = None if field is None else message.params.get(field)
-        named = (("mcp-name", header_value(name)),) if isinstance(name, str) else ()
-        return (("mcp-method", message.method), *named)
+        return mirrored(message.method, message.params)
 
     async def _send(self, method: str, headers: Headers, body: bytes, ctx: Context) -> HttpReply:
         """Send a request with all headers that each one has; authorize, if the server asks for that."""

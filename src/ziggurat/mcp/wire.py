@@ -17,7 +17,8 @@ LEGACY: list[str]
 MODERN, *LEGACY = get_args(Revision)
 """The revision whose requests stand alone, and those that begin with a handshake, newest first."""
 
-TASKS = "io.modelcontextprotocol/tasks"
+PREFIX = "io.modelcontextprotocol/"
+TASKS = PREFIX + "tasks"
 LISTS = ("tools", "resources", "prompts")
 """The lists of a server that may change."""
 

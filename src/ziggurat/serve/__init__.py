@@ -21,7 +21,6 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.serve.application import app as app
     from ziggurat.serve.mcp.inputs import ask_client as ask_client
-    from ziggurat.serve.mcp.offering import McpServer as McpServer
-    from ziggurat.serve.mcp.resources import resource as resource
+    from ziggurat.serve.mcp.offering import McpServer as McpServer, resource as resource
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -24,7 +24,7 @@ def given(value: Any) -> dict[str, Any]:
 async def test_an_approval_is_a_request_to_the_client() -> None:
     model = ScriptedModel(tool_call("pay", amount=7), "It is paid.")
     async with serving_mcp(Agent(model, tools=[pay], name="clerk")) as server:
-        client = LegacyClient(server, responses=[{"action": "accept", "content": {"approve": True}}])
+        client = LegacyClient(server, responses=[{"action": "accept", "content": {"approved": True}}])
         assert (await client.connect())["protocolVersion"] == LEGACY
         assert text_of(await client.call("clerk", {"input": "Pay"})) == "It is paid."
         assert [each["method"] for each in client.heard] == ["elicitation/create"]
@@ -110,7 +110,7 @@ async def test_a_session_outlives_the_process_but_not_the_token() -> None:
 async def test_the_id_of_a_session_is_short_whatever_the_client_says_of_itself() -> None:
     async with serving_mcp(tools=[pay]) as server:
         client = LegacyClient(server, {"elicitation": {"form": {"x": "y" * 100_000}}, "other": "z" * 100_000})
-        client.responses = [{"action": "accept", "content": {"approve": True}}]
+        client.responses = [{"action": "accept", "content": {"approved": True}}]
         await client.connect()
         assert len(client.session) < 500
         assert text_of(await client.call("pay", {"amount": 7})) == "paid 7"

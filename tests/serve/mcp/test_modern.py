@@ -65,7 +65,7 @@ async def test_an_agent_is_a_tool_whose_approval_is_put_to_the_client() -> None:
         assert asked["resultType"] == "input_required"
         ((name, request),) = asked["inputRequests"].items()
         assert '{"amount":7}' in request["params"]["message"]
-        accepted = {"action": "accept", "content": {"approve": True}}
+        accepted = {"action": "accept", "content": {"approved": True}}
         done = await client.again("clerk", {"input": "Pay 7"}, asked, **{name: accepted})
         assert (done["resultType"], text_of(done), done["isError"]) == ("complete", "It is paid.", False)
         assert await client.again("clerk", {"input": "Pay 7"}, asked, **{name: accepted}) == done  # a lost answer
@@ -78,8 +78,8 @@ async def test_an_agent_is_a_tool_whose_approval_is_put_to_the_client() -> None:
         ({"action": "decline", "content": {"reason": "too dear"}}, "too dear"),
         ({"action": "cancel", "_meta": {"ziggurat/reason": "too dear"}}, "too dear"),
         ({"action": "decline", "content": {"reason": 7}, "_meta": 7}, "decline"),
-        ({"action": "accept", "content": {"approve": False}}, "denied"),
-        ({"action": "accept", "content": {"approve": False, "reason": "too dear"}}, "too dear"),
+        ({"action": "accept", "content": {"approved": False}}, "denied"),
+        ({"action": "accept", "content": {"approved": False, "reason": "too dear"}}, "too dear"),
     ],
 )
 async def test_a_call_that_the_user_does_not_approve_is_not_made(response: dict[str, Any], why: str) -> None:

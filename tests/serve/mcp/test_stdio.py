@@ -56,7 +56,7 @@ async def test_both_eras_are_spoken_on_one_connection() -> None:
     assert MODERN in discovered["result"]["supportedVersions"]
     asked = await client.ask(request(2, "tools/call", name="pay", arguments={"amount": 7}))
     assert asked["method"] == "elicitation/create"
-    accepted = {"action": "accept", "content": {"approve": True}}
+    accepted = {"action": "accept", "content": {"approved": True}}
     done = await client.ask({"jsonrpc": "2.0", "id": asked["id"], "result": accepted})
     assert (done["id"], done["result"]["content"][0]["text"]) == (2, "paid 7")
     asked = await client.ask(request("b", "tools/call", {"elicitation": {}}, name="pay", arguments={"amount": 8}))

@@ -8,16 +8,8 @@ from msgspec import Struct, field
 from ziggurat.core.codec import canonical
 from ziggurat.core.event import Event
 from ziggurat.core.jsonrpc import JsonRpcError, Message, Notification
+from ziggurat.mcp.wire import MISSING_CAPABILITY, MODERN, TASKS
 from ziggurat.messages.events import StepStarted, ToolDelta, ToolStarted, Warned
-
-MODERN = "2026-07-28"
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-PREFIX = "io.modelcontextprotocol/"
-TASKS = PREFIX + "tasks"
-
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

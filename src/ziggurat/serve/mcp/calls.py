@@ -11,14 +11,14 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, JsonRpcError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.serve.driving import Work
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
-from ziggurat.serve.mcp.signing import Signer
+from ziggurat.serve.mcp.sessions import Signer
 from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.served import ServedAgents
 
@@ -51,10 +51,7 @@ class Calls:
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], listener: Listener | None = None) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agents.agent_of(run_id)
-        try:
-            await agent.decide(run_id, decisions)
-        except CallerError as error:
-            raise JsonRpcError(str(error), INVALID_PARAMS) from error
+        await agent.decide(run_id, decisions)
         if not waiting_in(await agent.attach(run_id).status()):
             await self.go_on(run_id, listener)
 

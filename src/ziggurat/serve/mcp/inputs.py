@@ -11,9 +11,10 @@ from ziggurat.calls.check import question_of
 from ziggurat.calls.question import ask
 from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, PendingItem
+from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
+from ziggurat.serve.ui.answers import decision_of_answer, schema_of_answer
 
 _REASON = "ziggurat/reason"
 """The key of a denial's reason, for which the protocol has no place; our own client states it, too."""
@@ -23,22 +24,6 @@ _REQUEST = "x-mcp-request"
 
 _CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 _SIMPLE = ("string", "number", "integer", "boolean")
-_APPROVAL: Json = {
-    "type": "object",
-    "properties": {
-        "approve": {"type": "boolean", "title": "Approve", "description": "Whether the call is made"},
-        "reason": {"type": "string", "title": "Reason", "description": "Why it is not made"},
-    },
-    "required": ["approve"],
-}
-_OUTCOME: Json = {
-    "type": "object",
-    "properties": {
-        "happened": {"type": "boolean", "title": "Happened", "description": "Whether the call took effect"},
-        "result": {"type": "string", "title": "Result", "description": "What it returned, if it did"},
-    },
-    "required": ["happened"],
-}
 
 
 @checked
@@ -96,12 +81,13 @@ def request_for(item: PendingItem) -> tuple[str, Json]:
         if (request := question.answer.get(_REQUEST)) is not None:
             return request["method"], request["params"]
         message, schema = question.question, _form(question.answer)[0]
-    elif item.interrupted:
-        message = f"{item.call.name} was interrupted, and may have taken effect: {item.shown}"
-        schema = _OUTCOME
     else:
+        schema = schema_of_answer(item)
+        schema["properties"].pop("arguments", None)  # a form has no objects
         why = f" ({item.reason})" if item.reason else ""
-        message, schema = f"Approve this call?{why} {item.call.name} {item.shown}", _APPROVAL
+        message = f"Approve this call?{why} {item.call.name} {item.shown}"
+        if item.interrupted:
+            message = f"{item.call.name} was interrupted, and may have taken effect: {item.shown}"
     return "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
 
 
@@ -128,22 +114,16 @@ def decision_of(item: PendingItem, response: object) -> Decision:
     if request_for(item)[0] != "elicitation/create":
         return Answer(response)
     action, content = response.get("action"), response.get("content")
-    places = ((content, "reason"), (response.get("_meta"), _REASON))
-    stated = [each.get(name) for each, name in places if isinstance(each, dict)]
-    why = next((each for each in stated if isinstance(each, str) and each), "")
     if action in ("decline", "cancel"):
+        places = ((content, "reason"), (response.get("_meta"), _REASON))
+        stated = [each.get(name) for each, name in places if isinstance(each, dict)]
+        why = next((each for each in stated if isinstance(each, str) and each), "")
         return Deny(why or f"the user has chosen to {action}")
     if action != "accept" or not isinstance(content, dict):
         raise JsonRpcError("an elicitation is answered with an action, and content if it is accept", INVALID_PARAMS)
-    if item.stage == "question":
-        wraps = _form(question_of(item.call).answer)[1]
-        return Answer(_unwrapped(content, wraps) if wraps else content)
-    flag = content.get("happened" if item.interrupted else "approve")
-    if not isinstance(flag, bool):
-        raise JsonRpcError(f"the content has no decision: {content!r:.200}", INVALID_PARAMS)
-    if item.interrupted:
-        return Happened(str(content.get("result", ""))) if flag else DidNotHappen()
-    return Approve() if flag else Deny(why or "denied")
+    if item.stage == "question" and (wraps := _form(question_of(item.call).answer)[1]):
+        return Answer(_unwrapped(content, wraps))
+    return decision_of_answer(item, content)
 
 
 def _form(answer: Json) -> tuple[Json, str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import json
 
+from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import InvalidArguments
-from ziggurat.core.jsonrpc import INVALID_PARAMS, Failure, Id, JsonRpcError, Notification, Request, Success, parse
+from ziggurat.core.errors import CallerError, InvalidArguments
 from ziggurat.messages.agent import Decision, Deny, PendingItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller, Params, level_of
@@ -36,12 +36,12 @@ class LegacyEra:
             answer["instructions"] = self._methods.server.instructions
         return answer
 
-    async def follow(self, session: Session, tell: Callable[[Notification], None]) -> Json:
+    async def follow(self, session: Session, tell: Callable[[jsonrpc.Notification], None]) -> Json:
         """Tell a client of changes of the resources that it follows, until this is cancelled or the server ends."""
 
         def changed(uri: str) -> None:
             if uri in session.uris:
-                tell(Notification("notifications/resources/updated", {"uri": uri}))
+                tell(jsonrpc.Notification("notifications/resources/updated", {"uri": uri}))
 
         end = self._methods.server.follow(changed)
         try:
@@ -52,7 +52,7 @@ class LegacyEra:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def answer(self, message: Request, params: Params, caller: Caller, session: Session) -> Json:
+    async def answer(self, message: jsonrpc.Request, params: Params, caller: Caller, session: Session) -> Json:
         """Answer a request."""
         match method := message.method:
             case "ping":
@@ -77,9 +77,9 @@ class LegacyEra:
                     session.runs.pop(message.id, None)
         return await self._methods.answer(method, params)
 
-    async def notified(self, message: Notification, session: Session) -> None:
+    async def notified(self, message: jsonrpc.Notification, session: Session) -> None:
         """Take a notification: one that a request is cancelled stops its run."""
-        request_id = parse(message.params, Params).request_id
+        request_id = jsonrpc.parse(message.params, Params).request_id
         run_id = session.runs.get(request_id) if isinstance(request_id, str | int) else None
         if message.method == "notifications/cancelled" and run_id is not None:
             await self._calls.agents.cancel(run_id)
@@ -98,15 +98,15 @@ class LegacyEra:
             else:  # somebody else has decided
                 await self._calls.go_on(run_id, caller.hear)
 
-    def place_of(self, run_id: str, request_id: Id, session: Session) -> str:
+    def place_of(self, run_id: str, request_id: jsonrpc.Id, session: Session) -> str:
         """Return the id by which a client comes back for an answer if its connection is cut; "" without a session."""
         text = encode([run_id, request_id]).hex()
         return self._calls.signer.sign("Last-Event-ID", text, session.name) if session.name else ""
 
-    def read_place(self, place: str, session: Session) -> tuple[str, Id]:
+    def read_place(self, place: str, session: Session) -> tuple[str, jsonrpc.Id]:
         """Return the run, and the id of the request, of an answer that a client comes back for."""
         text = self._calls.signer.read("Last-Event-ID", place, session.name)
-        return json.decode(bytes.fromhex(text), type=tuple[str, Id])
+        return json.decode(bytes.fromhex(text), type=tuple[str, jsonrpc.Id])
 
     async def come_back(self, run_id: str, caller: Caller) -> Json:
         """Return what the run of a call has answered, whose client was cut off; it may have lost its process."""
@@ -119,7 +119,7 @@ class LegacyEra:
         if not asked:
             needed = ", ".join(sorted({capability_of(item) for item in items}))
             text = f"the call waits for its user, as the run {run_id}; the client has no {needed}"
-            raise JsonRpcError(text, INVALID_PARAMS)
+            raise jsonrpc.JsonRpcError(text, jsonrpc.INVALID_PARAMS)
         agent, info = await self._calls.agents.newest_of(run_id)
         loop = asyncio.get_running_loop()
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
@@ -131,7 +131,7 @@ class LegacyEra:
         try:
             self._asked |= answers
             for name, item in names.items():
-                caller.send(Request(name, *request_for(item)))
+                caller.send(jsonrpc.Request(name, *request_for(item)))
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if everything.done():
                 ids = [item.id for item in names.values()]
@@ -142,7 +142,7 @@ class LegacyEra:
             for future in waiting:
                 future.cancel()
 
-    async def respond(self, response: Success | Failure) -> None:
+    async def respond(self, response: jsonrpc.Success | jsonrpc.Failure) -> None:
         """Use the response of a client to a request of ours."""
         run_id, _, item_id = self._calls.signer.read("request", str(response.id)).partition("~")
         agent, _ = await self._calls.agents.agent_of(run_id)
@@ -151,11 +151,11 @@ class LegacyEra:
             return
         here = self._asked.get(str(response.id))
         try:
-            if isinstance(response, Failure):
+            if isinstance(response, jsonrpc.Failure):
                 decision: Decision = Deny(f"the client has refused: {response.error.message[:500]}")
             else:
-                decision = decision_of(items[item_id], parse(response.result, dict[str, Any]))
-        except JsonRpcError as error:
+                decision = decision_of(items[item_id], jsonrpc.parse(response.result, dict[str, Any]))
+        except (jsonrpc.JsonRpcError, CallerError) as error:
             if here is None or here.done():
                 raise
             here.set_exception(error)

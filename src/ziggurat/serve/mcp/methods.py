@@ -8,13 +8,13 @@ from ziggurat.core.errors import CallerError, ConfigurationError, LimitExceeded,
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.journal.store import Store
+from ziggurat.mcp.headers import headers_in
 from ziggurat.serve.mcp.caller import Params
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
 from ziggurat.serve.mcp.offered import Offered, offered_agent
-from ziggurat.serve.mcp.offering import McpServer
-from ziggurat.serve.mcp.resources import Resource
-from ziggurat.serve.mcp.signing import Signer
+from ziggurat.serve.mcp.offering import McpServer, Resource
+from ziggurat.serve.mcp.sessions import Signer
 from ziggurat.serve.served import ServedAgents
 
 _MOST_VALUES = 100
@@ -37,6 +37,10 @@ class Methods:
         }
         if len(self.offered["tools/call"]) < len(tools):
             raise ConfigurationError("a tool of the MCP server has the name of an agent; give one another name")
+        try:
+            self.headers = {each.spec.name: headers_in(each.spec.parameters) for each in tools}
+        except ValueError as error:
+            raise ConfigurationError(f"a tool of the MCP server: {error}") from error
         for each in (*server.tools, *server.prompts):
             agents.add(each.runnable if store is None else each.runnable.with_store(store))
         self.agents = agents

@@ -2,23 +2,14 @@
 answer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ziggurat.core.errors import InvalidArguments, RunNotFound
-from ziggurat.core.jsonrpc import INVALID_PARAMS, Id, JsonRpcError, Notification
+from ziggurat.core.jsonrpc import INVALID_PARAMS, Id, JsonRpcError, Message, Notification
+from ziggurat.mcp import wire
 from ziggurat.messages.agent import PendingItem
-from ziggurat.serve.mcp.caller import (
-    LEGACY,
-    MODERN,
-    PREFIX,
-    TASKS,
-    UNSUPPORTED_VERSION,
-    Caller,
-    Params,
-    level_of,
-    missing_capability,
-)
+from ziggurat.serve.mcp.caller import Caller, Params, level_of, missing_capability
 from ziggurat.serve.mcp.calls import Calls, ServerEnds
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests, keyed, waiting_in
@@ -27,9 +18,14 @@ from ziggurat.serve.mcp.offered import Offered
 from ziggurat.serve.mcp.tasks import Tasks
 
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover")
-_NEEDS_TASKS: Json = {"extensions": {TASKS: {}}}
+_NEEDS_TASKS: Json = {"extensions": {wire.TASKS: {}}}
 _TTL = 60_000
 """Milliseconds for which a list is fresh."""
+
+
+def is_modern(method: str, params: Params) -> bool:
+    """Return whether a request is one of this era, which says its revision itself, or has methods of its own."""
+    return wire.PREFIX + "protocolVersion" in params.meta or method in ("server/discover", "subscriptions/listen")
 
 
 class ModernEra:
@@ -41,20 +37,20 @@ class ModernEra:
         self._tasks = Tasks(methods.calls)
 
     @staticmethod
-    def caller(params: Params) -> Caller:
+    def caller(params: Params, send: Callable[[Message], None]) -> Caller:
         """Return what a request says of its client."""
         meta = params.meta
-        version, capabilities = meta.get(PREFIX + "protocolVersion"), meta.get(PREFIX + "clientCapabilities")
+        version, capabilities = meta.get(wire.PREFIX + "protocolVersion"), meta.get(wire.PREFIX + "clientCapabilities")
         if not isinstance(version, str):
-            raise JsonRpcError(f"_meta must have {PREFIX}protocolVersion, a text", INVALID_PARAMS)
-        if version != MODERN:
-            data = {"supported": [MODERN, *LEGACY], "requested": version}
-            raise JsonRpcError("unsupported protocol version", UNSUPPORTED_VERSION, data)
+            raise JsonRpcError(f"_meta must have {wire.PREFIX}protocolVersion, a text", INVALID_PARAMS)
+        if version != wire.MODERN:
+            data = {"supported": [wire.MODERN, *wire.LEGACY], "requested": version}
+            raise JsonRpcError("unsupported protocol version", wire.UNSUPPORTED_VERSION, data)
         if not isinstance(capabilities, dict):
-            raise JsonRpcError(f"_meta must have {PREFIX}clientCapabilities, an object", INVALID_PARAMS)
-        level, token = meta.get(PREFIX + "logLevel"), meta.get("progressToken")
+            raise JsonRpcError(f"_meta must have {wire.PREFIX}clientCapabilities, an object", INVALID_PARAMS)
+        level, token = meta.get(wire.PREFIX + "logLevel"), meta.get("progressToken")
         level = "" if level is None else level_of(level)
-        return Caller(version, capabilities, lambda _: None, token if isinstance(token, str | int) else None, level)
+        return Caller(version, capabilities, send, token if isinstance(token, str | int) else None, level)
 
     async def answer(self, method: str, params: Params, caller: Caller, request_id: Id) -> Json:
         """Answer a request; the client is sent what there is to say before."""
@@ -73,11 +69,11 @@ class ModernEra:
             result = {**result, "ttlMs": _TTL, "cacheScope": "private"}
         elif method == "resources/read":
             result = {**result, "ttlMs": 0, "cacheScope": "private"}
-        return {"resultType": "complete", "_meta": {PREFIX + "serverInfo": self._methods.identity}, **result}
+        return {"resultType": "complete", "_meta": {wire.PREFIX + "serverInfo": self._methods.identity}, **result}
 
     def _discovered(self) -> Json:
         can = self._methods.capabilities() | _NEEDS_TASKS
-        found: Json = {"supportedVersions": [MODERN, *LEGACY], "capabilities": can}
+        found: Json = {"supportedVersions": [wire.MODERN, *wire.LEGACY], "capabilities": can}
         if self._methods.server.instructions:
             found["instructions"] = self._methods.server.instructions
         return found
@@ -169,7 +165,7 @@ class ModernEra:
 
     async def _listen(self, request_id: Id, params: Params, caller: Caller) -> Json:
         """Tell a client of changes until this is cancelled, or the server ends."""
-        tag = {PREFIX + "subscriptionId": request_id}
+        tag = {wire.PREFIX + "subscriptionId": request_id}
 
         def tell(method: str, content: Json) -> None:
             caller.send(Notification(method, {"_meta": tag, **content}))

@@ -21,8 +21,7 @@ from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.facts import AS_TOOL
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.serve.mcp.contents import Json, messages_of, result_of
-from ziggurat.serve.mcp.outputs import output_schema
+from ziggurat.serve.mcp.contents import Json, messages_of, output_schema, result_of
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result
 from ziggurat.tools.toolbox import Toolbox

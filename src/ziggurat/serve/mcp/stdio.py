@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO
 
+from ziggurat.core.errors import ZigguratError
 from ziggurat.core.jsonrpc import (
     INVALID_REQUEST,
     Id,
@@ -18,12 +19,13 @@ from ziggurat.core.jsonrpc import (
     read,
     write,
 )
+from ziggurat.mcp.wire import LEGACY
 from ziggurat.serve.guard import MAX_BODY
-from ziggurat.serve.mcp.caller import LEGACY, PREFIX, Params
+from ziggurat.serve.mcp.caller import Params
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.legacy import LegacyEra
 from ziggurat.serve.mcp.methods import Methods, error_for
-from ziggurat.serve.mcp.modern import ModernEra
+from ziggurat.serve.mcp.modern import ModernEra, is_modern
 from ziggurat.serve.mcp.sessions import Session
 
 _MOST = 1_000
@@ -57,8 +59,8 @@ class Connection:
                 await self._notice(message)
             else:
                 await self._legacy.respond(message)
-        except JsonRpcError as error:
-            self.tell(error.answer())
+        except ZigguratError as error:
+            self.tell(error_for(error).answer())
 
     def _begin(self, message: Request) -> None:
         if message.id in self._working or len(self._working) >= _MOST:
@@ -74,17 +76,16 @@ class Connection:
             answer = error_for(error).answer(message.id)
         self.tell(answer)
 
-    def _work(self, message: Request) -> Awaitable[Json]:
+    async def _work(self, message: Request) -> Json:
         params = parse(message.params, Params)
-        if PREFIX + "protocolVersion" in params.meta or message.method in ("server/discover", "subscriptions/listen"):
-            caller = self._modern.caller(params)
-            caller.send = self.tell
-            return self._modern.answer(message.method, params, caller, message.id)
+        if is_modern(message.method, params):
+            caller = self._modern.caller(params, self.tell)
+            return await self._modern.answer(message.method, params, caller, message.id)
         if message.method == "initialize":
             self._session = self._legacy.sessions.create(params)
-            return _ready(self._legacy.initialized(self._session))
+            return self._legacy.initialized(self._session)
         caller = self._session.caller(self.tell, params)
-        return self._legacy.answer(message, params, caller, self._session)
+        return await self._legacy.answer(message, params, caller, self._session)
 
     async def _notice(self, message: Notification) -> None:
         """Take a notification; a request that is cancelled gets no answer."""
@@ -106,10 +107,6 @@ class Connection:
             task.cancel()
         await asyncio.gather(*self._working.values(), return_exceptions=True)
         await self._methods.agents.drain()
-
-
-async def _ready(answer: Json) -> Json:
-    return answer
 
 
 async def serve_stdio(methods: Methods, incoming: BinaryIO, outgoing: BinaryIO, ended: asyncio.Event) -> None:

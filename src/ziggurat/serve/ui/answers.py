@@ -43,7 +43,7 @@ def decision_of_answer(item: PendingItem, answer: Any) -> Decision:
     if item.interrupted:
         return Happened(result) if says else DidNotHappen()
     if not says:
-        return Deny(reason)
+        return Deny(reason or "denied")
     arguments = fields.get("arguments")
     if not isinstance(arguments, (dict, NoneType)):
         raise ConfigurationError(f"the arguments of {item.call.name} are an object, got {arguments!r:.100}")
