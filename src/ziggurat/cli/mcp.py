@@ -12,12 +12,15 @@ import typer
 from typer.core import TyperGroup
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.cli import options
+from ziggurat.cli import load, options, terminal
 from ziggurat.cli.agents import in_store
-from ziggurat.cli.load import load_any
-from ziggurat.cli.mcp_servers import call_tool, list_tools
 from ziggurat.cli.store import open_store
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core import codec, errors
+from ziggurat.core.visible import visible_line
+from ziggurat.mcp.client import McpClient
+from ziggurat.mcp.wire import ServerTool
+from ziggurat.messages.formatting import shortened
+from ziggurat.messages.parts import Text, ToolResult
 from ziggurat.serve.guard import check_address
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer
@@ -80,10 +83,6 @@ def serve(
     return 0
 
 
-mcp.command("list")(list_tools)
-mcp.command("call")(call_tool)
-
-
 async def _serve(methods: Methods, out: Any) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -93,10 +92,76 @@ async def _serve(methods: Methods, out: Any) -> None:
 
 def _loaded(names: list[str]) -> tuple[list[Runnable[Any]], McpServer]:
     """Return the agents, and the server with the tools, that are named."""
-    values = [load_any(name, "agent or tool", McpServer, FunctionType, FunctionTool) for name in names]
+    values = [load.load_any(name, "agent or tool", McpServer, FunctionType, FunctionTool) for name in names]
     agents = [each for each in values if isinstance(each, Runnable)]
     servers = [each for each in values if isinstance(each, McpServer)]
     tools = [each for each in values if not isinstance(each, Runnable | McpServer)]
     if len(servers) > 1 or (servers and tools):
-        raise ConfigurationError("name one McpServer, and give it the tools: McpServer(tools=[...])")
+        raise errors.ConfigurationError("name one McpServer, and give it the tools: McpServer(tools=[...])")
     return agents, servers[0] if servers else McpServer(tools=tools)
+
+
+Server = Annotated[
+    str,
+    typer.Argument(
+        metavar="SERVER", help="A command in quotes, an address, or a file of settings that ends with .json."
+    ),
+]
+_WIDTH = 100
+
+
+@mcp.command("list")
+def list_tools(server: Server, json: options.JsonRows = False) -> int:
+    """List the tools of a server, or of all servers in a file.
+
+    \b
+    Examples:
+      ziggurat mcp list 'npx -y @modelcontextprotocol/server-memory'
+      ziggurat mcp list https://example.com/mcp --json
+    """
+    for client in load.load_servers([server]):
+        for tool in asyncio.run(_tools(client)):
+            if json:
+                about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
+                terminal.write_json(codec.encode({"server": client.name, **about}))
+            else:
+                text = shortened(visible_line(tool.description or ""), _WIDTH)
+                terminal.write(f"{visible_line(tool.name)}  {text}")
+    return 0
+
+
+async def _tools(client: McpClient) -> list[ServerTool]:
+    async with client:
+        return await client.tools()
+
+
+@mcp.command("call")
+def call_tool(
+    server: Server,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The name of the tool.")],
+    arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="The arguments as JSON.")] = "{}",
+) -> int:
+    """Call a tool of a server and write its result; the exit code is 1 if the tool failed.
+
+    \b
+    Examples:
+      ziggurat mcp call 'uvx mcp-server-time' get_current_time '{"timezone": "UTC"}'
+    """
+    try:
+        given = codec.decode(arguments, dict[str, Any])
+    except errors.JournalCorrupt as error:
+        raise errors.ConfigurationError("the arguments must be a JSON object, such as '{\"name\": 1}'") from error
+    clients = load.load_servers([server])
+    if len(clients) != 1:
+        raise errors.ConfigurationError(f"a call is made to one server; the file {server!r} has {len(clients)}")
+    result = asyncio.run(_called(clients[0], tool, given))
+    terminal.write(result.text)
+    others = 0 if isinstance(result.content, str) else sum(not isinstance(part, Text) for part in result.content)
+    if others:
+        terminal.note(f"{others} pictures, sounds or files are not shown")
+    return 0 if result.error is None else 1
+
+
+async def _called(client: McpClient, tool: str, arguments: dict[str, Any]) -> ToolResult:
+    async with client:
+        return await client.call(tool, arguments)

@@ -4,20 +4,101 @@ It is made of the record of the run, and of pieces of replies as they come. Each
 same whether it was heard live or read later, and in whatever process; so a stream goes on where it was cut.
 """
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from itertools import groupby
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.core.event import Dropped, Event, Retrying, Skipped
+from ziggurat.core import event
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import delta, events
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import Message
+from ziggurat.messages.parts import Text, Thinking, ToolCall
 from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve import narrated, told_reply
+from ziggurat.serve import narrated
+
+Texts = Sequence[tuple[bool, str]]
+"""Texts and thoughts in turn: whether it is a thought, and the text."""
+
+
+class ToldReply:
+    """The reply that is being told."""
+
+    def __init__(self) -> None:
+        self.place: str = ""
+        self.step: int = 0
+        self.tries: int = 0  # replies that were abandoned here, of which the record has nothing
+        self.gap: bool = False  # whether pieces are missing, so that the rest waits for the record
+        self.path: str = ""
+        self._texts: list[tuple[bool, str]] = []
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._texts)
+
+    def hear(self, piece: delta.TextDelta | delta.ThinkingDelta, path: str, step: int) -> Iterator[narrated.Tale]:
+        """Yield a piece of the reply at a path; of another one than before, that was abandoned."""
+        if path != self.path:
+            yield from self.abandon()
+            self.path, self.step = path, step
+        yield from self._add(isinstance(piece, delta.ThinkingDelta), piece.text)
+
+    def abandon(self) -> Iterator[narrated.Tale]:
+        """End a reply that is not complete."""
+        if self._texts:
+            yield from self._close()
+            self.tries += 1
+        self._forget()
+
+    def finish(self, texts: Texts, step: int) -> Iterator[narrated.Tale]:
+        """Yield the rest of the reply, which is known as a whole now."""
+        if not _continues(texts, self._texts):
+            yield from self.abandon()
+        self.step, told = step, list(self._texts)
+        for index in range(max(0, len(told) - 1), len(texts)):
+            thinking, text = texts[index]
+            rest = text[len(told[index][1]) :] if index < len(told) else text
+            yield from self._add(thinking, rest) if rest else ()
+        yield from self._close()
+        self._forget()
+
+    def _add(self, thinking: bool, text: str) -> Iterator[narrated.Tale]:
+        if not self._texts or self._texts[-1][0] != thinking:
+            yield from self._close()
+            self._texts.append((thinking, ""))
+            yield narrated.Begin(self._id(), self.step, thinking)
+        self._texts[-1] = thinking, self._texts[-1][1] + text
+        yield narrated.Piece(self._id(), thinking, text)
+
+    def _close(self) -> Iterator[narrated.Tale]:
+        if self._texts:
+            yield narrated.End(self._id(), self._texts[-1][0])
+
+    def _forget(self) -> None:
+        self._texts, self.path, self.gap = [], "", False
+
+    def _id(self) -> str:
+        return f"{self.place}-{self.tries}-{len(self._texts)}"
+
+
+def _continues(whole: Texts, told: Texts) -> bool:
+    """Return whether what is told of a reply is the beginning of the whole."""
+    if len(told) > len(whole):
+        return False
+    pairs = list(zip(whole, told, strict=False))
+    fits = all(one[0] == other[0] and one[1].startswith(other[1]) for one, other in pairs)
+    return fits and all(one == other for one, other in pairs[:-1])
+
+
+def texts_of(message: Message) -> Texts:
+    """Return the texts and thoughts of a message, those beside each other as one."""
+    parts = [(isinstance(part, Thinking), part.text) for part in message.parts if isinstance(part, (Text, Thinking))]
+    joined = groupby((part for part in parts if part[1]), key=lambda part: part[0])
+    return [(thinking, "".join(text for _, text in group)) for thinking, group in joined]
 
 
 class Narrator:
@@ -34,7 +115,7 @@ class Narrator:
         self._members = members
         self._agent = escaped(agent)
         self._number = self._units = 0
-        self._reply = told_reply.ToldReply()
+        self._reply = ToldReply()
         self._answered = 0  # the last step whose reply is on record: a run that goes on repeats those
         self._said = ""  # in the last reply
         self._waiting: dict[int, PendingItem] = {}
@@ -63,26 +144,26 @@ class Narrator:
         self._units += len(what.text) if isinstance(what, narrated.Piece) else 1
         return narrated.Told(self._number, self._units, what)
 
-    def _hear(self, event: entries.JournalEntry | Event) -> Iterator[narrated.Tale]:
+    def _hear(self, what: entries.JournalEntry | event.Event) -> Iterator[narrated.Tale]:
         """Yield what is not on record: pieces of a reply of the agent itself."""
-        match event:
-            case Skipped():
+        match what:
+            case event.Skipped():
                 self._reply.gap = True
-            case Dropped(path) | Retrying(path) if self._reply.begun and is_beneath(self._reply.path, path):
+            case event.Dropped(path) | event.Retrying(path) if self._reply.begun and is_beneath(self._reply.path, path):
                 yield from self._reply.abandon()
             case events.Delta(path, delta.TextDelta() | delta.ThinkingDelta() as piece) if piece.text:
                 _, step, place = step_of(path, self._agent)
                 if _is_model(place) and step > self._answered and not self._reply.gap:
                     yield from self._reply.hear(piece, path, step)
 
-    def _read(self, number: int, entry: entries.JournalEntry | Event) -> Iterator[narrated.Tale]:
+    def _read(self, number: int, entry: entries.JournalEntry | event.Event) -> Iterator[narrated.Tale]:
         """Yield what an entry of the record tells."""
         _, step, place = step_of(entry.path, self._agent)
         match entry:
             case events.ModelEnded(path, response) if self.is_own(path) or (self._members and "/tool-" not in path):
                 message = delta.fit(response.message)
                 if self.is_own(path):
-                    yield from self._reply.finish(told_reply.texts_of(message), step)
+                    yield from self._reply.finish(texts_of(message), step)
                     self._said, self._answered = message.text, step
                 for index, call in enumerate(message.tool_calls, 1):
                     tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"

@@ -11,7 +11,7 @@ from ziggurat.core.context import root
 from ziggurat.core.errors import Denied, ServiceError, Timeout
 from ziggurat.core.log import logger
 from ziggurat.http.fetcher import Fetcher
-from ziggurat.serve.a2a.updates import Updates
+from ziggurat.serve.a2a.tasks import Updates
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.ui.runs import UiRun

@@ -1,27 +1,28 @@
 """A2A: each agent as a server of the Agent2Agent protocol 1.0, by JSON-RPC."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.requests import Request
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.check import misfit_of_schema
 from ziggurat.core import errors, jsonrpc
 from ziggurat.core.clock import new_id
 from ziggurat.journal.store import LogInfo
+from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.message import user
-from ziggurat.serve.a2a.answers import read_answers
-from ziggurat.serve.a2a.listing import list_tasks
+from ziggurat.serve.a2a import tasks
 from ziggurat.serve.a2a.push import PushNotifications
-from ziggurat.serve.a2a.tasks import CONTEXT, TaskView, context_of, state_of
-from ziggurat.serve.a2a.updates import Updates
 from ziggurat.serve.narrated import Tale
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
+from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.wires import a2a
 
 
@@ -84,7 +85,7 @@ class A2aServer:
     async def _stream(self, params: Any, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
         run = await self._driven(a2a.read_params(params, a2a.SendMessage), request)
         _, info = await self._find(run.id)
-        task = a2a.Task(run.id, a2a.Status(a2a.WORKING), context_of(info))
+        task = a2a.Task(run.id, a2a.Status(a2a.WORKING), tasks.context_of(info))
         return self._streamed(run, task, request, request_id)
 
     async def _subscribe(self, params: Any, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
@@ -96,7 +97,7 @@ class A2aServer:
         return self._streamed(runs.UiRun(task.id, self._agent, after, waits=True), task, request, request_id)
 
     def _streamed(self, run: runs.UiRun, task: a2a.Task, request: Request, request_id: jsonrpc.Id) -> ResponseStream:
-        updates = Updates(run.id, task.context_id)
+        updates = tasks.Updates(run.id, task.context_id)
 
         def answers(tale: Tale) -> Iterator[jsonrpc.Success]:
             return (jsonrpc.Success(request_id, each) for each in updates.encode(tale))
@@ -123,7 +124,7 @@ class A2aServer:
             run = runs.UiRun(check_id(request.headers.get("idempotency-key") or new_id()), self._agent)
             context = check_id(message.context_id or run.id)
             prompt = user(*(part.as_own() for part in message.parts))
-            labels = {CONTEXT: context}
+            labels = {tasks.CONTEXT: context}
             begun = partial(
                 self._agent.run,
                 prompt,
@@ -138,7 +139,7 @@ class A2aServer:
 
     async def _continued(self, message: a2a.Message) -> tuple[runs.UiRun, str]:
         agent, info = await self._find(message.task_id or "")
-        context, state = context_of(info), state_of(info.status, asks=info.asks)
+        context, state = tasks.context_of(info), tasks.state_of(info.status, asks=info.asks)
         if message.context_id not in (None, "", context):
             raise errors.ConfigurationError(f"the task {info.id} belongs to another context")
         if state in a2a.TERMINAL:
@@ -158,11 +159,11 @@ class A2aServer:
         return (await self._view(query.id)).task(query.history_length)
 
     async def _list(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
-        return await list_tasks(self._agent, a2a.read_params(params, a2a.TasksQuery))
+        return await tasks.list_tasks(self._agent, a2a.read_params(params, a2a.TasksQuery))
 
     async def _cancel(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         info = (await self._find(a2a.read_params(params, a2a.TaskQuery).id))[1]
-        if state_of(info.status, asks=info.asks) in a2a.TERMINAL:
+        if tasks.state_of(info.status, asks=info.asks) in a2a.TERMINAL:
             raise a2a.refused(f"the task {info.id} has ended", a2a.TASK_NOT_CANCELABLE)
         await self._agents.cancel(info.id)
         task_id = first_id(info.id)
@@ -181,8 +182,8 @@ class A2aServer:
         """Return the run of a task, to be told from now on."""
         return runs.UiRun(task_id, self._agent, (await self._view(task_id)).entries)
 
-    async def _view(self, task_id: str) -> TaskView:
-        return await TaskView.of(*await self._find(task_id))
+    async def _view(self, task_id: str) -> tasks.TaskView:
+        return await tasks.TaskView.of(*await self._find(task_id))
 
     # -- push notifications --------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class A2aServer:
         config = a2a.read_params(params, a2a.PushConfig)
         self._push.check(config)
         info = (await self._find(config.task_id))[1]
-        return self._push.add(await self._from_now(config.task_id), context_of(info), config)
+        return self._push.add(await self._from_now(config.task_id), tasks.context_of(info), config)
 
     async def _get_config(self, params: Any, request: Request, _: jsonrpc.Id) -> object:
         query = a2a.read_params(params, a2a.TaskQuery)
@@ -225,3 +226,39 @@ def _error(error: errors.ZigguratError) -> jsonrpc.JsonRpcError:
         return a2a.refused(str(error), a2a.TASK_NOT_FOUND)
     mistaken = isinstance(error, (errors.CallerError, errors.Denied, errors.AlreadyDecided))
     return jsonrpc.JsonRpcError(str(error), jsonrpc.INVALID_PARAMS if mistaken else jsonrpc.INTERNAL_ERROR)
+
+
+_YES, _NO = ("approve", "approved", "yes", "true"), ("deny", "denied", "no", "false")
+
+
+def read_answers(message: a2a.Message, items: list[PendingItem]) -> Mapping[str, object]:
+    """Return the answers in a message to what a task waits for: a value by its id, or the text of the only answer."""
+    ids = {item.id for item in items}
+    data = [part.data for part in message.parts if isinstance(part.data, dict)]
+    answers = {name: value for each in data for name, value in each.items() if name in ids}
+    if answers:
+        return answers
+    if len(items) != 1:
+        raise errors.ConfigurationError(f"the task waits for several answers, by their ids: {', '.join(ids)}")
+    return {items[0].id: _answer(message, items[0])}
+
+
+def _answer(message: a2a.Message, item: PendingItem) -> object:
+    values = [part.data for part in message.parts if part.data is not UNSET]
+    if values:
+        return values[0]
+    text = message.text
+    if item.stage == "question":
+        schema = schema_of_answer(item)
+        return text if misfit_of_schema(schema, text) is None else _value(text)
+    word = text.strip().lower()
+    if item.interrupted or word not in (*_YES, *_NO):
+        raise errors.ConfigurationError(f"{item.call.name}: answer 'approve' or 'deny', or with data of its schema")
+    return {"approved": word in _YES}
+
+
+def _value(text: str) -> object:
+    try:
+        return jsonrpc.parse(text.encode(), object)
+    except jsonrpc.JsonRpcError:
+        return text

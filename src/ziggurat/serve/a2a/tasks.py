@@ -1,19 +1,22 @@
 """Runs as tasks of A2A: the id of a task is that of its run, and all that is shown of it is on record."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
+from ziggurat.core.clock import SYSTEM_CLOCK
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Event
 from ziggurat.core.path import escaped, step_of
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.store import LogInfo
-from ziggurat.messages import events
+from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
+from ziggurat.serve import narrated
 from ziggurat.serve.narrated import error_of
 from ziggurat.serve.requests import first_id
 from ziggurat.serve.run_rows import PendingRow, time_of
@@ -155,3 +158,93 @@ def artifacts_of(run: AgentRun | None) -> tuple[a2a.Artifact, ...]:
     value = [] if output is None else [a2a.Part(text=output) if isinstance(output, str) else a2a.Part(data=output)]
     parts = (*(each for each in value if each.text != ""), *files)
     return (a2a.Artifact("answer", parts),) if parts else ()
+
+
+_MOST = 1_000
+"""Tasks that are looked through, the latest first."""
+
+
+async def list_tasks(agent: Runnable[Any], query: a2a.TasksQuery) -> dict[str, object]:
+    """Return a page of tasks, those that changed last first."""
+    if not 1 <= query.page_size <= 100:
+        raise ConfigurationError(f"pageSize is a number from 1 to 100, got {query.page_size}")
+    labels = {CONTEXT: query.context_id} if query.context_id else None
+    since = _seconds(query.status_timestamp_after)
+    infos: dict[str, LogInfo] = {}  # each as the last of the runs as which it has continued
+    for info in await agent.store.logs("run:", agent=agent.name, labels=labels, limit=_MOST):
+        if info.status != "Continued":
+            infos.setdefault(first_id(info.id), info)
+    found = [
+        info
+        for info in infos.values()
+        if query.status in (None, state_of(info.status, asks=info.asks)) and info.updated >= since
+    ]
+    marks = [f"{timestamp(info.updated)}~{info.id}" for info in found]
+    if query.page_token and query.page_token not in marks:
+        raise ConfigurationError("pageToken: the list has changed; begin again without one")
+    first = marks.index(query.page_token) + 1 if query.page_token else 0
+    page = found[first : first + query.page_size]
+    views = [await TaskView.of(agent, info) for info in page]
+    tasks = [view.task(query.history_length or 0, artifacts=query.include_artifacts) for view in views]
+    more = first + len(page) < len(found)
+    return {
+        "tasks": tasks,
+        "nextPageToken": marks[first + len(page) - 1] if more else "",
+        "pageSize": len(page),
+        "totalSize": len(found),
+    }
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return 0.0 if text is None else datetime.fromisoformat(text).timestamp()
+    except ValueError as error:
+        raise ConfigurationError(
+            f"statusTimestampAfter is a time such as 2026-01-31T18:30:00Z, got {text!r:.50}"
+        ) from error
+
+
+class Updates:
+    """Writes what is told of a run as updates of its task.
+
+    The text of each reply replaces that of the one before, so that the last one is the answer.
+    """
+
+    def __init__(self, task: str, context: str, *, pieces: bool = True) -> None:
+        self._ids = (task, context)
+        self._pieces = pieces
+        self._text = ""
+        self._count = 0
+
+    def encode(self, tale: narrated.Tale) -> Iterator[a2a.StreamResponse]:
+        match tale:
+            case narrated.Begin(thinking=False):
+                self._text = ""
+            case narrated.Piece(thinking=False, text=text) if self._pieces:
+                artifact = a2a.Artifact("answer", (a2a.Part(text=text),))
+                yield self._changed(artifact, append=bool(self._text))
+                self._text += text
+            case narrated.Waits(items):
+                yield self._in_state(a2a.INPUT_REQUIRED, *parts_of_items([item for _, item in items]))
+            case narrated.Over(run):
+                yield from self._over(run)
+
+    def _over(self, run: AgentRun | None) -> Iterator[a2a.StreamResponse]:
+        state = state_of("Failed" if run is None else stops.status_of(run.stop))
+        if state == "TASK_STATE_COMPLETED":
+            told = (a2a.Artifact("answer", (a2a.Part(text=self._text),)),)
+            made = artifacts_of(run)
+            yield from [self._changed(artifact) for artifact in made] if made != told else []
+            yield self._in_state(state)
+        else:
+            yield self._in_state(state, a2a.Part(text=narrated.error_of(run) or state))
+
+    def _changed(self, artifact: a2a.Artifact, *, append: bool = False) -> a2a.StreamResponse:
+        return a2a.StreamResponse(artifact_update=a2a.ArtifactUpdate(*self._ids, artifact, append))
+
+    def _in_state(self, state: a2a.TaskState, *parts: a2a.Part) -> a2a.StreamResponse:
+        task, context = self._ids
+        self._count += 1
+        message = a2a.Message(f"{task}-update-{self._count}", "ROLE_AGENT", parts, context, task) if parts else None
+        status = a2a.Status(state, message, timestamp(SYSTEM_CLOCK.now()))
+        return a2a.StreamResponse(status_update=a2a.StatusUpdate(task, context, status))

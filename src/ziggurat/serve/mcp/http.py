@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ziggurat.core import jsonrpc
-from ziggurat.core.errors import ZigguratError
 from ziggurat.mcp import wire
 from ziggurat.mcp.headers import HeaderOf, mirrored, read_value
 from ziggurat.serve import guard, sse
@@ -251,8 +250,8 @@ def mcp_routes(methods: Methods) -> list[Route]:
         async def answer(request: Request) -> Response | _Exchange:
             try:
                 return await handler(request)
-            except ZigguratError as error:
-                return _refusal(error_for(error))
+            except jsonrpc.JsonRpcError as error:
+                return _refusal(error)
 
         return answer
 

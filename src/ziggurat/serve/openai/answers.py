@@ -14,7 +14,7 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.delta import ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.places import ResponseId, usage_at, used_since
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.wires.server_items import ApprovalRequest

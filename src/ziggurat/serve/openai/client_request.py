@@ -3,27 +3,46 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.agents import loop_settings
 from ziggurat.agents.loop import AgentLoop
-from ziggurat.agents.loop_settings import EXTRA_TOOLS, ExtraTools
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.check import question_of
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.calls.question import ask
-from ziggurat.core.codec import canonical
+from ziggurat.core import codec, errors
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import fact, innermost
-from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
-from ziggurat.serve.openai.client_calls import ClientCall
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
+
+
+class ClientCall(Struct, frozen=True):
+    """A call that a client makes: the question of a run that waits for its result."""
+
+    call: str
+    arguments: dict[str, Any]
+
+
+def client_calls(pending: tuple[PendingItem, ...]) -> dict[str, ClientCall]:
+    """Return the calls that wait for a client, by the id of the pending item."""
+    calls: dict[str, ClientCall] = {}
+    for item in pending:
+        if item.stage == "question":
+            try:
+                calls[item.id] = codec.decode(question_of(item.call).question, ClientCall)
+            except errors.JournalCorrupt:  # a question to a person
+                continue
+    return calls
 
 
 def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
@@ -33,7 +52,7 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
     if not (request.tools or request.output or request.instructions):
         return agent
     if not isinstance(loop, AgentLoop):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"{agent.name} is not a single agent: it takes no instructions, tools or output schema of a client"
         )
     tools = Toolbox([_client_tool(spec) for spec in request.tools])
@@ -41,9 +60,9 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
     native = request.output if "native" in fact(loop.settings.model, OUTPUT_MODES) else None
     texts = (request.instructions, None if native else _asking_for(request.output))
     additions = HookChain((_Additions("\n\n".join(text for text in texts if text), native),))
-    extra = ExtraTools(0, tools, BasePolicy())
+    extra = loop_settings.ExtraTools(0, tools, BasePolicy())
 
-    return hooked(agent, additions, lambda ctx: ctx.within(EXTRA_TOOLS, extra))
+    return hooked(agent, additions, lambda ctx: ctx.within(loop_settings.EXTRA_TOOLS, extra))
 
 
 def hooked(
@@ -62,7 +81,7 @@ def hooked(
 
 def _client_tool(spec: ToolSpec) -> FunctionTool:
     async def wait_for_client(arguments: dict[str, Any]) -> str:
-        return await ask(canonical(ClientCall(spec.name, arguments)).decode())
+        return await ask(codec.canonical(ClientCall(spec.name, arguments)).decode())
 
     return raw_tool(
         wait_for_client, name=spec.name, description=spec.description, parameters=spec.parameters, permissions=()
@@ -72,9 +91,8 @@ def _client_tool(spec: ToolSpec) -> FunctionTool:
 def _asking_for(output: OutputSchema | None) -> str | None:
     if output is None:
         return None
-    return (
-        f"Answer with one JSON value that fits this JSON Schema, and nothing else:\n{canonical(output.schema).decode()}"
-    )
+    schema = codec.canonical(output.schema).decode()
+    return f"Answer with one JSON value that fits this JSON Schema, and nothing else:\n{schema}"
 
 
 class _Additions(Middleware):

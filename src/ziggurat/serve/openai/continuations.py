@@ -17,7 +17,7 @@ from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.usage import Usage
 from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
-from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.places import usage_at
 from ziggurat.wires.types import ApprovalResponse
 

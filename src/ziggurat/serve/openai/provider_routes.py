@@ -18,8 +18,13 @@ from ziggurat.serve.openai.conversations import Conversation, ConversationReques
 from ziggurat.serve.openai.live_responses import LiveResponses
 from ziggurat.serve.openai.places import ResponseId
 from ziggurat.serve.openai.replies import Reply, ResponseStream, error_reply
-from ziggurat.serve.openai.response_inputs import check_input, response_before, with_references
-from ziggurat.serve.openai.stored_responses import StoredResponses, page_of
+from ziggurat.serve.openai.stored_responses import (
+    StoredResponses,
+    check_input,
+    page_of,
+    response_before,
+    with_references,
+)
 from ziggurat.serve.requests import check_id
 from ziggurat.serve.routing import route
 from ziggurat.serve.served import ServedAgents
@@ -140,7 +145,7 @@ def provider_routes(agents: ServedAgents) -> list[Route]:
         route("POST", "/v1/chat/completions", partial(own.answer, wire="chat")),
         route("POST", "/v1/responses", partial(own.answer, wire="responses")),
         route("POST", "/v1/responses/input_tokens", partial(own.count_tokens, wire="responses")),
-        route("GET", "/v1/responses/{id}", stored.read),
-        route("DELETE", "/v1/responses/{id}", stored.delete),
-        route("POST", "/v1/responses/{id}/cancel", stored.cancel),
+        route("GET", "/v1/responses/{id}", stored.answer),
+        route("DELETE", "/v1/responses/{id}", stored.answer),
+        route("POST", "/v1/responses/{id}/cancel", stored.answer),
     ]

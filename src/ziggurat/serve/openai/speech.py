@@ -19,7 +19,7 @@ from ziggurat.runs.broadcast import SubscribedItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated
 from ziggurat.serve.narration import Narrator
-from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.wires.server_items import ReplyPiece, ServerCall
 
 Say = Callable[[ReplyPiece], Awaitable[None]]

@@ -1,6 +1,6 @@
 """Responses of OpenAI's API that were given before: each is a run on record, or what went on with one."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ZigguratError
+from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.serve.openai.answers import NotAnswered, answer_recorded
@@ -22,8 +22,6 @@ from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyParts, ReplyPiece
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
 from ziggurat.wires.writer import LiveReply
-
-_Act = Callable[["RecordedResponse", Request], Awaitable[Json]]
 
 
 class RecordedResponse(Struct, frozen=True):
@@ -56,6 +54,19 @@ class RecordedResponse(Struct, frozen=True):
             status = "cancelled" if self.info.status == "Cancelled" else "failed"
             return self.writer().without_answer(status, str(error))
         return self.writer().plain(whole.parts(), answered.finish, answered.usage)
+
+    async def cancel(self, page: str) -> Json:
+        """Cancel the run, unless it has ended."""
+        if await self.agent.attach(self.id.run_id).cancel():
+            return self.writer().without_answer("cancelled")
+        return await self.body(page)
+
+    async def delete(self) -> Json:
+        """Delete the record of a run that is not in progress."""
+        if self.info.status == "running":
+            raise NotAnswered(409, f"the run {self.id.run_id} is in progress; cancel it first")
+        await self.agent.delete(self.id.run_id)
+        return {"id": str(self.id), "object": "response", "deleted": True}
 
     async def _was_interrupted(self) -> bool:
         """Return whether nobody cancelled the run, but its process ended."""
@@ -97,55 +108,83 @@ class StoredResponses:
         self._agents = agents
         self._live = live
 
-    async def read(self, request: Request) -> ResponseStream | Response:
-        if request.query_params.get("stream", "false").lower() != "true":
-            return await self._act(request, _read)
+    async def answer(self, request: Request) -> ResponseStream | Response:
         try:
-            stored = await self._find(request)
-            after = read_number(request.query_params, "starting_after", -1)  # all events
-        except ZigguratError as error:
-            return error_reply("responses", error, code="response_not_found")
-        live = self._live.find(str(stored.id))
-        if live is not None:
-            return ResponseStream(live.follow(after), self._agents.closing)
-        return ResponseStream(stored.events(after, page_of(request)), self._agents.closing)
-
-    async def cancel(self, request: Request) -> Response:
-        """Cancel the run of a response, unless it has ended; return the response."""
-        return await self._act(request, _cancel)
-
-    async def delete(self, request: Request) -> Response:
-        """Delete the record of a run that is not in progress."""
-        return await self._act(request, _delete)
-
-    async def _act(self, request: Request, act: _Act) -> Response:
-        try:
-            body = await act(await self._find(request), request)
+            stored = await RecordedResponse.find(self._agents, ResponseId.read(request.path_params["id"]))
+            match request.method:
+                case "DELETE":
+                    body = await stored.delete()
+                case "POST":
+                    body = await stored.cancel(page_of(request))
+                case _ if request.query_params.get("stream", "false").lower() == "true":
+                    after = read_number(request.query_params, "starting_after", -1)  # all events
+                    live = self._live.find(str(stored.id))
+                    events = stored.events(after, page_of(request)) if live is None else live.follow(after)
+                    return ResponseStream(events, self._agents.closing)
+                case _:
+                    body = await stored.body(page_of(request))
             return Response(encode(body), 200, media_type="application/json")
         except (ZigguratError, NotAnswered) as error:
             return error_reply("responses", error, code="response_not_found")
-
-    async def _find(self, request: Request) -> RecordedResponse:
-        response_id = ResponseId.read(request.path_params["id"])
-        return await RecordedResponse.find(self._agents, response_id)
 
 
 def page_of(request: Request) -> str:
     return f"{request.url.scheme}://{request.headers.get('host', '')}/"
 
 
-async def _read(stored: RecordedResponse, request: Request) -> Json:
-    return await stored.body(page_of(request))
+_READ = frozenset(
+    {
+        "function_call", "function_call_output", "item_reference", "mcp_approval_request", "mcp_approval_response",
+        "mcp_call", "mcp_list_tools", "message", "reasoning",
+    }
+)  # fmt: skip
 
 
-async def _cancel(stored: RecordedResponse, request: Request) -> Json:
-    if await stored.agent.attach(stored.id.run_id).cancel():
-        return stored.writer().without_answer("cancelled")
-    return await _read(stored, request)
+def check_input(body: Json) -> None:
+    """Raise if a request is one that no agent can answer."""
+    for item in _items(body):
+        if item.get("type", "message") not in _READ:
+            raise ConfigurationError(f"input: agents read no items of the type {item['type']!r:.50}")
+    if body.get("background") is True and body.get("store") is False:
+        raise ConfigurationError("background: the response is read later, so store cannot be false")
+    if body.get("conversation") is not None:
+        raise ConfigurationError("conversation: there are none here; send previous_response_id, or all items")
+    if body.get("prompt") is not None:
+        raise ConfigurationError("prompt: there are no stored prompts here; send input and instructions")
 
 
-async def _delete(stored: RecordedResponse, request: Request) -> Json:
-    if stored.info.status == "running":
-        raise NotAnswered(409, f"the run {stored.id.run_id} is in progress; cancel it first")
-    await stored.agent.delete(stored.id.run_id)
-    return {"id": str(stored.id), "object": "response", "deleted": True}
+async def with_references(body: Json, agents: ServedAgents, page: str) -> Json:
+    """Return a request with the items of earlier responses in place of references to them; itself if it has none."""
+    if not any(item.get("type") == "item_reference" for item in _items(body)):
+        return body
+    items: list[object] = []
+    outputs: dict[ResponseId, dict[str, Json]] = {}
+    for item in body["input"]:
+        if not (isinstance(item, dict) and item.get("type") == "item_reference"):
+            items.append(item)
+            continue
+        response_id = ResponseId.of_item(str(item.get("id")))
+        if response_id is not None and response_id not in outputs:
+            whole = await (await RecordedResponse.find(agents, response_id)).body(page)
+            outputs[response_id] = {each["id"]: each for each in whole["output"]}
+        output = {} if response_id is None else outputs[response_id]
+        if item.get("id") not in output:
+            raise ConfigurationError(f"input: there is no item {item.get('id')!r:.150}")
+        items.append(output[item["id"]])
+    return body | {"input": items}
+
+
+def response_before(body: Json) -> tuple[ResponseId | None, Json]:
+    """Return the response whose output a request repeats, the last one, and the request with what comes after it."""
+    items = body["input"]
+    for number in range(len(items) - 1, -1, -1):
+        item_id = items[number].get("id") if isinstance(items[number], dict) else None
+        response_id = ResponseId.of_item(item_id) if isinstance(item_id, str) else None
+        if response_id is not None:
+            return response_id, body | {"input": items[number + 1 :]}
+    return None, body
+
+
+def _items(body: Json) -> Iterator[Json]:
+    listed = body.get("input")
+    yield from (item for item in listed if isinstance(item, dict)) if isinstance(listed, list) else ()

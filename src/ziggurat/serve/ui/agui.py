@@ -16,7 +16,7 @@ from ziggurat.messages.agent import AgentRun, Deny, PendingItem
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve import narrated
 from ziggurat.serve.openai.answers import run_of_call
-from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui.answers import schema_of_answer

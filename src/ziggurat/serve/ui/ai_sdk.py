@@ -16,7 +16,7 @@ from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.serve import narrated
-from ziggurat.serve.openai.client_calls import client_calls
+from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
