@@ -41,6 +41,7 @@ class Life:
         model_calls: The number of all its model calls that are on record.
         lost: The number of its model calls that were cancelled while they ran: they are paid for, and made again.
         failed: The number of its model calls that failed: a budget of requests counts them too.
+        failed_output: The output tokens that were reserved for those: a budget of output counts them.
         parent: The run that it is a fork of.
         session: Its session.
         items: By the number of each call that was decided, the id of the decision.
@@ -56,6 +57,7 @@ class Life:
     model_calls: int = 0
     lost: int = 0
     failed: int = 0
+    failed_output: int = 0
     parent: str = ""
     session: str = ""
     items: dict[int, str] = field(default_factory=dict)

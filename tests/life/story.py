@@ -104,7 +104,9 @@ class Story:
         life.lost = len(lost)
         failed = [each for each in journal.entries if isinstance(each, Failure) and each.spent]
         life.failed = len(failed)
-        lost += [as_usage(cost) or Usage() for each in failed for cost in each.spent]  # as much as was reserved
+        reserved = [as_usage(cost) or Usage() for each in failed for cost in each.spent]
+        life.failed_output = sum(usage.output or 0 for usage in reserved)
+        lost += reserved
         if life.stop == "Cancelled":
             life.turns = None
             assert status_of(run.stop) in ("Cancelled", expected.stop)
@@ -208,8 +210,8 @@ class Story:
         return {"requests": requests + self.failed(life, counted), "counted": counted}
 
     def failed(self, life: Life, counted: str) -> int:
-        """Return what failed model calls of a run count in a budget; they have no output."""
-        return life.failed if counted == "requests" else 0
+        """Return what failed model calls of a run count in a budget: as much as was reserved for them."""
+        return life.failed if counted == "requests" else life.failed_output
 
     async def begin(self) -> None:
         run_id = self.new()
