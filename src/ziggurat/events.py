@@ -57,6 +57,6 @@ if TYPE_CHECKING:
         ToolStarted as ToolStarted,
         Warned as Warned,
     )
-    from ziggurat.runs.broadcast import SubscribedItem as SubscribedItem
+    from ziggurat.runs.control import SubscribedItem as SubscribedItem
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -25,9 +25,9 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
-from ziggurat.calls.check import recorded_form
-from ziggurat.calls.decisions import misfit_of
+from ziggurat.calls.inbox import misfit_of
 from ziggurat.calls.tool_call import act
+from ziggurat.calls.wait import recorded_form
 from ziggurat.core import Scope
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL

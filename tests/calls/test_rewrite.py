@@ -7,11 +7,11 @@ import pytest
 from tests.agents.support import assert_sendable, elsewhere, streamed, texts, timeless
 from ziggurat import Agent, Context, Message, Middleware, ModelRequest, Text, Usage, stack
 from ziggurat.calls.model_call import ask_model
-from ziggurat.calls.rewrite import overflow_of
 from ziggurat.errors import ContextOverflow, ModelError, ServiceError
 from ziggurat.events import Compacted
 from ziggurat.layers import retry
 from ziggurat.messages import Rewrite, RewriteRequest, stops, tool_call
+from ziggurat.messages.overflow import overflow_of
 from ziggurat.stores import InMemoryStore
 from ziggurat.testing import ScriptedModel
 

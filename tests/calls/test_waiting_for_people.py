@@ -314,6 +314,6 @@ async def test_however_a_wait_ends_in_this_process_its_end_is_recorded(end: str)
     journal = await read_record(agent.store, run.id, world.clock)
     (decided,) = [entry for entry in journal.entries if isinstance(entry, Decided)]
     assert isinstance(decision_of(decided.decision), Approve if end == "approved" else Deny)
-    assert journal.worked("agent/step-1/tool-1:helper/helper") == (1 if end == "approved" else 0), (
+    assert journal.durations.of("agent/step-1/tool-1:helper/helper") == (1 if end == "approved" else 0), (
         "not what was beside it"
     )

@@ -9,7 +9,7 @@ from tests.growth.measure import Case, Make
 from tests.growth.shapes import JSON, SHAPES, TEXT, pieces, value_of
 from ziggurat import Image, Text, ToolCall, ToolResult
 from ziggurat.agents.partial import partial as partial_json
-from ziggurat.calls.inbox import Inbox
+from ziggurat.calls.inbox import Inbox, read_posted
 from ziggurat.core.codec import Raw, canonical, decode, digest, encode
 from ziggurat.core.errors import text_of
 from ziggurat.core.event import difference
@@ -35,7 +35,6 @@ from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.delta import WholePart, deltas_of, fit, refolded, without_repeats
 from ziggurat.messages.limits import check_depth, check_size, unique_object
-from ziggurat.messages.posted import read_posted
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl

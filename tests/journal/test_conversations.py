@@ -11,9 +11,8 @@ from tests.samples import SEED, amount
 from ziggurat import AgentRequest, AgentRun, Message, user
 from ziggurat.core.codec import Raw, as_type, encode
 from ziggurat.errors import JournalCorrupt
-from ziggurat.journal.conversations import ConversationReader, ConversationWriter
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, PlainResult, Result
-from ziggurat.journal.lines import read_entry, write_entry
+from ziggurat.journal.lines import ConversationReader, ConversationWriter, read_entry, write_entry
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.messages.rewriting import OriginalMessages
 

@@ -14,7 +14,7 @@ from ziggurat.events import Diverged
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, Result
 from ziggurat.journal.journal import Mode, journal_of
-from ziggurat.runs.broadcast import subscribe
+from ziggurat.runs.control import subscribe
 
 
 async def read(journal: LocalJournal, after: int = 0) -> list[tuple[int, JournalEntry | Event]]:

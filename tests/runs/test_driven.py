@@ -10,10 +10,9 @@ from tests.wrong import wrong
 from ziggurat.core.context import root
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.store import run_log
-from ziggurat.runs import driven
-from ziggurat.runs.broadcast import EventBroadcast
-from ziggurat.runs.control import RunControl
-from ziggurat.runs.driven import DrivenRun, DrivenRuns
+from ziggurat.runs import stored
+from ziggurat.runs.control import DrivenRun, EventBroadcast, RunControl
+from ziggurat.runs.stored import DrivenRuns
 from ziggurat.stores import InMemoryStore, Send
 from ziggurat.testing import run_until_idle
 
@@ -44,7 +43,7 @@ class Live:
 
 @pytest.mark.parametrize("turns", range(12))
 async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driven, "PERIOD", 0)
+    monkeypatch.setattr(stored, "PERIOD", 0)
     store, live = InMemoryStore(), Live()
     wrong(store).live = live
     runs = DrivenRuns(store, lambda: None)

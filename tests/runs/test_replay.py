@@ -12,7 +12,7 @@ from ziggurat.core.path import is_model_call
 from ziggurat.errors import JournalMismatch
 from ziggurat.events import Diverged
 from ziggurat.flows import flow, gather
-from ziggurat.journal.record import RunRecord
+from ziggurat.journal.journal import LocalJournal
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import plan_execute
 from ziggurat.runs.options import Live
@@ -186,7 +186,7 @@ async def test_a_record_that_was_cut_off_anywhere_is_replayed_up_to_there(kind: 
     """As after a kill: the stop is Cancelled, nothing is pending, and what is on record is there."""
     made = KINDS[kind](InMemoryStore(), "1. Do it | tool:none", "done", "ACHIEVED 0.9\nfine")
     whole = await made.run(*([] if kind == "group" else ["go"]), run_id="r")
-    entries = RunRecord.load(await made.record("r")).entries
+    entries = LocalJournal.load(await made.record("r")).entries
     for cut in range(1, len(entries)):
         if not any(is_model_call(entry.path) for entry in entries[cut:]):
             break  # all that the answer is made of is on record

@@ -14,7 +14,7 @@ from ziggurat.agents import Answer
 from ziggurat.errors import ConfigurationError
 from ziggurat.flows import Flow, ask, flow, gather, sleep
 from ziggurat.journal.store import run_log
-from ziggurat.messages.pending import recorded_items
+from ziggurat.messages.agent import recorded_items
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores import InMemoryStore

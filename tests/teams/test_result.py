@@ -3,7 +3,7 @@
 import pytest
 
 from tests.teams.patterns import NAMES, PATTERNS, member
-from ziggurat.calls.decisions import MEMBERS
+from ziggurat.calls.inbox import MEMBERS
 from ziggurat.core.service import fact
 from ziggurat.teams import TeamResult, debate
 

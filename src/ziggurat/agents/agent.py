@@ -15,8 +15,8 @@ from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import Policy, StopPolicy, any_of, steps_allowed
-from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import AGENT
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError

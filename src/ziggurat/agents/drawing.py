@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.core.service import COMPOSITE, Fact, fact, name_of
 from ziggurat.observe.run_node import RunNode

@@ -11,9 +11,8 @@ from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import run_program
 from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.tool_input import TOOL_INPUT, FlowInput
-from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.agent_call import AGENT_CALL, counted_steps
 from ziggurat.calls.enter import AgentParts
-from ziggurat.calls.places import counted_steps
 from ziggurat.core.codec import canonical
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments

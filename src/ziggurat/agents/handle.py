@@ -16,7 +16,7 @@ from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Environment, Prompt, user_messages
 
 if TYPE_CHECKING:
-    from ziggurat.runs.broadcast import SubscribedItem
+    from ziggurat.runs.control import SubscribedItem
 
 
 class RunHandle(Generic[Out]):

@@ -8,7 +8,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import OutputValidator
 from ziggurat.agents.stop import Policy, any_of, tools_in
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service, fact

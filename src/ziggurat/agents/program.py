@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ziggurat.calls.places import check_left, program_at
+from ziggurat.calls.agent_call import check_left, program_at
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, Suspend

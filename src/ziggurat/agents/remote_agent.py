@@ -9,7 +9,7 @@ from ziggurat.agents.inherited import agent_parts, facts_of
 from ziggurat.agents.program import run_program
 from ziggurat.agents.remote_client import A2aClient
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.question import ask
+from ziggurat.calls.awaited import ask
 from ziggurat.calls.step import step
 from ziggurat.core.codec import digest, encode
 from ziggurat.core.context import Context

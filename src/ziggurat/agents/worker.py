@@ -18,8 +18,8 @@ from ziggurat.core.tasks import finished
 from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
+from ziggurat.runs.opener import Recovering
 from ziggurat.runs.options import Environment, RunOptions
-from ziggurat.runs.recovering import Recovering
 
 _WAIT = 1.0
 """The longest time between looks at what is due, in seconds: leases of lost processes lapse without a signal."""

@@ -25,8 +25,6 @@ _NOTHING = Usage()
 class _Meter:
     """What is spent of one limit on model calls, and what is reserved for those that run."""
 
-    __slots__ = ("kind", "limit", "measure", "reserved", "spent")
-
     def __init__(self, kind: str, limit: float, measure: Price) -> None:
         self.kind = kind
         self.limit = limit
@@ -49,7 +47,6 @@ class _Meter:
         return number
 
     def check(self, need: float) -> None:
-        """Raise LimitExceeded if `need` is more than is left."""
         if self.spent + self.reserved + need > self.limit:
             kind, limit, used = self.kind, self.limit, self.spent
             text = f"the {kind} limit of {limit:g} does not allow the next call ({used:g} used)"
@@ -97,7 +94,6 @@ class Spending:
             self.limited = as_type(recorded, ToolResult).text == self._refusal()
 
     def add(self, cost: object, name: str = "", /) -> None:
-        """Count what a model call, or another service, has used."""
         usage = as_usage(cost)
         if usage is None or usage == _NOTHING:  # nothing was sent
             return
@@ -108,7 +104,6 @@ class Spending:
             meter.spent += meter.amount(name, usage)
 
     def admit(self, request: ModelRequest, ctx: Context, name: str = "", models: tuple[str, ...] = ()) -> "Reservation":
-        """Reserve the estimated maximum of a model call, which may ask one of several models."""
         limit = self.budget.steps
         estimate = expected_usage(request, self._longest)
         needs = [max(meter.amount(each, estimate) for each in models or (name,)) for meter in self.meters.values()]
@@ -141,7 +136,6 @@ class Spending:
 
     @property
     def tool_calls(self) -> dict[str, int]:
-        """How often each tool was called, in this process and before."""
         return {name: len(paths) for name, paths in self.calls.items()}
 
     def reached(self, *, on_record: bool) -> BudgetExceeded | None:
@@ -160,8 +154,6 @@ class Spending:
 class Reservation:
     """What is reserved for one call in each limit: the maximum of each of its tries that go on."""
 
-    __slots__ = ("_name", "_needs", "_spending", "_step", "_tries", "estimate")
-
     def __init__(self, spending: Spending, name: str, estimate: Usage, needs: list[float], step: str = "") -> None:
         self._spending = spending
         self._name = name
@@ -172,12 +164,10 @@ class Reservation:
         self.hold(1)
 
     def check(self) -> None:
-        """Raise LimitExceeded if the maximum of another try is not left."""
         for meter, need in zip(self._spending.meters.values(), self._needs, strict=True):
             meter.check(need)
 
     def hold(self, tries: int) -> None:
-        """Reserve the maximum of more tries, or of fewer."""
         self._tries += tries
         for meter, need in zip(self._spending.meters.values(), self._needs, strict=True):
             meter.reserved += need * tries
@@ -195,7 +185,6 @@ class Reservation:
 
 
 def _is_step(path: str) -> bool:
-    """Return whether `path` is that of the first model call of a step."""
     return path.endswith("/model") and parent_of(path).rpartition("/")[2].startswith("step-")
 
 

@@ -1,15 +1,20 @@
-"""AgentCall: the agent that is running, its depth, and the usage of it and all agents below."""
+"""The agent that is running, with the usage of it and all below, and the function whose calls get numbered places."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.context import METER, RUN_ID, Context, Key
-from ziggurat.core.errors import Suspend
+from ziggurat.core.codec import as_type
+from ziggurat.core.context import METER, RUN_ID, Context, Key, running
+from ziggurat.core.errors import ConfigurationError, Suspend
+from ziggurat.core.failures import is_unexpected, log_failure, mistake_in
+from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.caller import ParsedAnswer, answer_in_text
@@ -22,29 +27,76 @@ from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
     from ziggurat.calls.inbox import Inbox
+    from ziggurat.middleware.secrets import Secrets
+
+
+class Places:
+    """The task whose calls get numbered places below one context, and how many steps it has called there."""
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        self.steps = 0
+        self.left: BaseException | None = None
+
+
+def program_at(ctx: Context) -> running:
+    """Return a block for code whose calls take their places below a context; only the current task may call steps."""
+    ctx.state(Places, Places)
+    return running(ctx)
+
+
+def counted_steps(ctx: Context) -> int:
+    return ctx.state(Places, Places).steps
+
+
+def place_of(ctx: Context, name: str) -> Context:
+    """Return the context of the next call of `name` below the function that is running: ``name``, ``name#2`` ..."""
+    places = ctx.state(Places, Places)
+    if places.task is not asyncio.current_task():
+        raise ConfigurationError(
+            f"{name} is awaited at {ctx.path} in a task of its own, so its place in the record would depend on timing: "
+            "start concurrent work with gather() of ziggurat.flows, and limit its time with a timeout layer"
+        )
+    if places.left is not None:
+        _refuse_after(places.left, name, ctx)
+    places.steps += 1
+    return ctx.under(name)
+
+
+def note_left(ctx: Context | None, error: BaseException) -> None:
+    """Note that a call below a context waits or was cancelled: its function must not make another one."""
+    if ctx is not None and isinstance(error, (Suspend, asyncio.CancelledError)):
+        ctx.state(Places, Places).left = error
+
+
+def check_left(ctx: Context) -> None:
+    """Raise what ends the function at a context, such as a Suspend, and what it has caught or dropped."""
+    left = ctx.state(Places, Places).left
+    if left is not None and not isinstance(left, asyncio.CancelledError):
+        raise left
+
+
+def _refuse_after(left: BaseException, name: str, ctx: Context) -> None:
+    """Raise if a function goes on that waits or ends, or with what is not on record: that a call was cancelled."""
+    if not isinstance(left, asyncio.CancelledError):
+        raise left
+    task = asyncio.current_task()
+    if task is not None and not task.cancelling():  # else the run itself is cancelled, and this cleans up
+        raise ConfigurationError(
+            f"{name} at {ctx.path} comes after a call that was cancelled, which is not on record, so it would be made "
+            "again when the run is resumed: limit the time of a call with a timeout layer, not with asyncio.timeout or "
+            "wait_for"
+        )
+
+
+def place_at(ctx: Context, name: str) -> Context:
+    """Return the context of a call below a program that numbers its calls itself, so that any task may make them."""
+    ctx.state(Places, Places).steps += 1
+    return ctx.at(name)
 
 
 class AgentCall(Tally):
     """One entry into an agent: counts the usage of it and all agents below, and holds its conversation."""
-
-    __slots__ = (
-        "__weakref__",
-        "_measured",
-        "_parse",
-        "_reported",
-        "agent",
-        "began",
-        "budgets",
-        "conversation",
-        "debug",
-        "depth",
-        "failures",
-        "inbox",
-        "loop",
-        "own",
-        "run",
-        "so_far",
-    )
 
     outer: "AgentCall | None"
 
@@ -70,8 +122,8 @@ class AgentCall(Tally):
         self.own: Sequence[Middleware] = own  # the middleware that was given to it itself
         self._parse = parse
         self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
-        self.failures: dict[str, Exception] | None = None  # by path, errors of tools that became results
-        self._reported: dict[int, BaseException] | None = None
+        self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
+        self._reported: dict[int, BaseException] = {}
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
         self.run: AgentRun | None = None  # as its loop and its hooks have left it
         self.so_far: Callable[[], AgentRun] | None = None  # returns the run of a program, as far as it has come
@@ -79,7 +131,6 @@ class AgentCall(Tally):
         self._measured: tuple[str, Stopwatch, float] | None = None  # its path and stopwatch, if nested, less this
 
     def begin(self, ctx: Context, elapsed: float, worked: float = 0.0) -> None:
-        """Count the agent's time from now on."""
         self.began = elapsed - worked
         if self.outer is not None and ctx.watch is not None:
             self._measured = (ctx.path, ctx.watch, ctx.watch.elapsed - worked)
@@ -101,7 +152,6 @@ class AgentCall(Tally):
             spending.recall_refusal(result)
 
     def count_in(self, run: AgentRun) -> AgentRun:
-        """Return a run with the usage and the calls that were counted for it."""
         models, tools = self.model_calls, self.tool_calls
         return replace(run, usage=self.usage, model_calls=models, tool_calls=tools, usage_by_model=self.by_model)
 
@@ -131,7 +181,6 @@ class AgentCall(Tally):
 
     @property
     def outermost(self) -> "AgentCall":
-        """The entry into the agent at the root of the run."""
         call = self
         while call.outer is not None:
             call = call.outer
@@ -146,9 +195,6 @@ class AgentCall(Tally):
         return None if stop is None or journal.find(next_call) is not None else stop
 
     def report(self, error: BaseException) -> bool:
-        """Return whether an error is new to this call, and remember it."""
-        if self._reported is None:
-            self._reported = {}
         if id(error) in self._reported:
             return False
         self._reported[id(error)] = error  # kept, so that its id is not reused
@@ -159,7 +205,6 @@ class AgentCall(Tally):
         return self._parse(response)
 
     def said(self) -> Sequence[Message]:
-        """Return the agent's conversation so far."""
         return () if self.conversation is None else self.conversation.log
 
 
@@ -168,3 +213,50 @@ SESSION_ID: Key[str] = Key("session id")
 
 AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
 """The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""
+
+
+def note_failure(
+    error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
+) -> None:
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
+    mistake = mistake_in(error)
+    if mistake is not None:
+        raise mistake
+    if not is_unexpected(error):
+        return
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None:
+        if call.debug:
+            raise error
+        call.failures[ctx.path] = error
+    text = f"{what} failed at {ctx.path} ({follows})"
+    log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
+
+
+def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:
+    """Return the error that became the result of a call, if it was unexpected; forget it unless `keep` is given."""
+    call = ctx.scope.get(AGENT_CALL)
+    if call is None:
+        return None
+    return call.failures.get(ctx.path) if keep else call.failures.pop(ctx.path, None)
+
+
+def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
+    """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
+
+    def mask(text: str) -> str:
+        screened = journal.screened(Result(path, "log", None, without_keys(text)))
+        return as_type(screened.value, str) if isinstance(screened, Result) else ""
+
+    return mask
+
+
+def without_keys(text: str) -> str:
+    return _keys().masked(text)
+
+
+@cache
+def _keys() -> "Secrets":
+    from ziggurat.middleware.secrets import Secrets
+
+    return Secrets((), (), keys=True, emails=False, mask="[redacted]")

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls.gate import after_acts
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
-from ziggurat.calls.once import after_acts
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key
 from ziggurat.core.errors import (
@@ -77,7 +77,6 @@ ALONE: Fact[Callable[[AgentService, AgentRequest, Context], Awaitable[AgentRun]]
 
 
 def parts_of(agent: AgentService) -> AgentParts:
-    """Return the facts about an agent; those of a service that states none are the defaults."""
     return fact(agent, AGENT) or AgentParts("agent", None)
 
 
@@ -185,8 +184,6 @@ async def _failed(
 class _Alternatives:
     """An agent inside its wraps, which may await it several times: at other paths than its own it is entered again."""
 
-    __slots__ = ("_ctx", "_failed", "_running", "inner")
-
     def __init__(self, inner: AgentService, ctx: Context) -> None:
         self.inner = inner
         self._ctx = ctx
@@ -217,7 +214,6 @@ class _Alternatives:
 
 
 def _with_run(error: BaseException, frame: AgentCall, request: AgentRequest, ctx: Context) -> BaseException:
-    """Return the error with the run that it ended."""
     attach(error, "partial", frame.until(error, request, ctx))
     return error
 
@@ -254,7 +250,7 @@ def _continue_clock(entered: Entered, ctx: Context) -> None:
     elif frame.outer is None:
         frame.began = entered.elapsed
     else:
-        frame.begin(ctx, journal.watch.elapsed, journal.worked(ctx.path))
+        frame.begin(ctx, journal.watch.elapsed, journal.durations.of(ctx.path))
 
 
 async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun | None:
@@ -282,7 +278,6 @@ async def _answer(outcome: Outcome, parts: AgentParts, request: AgentRequest, ct
 
 
 def _had_alternatives(path: str, journal: LocalJournal) -> bool:
-    """Return whether a ``wrap_agent`` has awaited the agent at other paths than its own."""
     return any(isinstance(entry, Entered) and parent_of(entry.path) == path for entry in journal.entries)
 
 
@@ -293,7 +288,6 @@ def _was_reused(ctx: Context, journal: LocalJournal) -> bool:
 
 
 def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:
-    """Return the run with which the agent at a path has answered; None if it did not."""
     record = journal.find(path)
     result = None if record is None else record.result
     parts = parts_of(agent)
@@ -356,7 +350,6 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
 
 
 def _check_stands(frame: AgentCall, ctx: Context) -> None:
-    """Raise if agents are nested too deep, or the agent runs inside a tool with ``effect="once"``."""
     limit = ctx.scope.get(MAX_DEPTH_KEY) or MAX_DEPTH
     if frame.depth > limit:
         why = f"agents may stand {limit} levels deep; {frame.agent} is one too deep"

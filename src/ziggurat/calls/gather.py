@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import Struct
 
+from ziggurat.calls.agent_call import note_left, place_of, program_at
 from ziggurat.calls.inbox import Winners, give_back_events
-from ziggurat.calls.places import note_left, place_of, program_at
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
 from ziggurat.core.combinator import annotate
@@ -115,8 +115,6 @@ _NOTHING = object()
 
 
 class _Size(Struct, frozen=True):
-    """The request of a group, as it is compared on resume."""
-
     parts: int
     needed: int | None
     must_match = True
@@ -143,7 +141,6 @@ class _Group:
         self.successes = 0
 
     async def run(self) -> list[_Outcome]:
-        """Return the outcome of each part."""
         ambient = AMBIENT.get()
         if ambient is None or JOURNAL not in ambient.scope or ambient.charges is not None:
             return await self._run_parts(range(len(self.parts)), (ambient or root(self.name)).under(self.name))
@@ -191,7 +188,6 @@ class _Group:
         return chosen
 
     async def _decide(self, outcomes: list[_Outcome], size: _Size, ctx: Context) -> None:
-        """Record which parts were used, because that depended on timing."""
         journal = journal_of(ctx)
         used = Winners(tuple(number for number, outcome in enumerate(outcomes) if outcome is not _NOTHING))
         await journal.note(Result(ctx.path, self.name, size, used, (), journal.watch.elapsed))
@@ -265,8 +261,6 @@ class _Group:
 
 
 class _Failed:
-    __slots__ = ("error",)
-
     def __init__(self, error: Exception) -> None:
         self.error = error
 

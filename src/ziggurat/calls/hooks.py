@@ -69,8 +69,6 @@ _SENDABLE = ValidationPolicy.sendable()
 class HookChain:
     """Middlewares in the order given, outermost first, with an index of the hooks that each overrides."""
 
-    __slots__ = ("_without", "hooks", "middlewares")
-
     def __init__(self, middlewares: Sequence[Middleware] = ()) -> None:
         self.middlewares: tuple[Middleware, ...] = tuple(middlewares)
         self._without: dict[int, HookChain] = {}
@@ -80,19 +78,16 @@ class HookChain:
         }
 
     def plus(self, middlewares: Sequence[Middleware]) -> "HookChain":
-        """Return a chain with more middlewares at its end, that is, innermost; one is in effect once."""
         more = [each for each in middlewares if not any(each is known for known in self.middlewares)]
         return HookChain((*self.middlewares, *more)) if more else self
 
     def without(self, middleware: Middleware) -> "HookChain":
-        """Return a chain without one middleware; the same chain each time."""
         if id(middleware) not in self._without:
             others = [each for each in self.middlewares if each is not middleware]
             self._without[id(middleware)] = HookChain(others) if others else NO_CHAIN
         return self._without[id(middleware)]
 
     def has(self, *hooks: str) -> bool:
-        """Return whether any middleware overrides any of these hooks."""
         return any(self.hooks[hook] for hook in hooks)
 
 
@@ -137,19 +132,18 @@ class _RecordHook(Struct, frozen=True):
 
 
 async def run_hooks(chain: HookChain, hook: str, value: T, ctx: Context) -> T:
-    """Call one hook of all middlewares in turn, an `after` hook in reverse order; return the value to continue with."""
     middlewares = chain.hooks[hook]
     for middleware in reversed(middlewares) if hook.startswith("after_") else middlewares:
         value = await hooked(middleware, hook, value, ctx)
     return value
 
 
-async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context) -> T:
-    """Call one hook with a value; return the value to continue with."""
+async def hooked(middleware: Middleware, hook: str, value: T, ctx: Context, at: Context | None = None) -> T:
+    """Call one hook with a value, `at` a place of its own; return the value to continue with."""
     if ctx.listens(MiddlewareStarted):
         await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, hook))
     try:
-        with running(without(middleware, ctx.at(escaped(f"{middleware.name}.{hook}")))):
+        with running(without(middleware, at or ctx.at(escaped(f"{middleware.name}.{hook}")))):
             answer = getattr(middleware, hook)(value, ctx)
             if not isinstance(answer, Awaitable):
                 not_async(middleware, hook, ctx)
@@ -197,14 +191,12 @@ def _check_sendable(changed: Any, before: Any, middleware: Middleware, hook: str
 
 
 def not_async(middleware: Middleware, hook: str, ctx: Context) -> NoReturn:
-    """Raise ConfigurationError for a hook that did not return what can be awaited."""
     raise ConfigurationError(
         f"{ctx.path}: the hook {hook} of {middleware.name} is not async; write async def {hook}(...)"
     )
 
 
 def misused(middleware: Middleware, hook: str, changed: object, ctx: Context) -> NoReturn:
-    """Raise ConfigurationError for a hook that returned what it must not."""
     kinds = PASSES[hook]
     kind = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
     unchanged = "" if hook.startswith("wrap_") else ", or None to change nothing"
@@ -238,7 +230,6 @@ async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> N
 
 
 def wrap(service: Service[Q, R], chain: HookChain, hook: str) -> Service[Q, R]:
-    """Return a service inside the wraps of a chain that are named by `hook`, the first outermost."""
     for middleware in reversed(chain.hooks[hook]):
         service = _Wrapped(middleware, hook, service)
     return service
@@ -246,8 +237,6 @@ def wrap(service: Service[Q, R], chain: HookChain, hook: str) -> Service[Q, R]:
 
 class _Wrapped(Generic[Q, R]):
     """A service inside the wrap of one middleware; its facts are those of the service."""
-
-    __slots__ = ("_hook", "_middleware", "inner")
 
     def __init__(self, middleware: Middleware, hook: str, inner: Service[Q, R]) -> None:
         self._middleware = middleware
@@ -278,8 +267,6 @@ class _Wrapped(Generic[Q, R]):
 class _Checked(Generic[Q, R]):
     """A service as a wrap gets it: it takes no request that the wrap has made unsendable."""
 
-    __slots__ = ("_hook", "_middleware", "_request", "answer", "error", "inner")
-
     def __init__(self, inner: Service[Q, R], request: Q, middleware: Middleware, hook: str) -> None:
         self.inner = inner
         self.answer: R | None = None  # the latest
@@ -304,7 +291,6 @@ class _Checked(Generic[Q, R]):
         return self.answer
 
     def has_raised(self, error: BaseException) -> bool:
-        """Return whether an error is that of the service, or was raised from it."""
         return self.error is not None and (self.error is error or self.error is error.__cause__)
 
     def __repr__(self) -> str:

@@ -5,33 +5,287 @@
 
 The deltas that a listener gets always add up to the message that the conversation gets. A model call is made of its
 hooks: what they call is recorded, counted and admitted by itself, and its layers are recorded with it as one call.
+`ModelTries` is the door of a model: whatever passes it has complete usage, which the record, the budgets, the hooks and
+the sums of the run read. Each try is admitted once and ends once: with an answer, or lost, with its usage or its error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
 from ziggurat.calls.gate import pass_gate
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, run_hooks, tell, wrap
-from ziggurat.calls.model_tries import ModelTries
-from ziggurat.calls.wait import is_waiting, waiting_call
-from ziggurat.core.codec import decode, encode
-from ziggurat.core.context import Context, count
-from ziggurat.core.errors import InvalidArguments, JournalCorrupt
-from ziggurat.core.event import SILENCE, Dropped
+from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, misused, run_hooks, tell, wrap
+from ziggurat.calls.wait import is_waiting, normalize_request, request_arguments, request_in, waiting_call
+from ziggurat.core.context import Charges, Context, count
+from ziggurat.core.errors import JournalCorrupt, attach
+from ziggurat.core.event import SILENCE, Dropped, Event, Passing
+from ziggurat.core.failures import noting_mistakes, usage_of
+from ziggurat.core.path import is_beneath
 from ziggurat.core.service import ALTERNATIVES, fact, must_be, name_of
+from ziggurat.core.settings import implements
 from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.canonical import canonical
+from ziggurat.messages.agent import refuse
+from ziggurat.messages.budget import cost_of, expected_usage, with_usage
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import deltas_of, fit, refolded, unrepeated
+from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of, fit, refolded, unrepeated
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
+from ziggurat.messages.message import Message
+from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.pending import refuse
+from ziggurat.messages.parts import Part, Thinking, ToolCall
+from ziggurat.messages.usage import Usage
 from ziggurat.tools.approval import APPROVALS
+
+
+class _Hook(Struct):
+    """The hook `on_model_delta` of one middleware, as a filter."""
+
+    middleware: Middleware
+
+
+class _FilteredReply:
+    """One reply in progress: the model's deltas, and those that passed the filters."""
+
+    def __init__(self, filters: list[DeltaFilter | _Hook]) -> None:
+        self.filters = filters
+        self.said = Fold()
+        self.shown = Fold()
+
+    async def push(self, delta: PartDelta, ctx: Context, start: int = 0) -> list[PartDelta]:
+        passing: Iterable[PartDelta] = (delta,)
+        for each in self.filters[start:]:
+            if isinstance(each, _Hook):
+                middleware = each.middleware
+                passing = [await hooked(middleware, "on_model_delta", piece, ctx) for piece in passing]
+            else:
+                with noting_mistakes():
+                    passing = [out for piece in passing for out in each.push(piece)]
+        return list(passing)
+
+    async def flush(self, ctx: Context) -> list[PartDelta]:
+        passing: list[PartDelta] = []
+        for number, each in enumerate(self.filters):
+            if not isinstance(each, _Hook):
+                with noting_mistakes():
+                    flushed = list(each.flush())
+                for piece in flushed:
+                    passing += await self.push(piece, ctx, number + 1)
+        return passing
+
+    def reset(self) -> None:
+        for each in self.filters:
+            if not isinstance(each, _Hook):
+                each.reset()
+        self.said.reset()
+        self.shown.reset()
+
+
+def _same(streamed: Message, whole: Message) -> bool:
+    """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
+    return streamed == whole or (streamed.thinking, _spoken(streamed)) == (whole.thinking, _spoken(whole))
+
+
+def _spoken(message: Message) -> list[Part]:
+    return [part for part in message.parts if not isinstance(part, Thinking)]
+
+
+class FilteredDeltas(Passing):
+    """The `Emit` of one model call: filters its deltas."""
+
+    def __init__(self, ctx: Context, chain: HookChain) -> None:
+        super().__init__(ctx.emit)
+        self._ctx = ctx
+        self._chain = chain
+        self._voices: dict[str, _FilteredReply] = {}
+
+    def listens(self, kind: type[Event], /) -> bool:
+        return kind is Delta or kind is Dropped or self._ctx.listens(kind)
+
+    async def __call__(self, event: Event, /) -> None:
+        if isinstance(event, Delta):
+            voice = self._voices.get(event.path)
+            if voice is None:
+                voice = self._voices[event.path] = _FilteredReply(self._filters())
+            voice.said.push(event.delta)
+            await self._show(event.path, voice, await voice.push(event.delta, self._ctx))
+            return
+        if isinstance(event, Dropped):
+            for path, voice in self._voices.items():
+                if is_beneath(path, event.path):
+                    voice.reset()
+        if self._ctx.listens(type(event)):
+            await self._ctx.emit(event)
+
+    def _filters(self) -> list[DeltaFilter | _Hook]:
+        filters: list[DeltaFilter | _Hook] = []
+        for middleware in self._chain.middlewares:
+            delta_filter = None
+            if middleware in self._chain.hooks["deltas"]:
+                with noting_mistakes():
+                    delta_filter = middleware.deltas(self._ctx)
+            if delta_filter is not None:
+                if not implements(delta_filter, DeltaFilter):
+                    misused(middleware, "deltas", delta_filter, self._ctx)
+                filters.append(delta_filter)
+            if middleware in self._chain.hooks["on_model_delta"]:
+                filters.append(_Hook(middleware))
+        return filters
+
+    async def _show(self, path: str, voice: _FilteredReply, deltas: list[PartDelta]) -> None:
+        listening = self._ctx.listens(Delta)
+        for delta in deltas:
+            voice.shown.push(delta)
+            if listening:
+                await self._ctx.emit(Delta(path, delta))
+
+    async def finish(self, response: ModelResponse) -> ModelResponse:
+        winner: _FilteredReply | None = None
+        for path, voice in self._voices.items():
+            if winner is None and _same(voice.said.message(), response.message):
+                winner = voice
+                await self._show(path, voice, await voice.flush(self._ctx))
+            elif voice.said.message().parts and self._ctx.listens(Dropped):
+                await self._ctx.emit(Dropped(path, "another answer was taken"))
+        if winner is None:
+            winner = _FilteredReply(self._filters())
+            for delta in deltas_of(response.message):
+                await self._show(self._ctx.path, winner, await winner.push(delta, self._ctx))
+            await self._show(self._ctx.path, winner, await winner.flush(self._ctx))
+        if not (self._chain.hooks["deltas"] or self._chain.hooks["on_model_delta"]):
+            return response
+        visible = winner.shown.message()
+        message = Message(response.message.role, visible.parts, response.message.name, response.message.origin)
+        return response if message == response.message else replace(response, message=message)
+
+
+_FROM_BELOW = Usage(0, 0, requests=1)
+"""What a try has cost of a model that is made of other calls, which have counted themselves."""
+
+
+class ModelTries(Charges):
+    """A model as the hooks of one call await it, and what the call has cost so far, with what they use beside it."""
+
+    def __init__(
+        self, model: Model, request: ModelRequest, path: str, journal: LocalJournal, reserved: Sequence[Reservation]
+    ) -> None:
+        self.inner: Model = model
+        self._request = request  # of the last try
+        self._path = path
+        self._journal = journal
+        self._reserved = reserved
+        self._ready = 1  # the tries that were admitted and have not begun
+        self._answers: list[Usage] = []  # the usage of each
+        self._lost: list[object] = []  # what all else has cost
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        if not self._ready:
+            self.admit()
+        self._ready -= 1
+        self._request = request
+        tries = _LayerTries(self)
+        try:
+            response = await self.inner(request, ctx.charging(tries))
+            if not isinstance(response, ModelResponse):
+                tries.lose(_FROM_BELOW)
+                return response
+            response = with_usage(response, request)
+        except BaseException as error:
+            tries.lose(_FROM_BELOW if self._journal.is_from_below(self._path, error) else error)
+            raise
+        self._answers.append(response.usage)
+        self._end(response.usage, tries.open)
+        return response
+
+    def charge(self, cost: object, /) -> None:
+        if not any(cost is counted for counted in (*self._answers, *self._lost)):
+            self.count(cost, 0)
+
+    def lose(self, cost: object, /) -> None:
+        if self._ready:  # it was a try of another model: those of this one end at the door
+            self._ready -= 1
+            self.count(cost, 1)
+        elif not isinstance(cost, BaseException):
+            self.charge(cost)
+
+    def admit(self) -> None:
+        self.reserve()
+        self._ready += 1
+
+    def reserve(self) -> None:
+        for each in self._reserved:
+            each.check()
+        for each in self._reserved:
+            each.hold(1)
+
+    def count(self, cost: object, tries: int) -> None:
+        """Count what was used without giving an answer, and end as many tries."""
+        known = None
+        if not (isinstance(cost, BaseException) and self._journal.is_from_below(self._path, cost)):
+            known = cost_of(cost, self._expected)
+        if isinstance(cost, BaseException) and isinstance(known, Usage) and usage_of(cost) is not None:
+            attach(cost, "usage", known)  # hooks read it there
+        if known is not None:
+            self._lost.append(known)
+        self._end(known, tries)
+
+    def _end(self, cost: object, tries: int) -> None:
+        for each in self._reserved:
+            each.end(cost, tries)
+
+    @property
+    def _expected(self) -> Usage:
+        """What a try is assumed to have used whose usage is unknown: as much as any budget reserves for it."""
+        estimates = [each.estimate for each in self._reserved] or [expected_usage(self._request)]
+        return max(estimates, key=lambda usage: usage.total)
+
+    def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
+        """Return the reply that the hooks pass on, with the usage of its try, and what the call has cost besides."""
+        answers, own = self._answers, response.usage
+        if len(answers) == 1 and own is answers[0]:
+            return response, tuple(self._lost)
+        if not answers:  # a hook has answered
+            response = with_usage(response, self._request)
+            self._end(response.usage, self._ready)
+            return response, tuple(self._lost)
+        if own not in answers:
+            own = answers[-1]
+        others = [*answers]
+        others.remove(own)
+        return replace(response, usage=own), (*self._lost, *others)
+
+    def failed(self, error: BaseException) -> tuple[object, ...]:
+        stated = None if self._journal.is_from_below(self._path, error) else usage_of(error)
+        if stated is not None:
+            self.charge(stated)
+        return (*self._lost, *self._answers)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class _LayerTries(Charges):
+    """The tries that the layers of a model make each time it is awaited."""
+
+    def __init__(self, call: ModelTries) -> None:
+        self._call = call
+        self.open = 1  # those that have not ended
+
+    def charge(self, cost: object, /) -> None:
+        self._call.count(cost, 0)
+
+    def lose(self, cost: object, /) -> None:
+        if self.open or not isinstance(cost, BaseException):
+            ended = min(self.open, 1)
+            self.open -= ended
+            self._call.count(cost, ended)
+
+    def admit(self) -> None:
+        self._call.reserve()
+        self.open += 1
 
 
 async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
@@ -77,7 +331,6 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
 async def _recorded_response(
     outcome: Outcome, name: str, request: ModelRequest, ctx: Context, chain: HookChain, journal: LocalJournal
 ) -> ModelResponse:
-    """Return the recorded answer, whose message is emitted as a whole, or raise the recorded error."""
     try:
         response = await journal.answer(ctx, outcome, name, request, ModelResponse)
     except BaseException as error:
@@ -100,7 +353,6 @@ async def _failed(
     chain: HookChain,
     journal: LocalJournal,
 ) -> BaseException:
-    """Return the error of a failed call, after recording it, counting what it has cost, and reporting it."""
     error, record = contained(raised), journal.find(ctx.path)
     spent: tuple[object, ...] = ()
     if record is None or record.result is None:  # else it was answered, and does not become durable
@@ -137,8 +389,6 @@ async def _call(
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     pieces = None
     if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(Delta):
-        from ziggurat.calls.delta_filters import FilteredDeltas  # most calls have no listener
-
         pieces = FilteredDeltas(ctx, chain)
     service = wrap(tries, chain, "wrap_model") if chain.hooks["wrap_model"] else tries
     response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).charging(tries))
@@ -166,7 +416,6 @@ def _unrepeated(response: ModelResponse, before: Transcript) -> ModelResponse:
 async def _prepare(
     request: ModelRequest, name: str, record: Record | None, ctx: Context, chain: HookChain
 ) -> ModelRequest:
-    """Return the request as the hooks leave it, and as it was approved."""
     if chain.hooks["before_model"]:
         request = await run_hooks(chain, "before_model", request, ctx)
     if APPROVALS in ctx.scope or record is not None:
@@ -179,30 +428,14 @@ async def _approve(request: ModelRequest, name: str, record: Record | None, ctx:
     waits = record is not None and record.pending is not None
     if not waits and not any(gate.concern(name, "model") for gate in ctx.scope.get(APPROVALS) or ()):
         return request
-    call = ToolCall("", name, _arguments_of(request, name))
+    call = ToolCall("", name, request_arguments(request, name))
     if record is not None and record.pending is not None:
         waited = waiting_call(record, ctx)
         if waited is not None and waited.arguments != call.arguments:  # the hooks changed the request meanwhile
-            call, request = waited, _request_of(waited)
+            call, request = waited, request_in(waited)
         elif waited is None and not is_waiting(call, record, ctx):
             raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
     passed = await pass_gate(call, record, ctx, normalize_request)
     if passed.id and ctx.listens(ApprovalExecuted):
         await ctx.emit(ApprovalExecuted(ctx.path, passed.id, passed.call))
-    return request if passed.call.arguments == call.arguments else _request_of(passed.call)
-
-
-def normalize_request(call: ToolCall) -> ToolCall:
-    """Return a call of a model with the whole request as it will be sent, as canonical JSON."""
-    return ToolCall(call.id, call.name, _arguments_of(_request_of(call), call.name))
-
-
-def _arguments_of(request: ModelRequest, name: str) -> str:
-    return canonical(encode(request).decode(), name)
-
-
-def _request_of(call: ToolCall) -> ModelRequest:
-    try:
-        return decode(call.arguments, ModelRequest)
-    except JournalCorrupt as error:
-        raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
+    return request if passed.call.arguments == call.arguments else request_in(passed.call)

@@ -3,29 +3,27 @@
 look up the record > rewrite > check > record; repeated when the model reports that its context window is exceeded.
 """
 
-from collections.abc import Awaitable
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.hooks import MIDDLEWARE, misused, not_async, without
+from ziggurat.calls.hooks import MIDDLEWARE, hooked
 from ziggurat.calls.model_call import ask_model
 from ziggurat.core.codec import digest
-from ziggurat.core.context import Context, running
-from ziggurat.core.errors import ConfigurationError, ContextOverflow, ModelError, text_of
-from ziggurat.core.failures import noting_mistakes
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, ContextOverflow
 from ziggurat.core.service import fact
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.budget import request_tokens
 from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.events import Compacted, MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.events import Compacted
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.overflow import is_too_long
+from ziggurat.messages.overflow import overflow_of
 from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
 from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
 
@@ -33,35 +31,20 @@ _SENDABLE = ValidationPolicy.sendable()
 
 
 def rewriters(ctx: Context) -> "Rewriters | None":
-    """Return the rewriters of a run that begins, or None if no middleware rewrites conversations."""
     chain = ctx.scope.get(MIDDLEWARE)
     hooks = chain.hooks["rewrite"] if chain is not None else ()
     return Rewriters(hooks) if hooks else None
 
 
-def overflow_of(error: BaseException | None) -> str | None:
-    """Return the message of an error if the conversation was too long for the model, otherwise None."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, BaseExceptionGroup):
-            return next((overflow for each in error.exceptions if (overflow := overflow_of(each)) is not None), None)
-        kind = error.kind if isinstance(error, ModelError) else "other"
-        if kind == "context_overflow" or (kind in ("other", "invalid_request") and is_too_long(text_of(error))):
-            return text_of(error) or kind
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return None
-
-
 class Rewritable(Protocol):
-    """The conversation of a run, of which the first `complete` messages may be rewritten."""
+    """A run of a loop; the first `complete` messages of its conversation are final, and may be rewritten."""
 
     conversation: Conversation
     complete: int
+    start: int
 
-    def request(self) -> ModelRequest:
-        """Return the next request to the model."""
-        ...
+    def request(self) -> ModelRequest: ...
+    def past(self) -> OriginalMessages | None: ...
 
 
 class Rewriters:
@@ -77,7 +60,6 @@ class Rewriters:
         self._fixed: int | None = None
 
     def past(self) -> OriginalMessages | None:
-        """Return the messages before the last rewriting, None if there was none."""
         return OriginalMessages(tuple(self._said), self._since, tuple(self._rewritings)) if self._rewritings else None
 
     async def ask_model(self, run: Rewritable, model: Model, ctx: Context, at: str, *, name: str) -> ModelResponse:
@@ -174,12 +156,10 @@ class Rewriters:
 
 
 def apply_rewriting(messages: list[Message], rewriting: Rewrite) -> list[Message]:
-    """Return the messages with a rewriting applied."""
     return [*messages[: rewriting.start], *rewriting.messages, *messages[rewriting.end :]]
 
 
 async def _recorded_rewriting(request: RewriteRequest, ctx: Context) -> Rewrite | None:
-    """Return the rewriting recorded here, None if none; its recorded usage is counted once."""
     journal = journal_of(ctx)
     record = journal.find(ctx.path)
     result = None if record is None else record.result
@@ -189,20 +169,9 @@ async def _recorded_rewriting(request: RewriteRequest, ctx: Context) -> Rewrite 
 
 
 async def _call_rewrite(middleware: Middleware, request: RewriteRequest, ctx: Context) -> Rewrite | None:
-    """Call the middleware, check its rewriting and record it as a composite."""
-    if ctx.listens(MiddlewareStarted):
-        await ctx.emit(MiddlewareStarted(ctx.path, middleware.name, "rewrite"))
-    with noting_mistakes(), running(without(middleware, ctx)):
-        answer = middleware.rewrite(request, ctx)
-        if not isinstance(answer, Awaitable):
-            not_async(middleware, "rewrite", ctx)
-        rewriting = await answer
-    if ctx.listens(MiddlewareCompleted):
-        await ctx.emit(MiddlewareCompleted(ctx.path, middleware.name, "rewrite"))
-    if rewriting is None:
+    rewriting: object = await hooked(middleware, "rewrite", request, ctx, ctx)
+    if not isinstance(rewriting, Rewrite):  # it is still the request
         return None
-    if not isinstance(rewriting, Rewrite):
-        misused(middleware, "rewrite", rewriting, ctx)
     _check(middleware, request, rewriting)
     replaced = request.messages[rewriting.start : rewriting.end]
     rewriting = replace(rewriting, by=rewriting.by or middleware.name, replaced=digest(replaced) if replaced else "")

@@ -3,8 +3,10 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
+from functools import cached_property
+from types import NoneType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -15,29 +17,107 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
+    get_type_hints,
     overload,
 )
 
 from msgspec import Struct
 
-from ziggurat.calls.once import note_never_began
-from ziggurat.calls.places import Places, note_left, place_of
-from ziggurat.calls.step_result import StepResult
+from ziggurat.calls.agent_call import Places, note_left, place_of
+from ziggurat.calls.gate import note_never_began
 from ziggurat.core.clock import held, take_back
-from ziggurat.core.codec import digest
+from ziggurat.core.codec import Raw, digest
 from ziggurat.core.context import AMBIENT, JOURNAL, Context, root
-from ziggurat.core.errors import ConfigurationError, NotRepeatable
-from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, stack
+from ziggurat.core.errors import ConfigurationError, JournalMismatch, NotRepeatable
+from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, must_be, stack
 from ziggurat.core.settings import checked
 from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Failure, Intent, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import as_error
+from ziggurat.messages.agent import refuse
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.pending import refuse
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.guarded_call import Frozen, second_run_error
 from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome
+from ziggurat.tools.parameter import Parameter
+
+_AS_THEY_ARE = frozenset({str, int, bool, NoneType, object})
+"""Types whose values JSON has as they are."""
+
+
+class StepResult:
+    def __init__(self, name: str, kind: Any) -> None:
+        self._name = name
+        self.kind = kind
+        self._checked = False  # in memory, the first value shows whether its type can be recorded
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], name: str) -> "StepResult":
+        try:
+            return cls(name, get_type_hints(inspect.unwrap(function), include_extras=True)["return"])
+        except NameError as error:
+            raise ConfigurationError(f"the annotations of the step {name} cannot be read: {error}") from error
+
+    @cached_property
+    def form(self) -> Parameter | None:
+        """How they are written and read; None for those of Ziggurat, and for texts and whole numbers."""
+        kind = self.kind
+        own = isinstance(kind, type) and (kind in _AS_THEY_ARE or kind.__module__.partition(".")[0] == "ziggurat")
+        return None if own else Parameter.of_result(f"the result of the step {self._name}", kind)
+
+    async def once(
+        self,
+        ctx: Context,
+        request: Any,
+        call: Callable[[Any, Context], Awaitable[Any]],
+        journal: LocalJournal,
+        composite: bool,
+    ) -> Any:
+        record = journal.find(ctx.path)
+        written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
+        if not (journal.durable or written):
+            called = call if self._checked else self._first(call)
+            return await journal.once(ctx, self._name, request, called, self.kind, composite)
+        form = self.form
+        if form is None:
+            return await journal.once(ctx, self._name, request, call, self.kind, composite)
+        live: list[Any] = []
+
+        async def recorded(request: Any, ctx: Context) -> Any:
+            value = await call(request, ctx)
+            must_be(value, self.kind, self._name, ctx)
+            data = self._data(form, value, ctx)
+            live.append(value)
+            return data
+
+        data: Any = await journal.once(ctx, self._name, request, recorded, object, composite)
+        try:
+            return live[0] if live else form.revive(data)
+        except ValueError as error:
+            why = f"the result of {ctx.path} ({self._name}) does not fit its type any more: {error}"
+            raise JournalMismatch(why) from error
+
+    def _first(self, call: Callable[[Any, Context], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
+        async def checked(request: Any, ctx: Context) -> Any:
+            value = await call(request, ctx)
+            try:
+                form = self.form
+            except ConfigurationError:  # it has no JSON, and needs none in memory
+                form = None
+            if form is not None:
+                self._data(form, value, ctx)
+            self._checked = True
+            return value
+
+        return checked
+
+    def _data(self, form: Parameter, value: object, ctx: Context) -> object:
+        try:
+            return form.recorded(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self._name} at {ctx.path}: {error}") from None
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,15 +162,7 @@ class Arguments(Struct, eq=False):
 
 
 class Step(Generic[P, R]):
-    """A function whose result is recorded, made by `step`; calling it returns a coroutine, as before.
-
-    Attributes:
-        function: The original function.
-        name: Its name in paths.
-        service: The service from `Arguments` to its result, with all layers.
-        positional: The names of its parameters; None if some cannot be passed by position.
-        composite: Whether what the function calls has records of its own, until its result is recorded.
-    """
+    """A function whose result is recorded, made by `step`; calling it returns a coroutine, as before."""
 
     composite: bool = False
 
@@ -118,7 +190,6 @@ class Step(Generic[P, R]):
         self._call = self.service.__call__  # 2 % of the time of a step
 
     def named(self, name: str) -> "Step[P, R]":
-        """Return this step under another name; its layers are shared."""
         renamed = copy(self)
         renamed.name, renamed.facts = name, {**self.facts, NAME: name}
         return renamed
@@ -131,11 +202,7 @@ class Step(Generic[P, R]):
 
     @functools.cached_property
     def result(self) -> StepResult:
-        """How its results are recorded and read.
-
-        Raises:
-            ConfigurationError: its return annotation cannot be resolved.
-        """
+        """How its results are recorded and read."""
         return StepResult.of(self.function, self.name)
 
     @property
@@ -144,11 +211,7 @@ class Step(Generic[P, R]):
         return cast("type[R]", self.result.kind)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Answer from the record, or run the function and record its result; the place is that where this is awaited.
-
-        Raises:
-            ConfigurationError: it is awaited in a task that was not started by `gather`.
-        """
+        """Answer from the record, or run the function and record its result, at the place where this is awaited."""
         request = Arguments(self, args, kwargs)
         ambient = _get_ambient()
         journal = None if ambient is None else ambient.scope.get(JOURNAL)
@@ -188,7 +251,6 @@ class Step(Generic[P, R]):
         return self.service(request, ctx)
 
     async def _run(self, request: Arguments, ctx: Context) -> R:
-        """Run a step with effects at its place, where it has no recorded result."""
         if FORK_EFFECTS in ctx.scope:
             fingerprint = request.fingerprint()
             kind: Any = self.returns if self.result.form is None else object
@@ -229,10 +291,6 @@ class Step(Generic[P, R]):
 
 
 class _Function:
-    """The function of a step as a service, below all of its layers."""
-
-    __slots__ = ("facts", "function", "step")
-
     def __init__(self, step: Step[..., Any]) -> None:
         self.step = step
         self.function = step.function
@@ -267,8 +325,6 @@ class _StepOf(Protocol):
 
 
 class _StepWithContext(Protocol):
-    """Makes a step of an async function whose first parameter is for the Context."""
-
     def __call__(self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
 
 

@@ -14,11 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
-from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.failures import failure_at, note_failure
-from ziggurat.calls.gate import WAITING_CALLS, ApprovedCall, pass_gate
+from ziggurat.calls.agent_call import AGENT_CALL, failure_at, note_failure
+from ziggurat.calls.gate import (
+    WAITING_CALLS,
+    ApprovedCall,
+    after_acts,
+    make_once,
+    note_never_began,
+    pass_gate,
+    settle_equal,
+    settle_unknown,
+)
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
-from ziggurat.calls.once import after_acts, make_once, note_never_began, settle_equal, settle_unknown
 from ziggurat.calls.wait import is_waiting, waiting_call
 from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
 from ziggurat.core.codec import as_type
@@ -30,10 +37,9 @@ from ziggurat.core.path import escaped
 from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Intent, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import Deny, decision_of
+from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.pending import recorded_items, refuse
 from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry
@@ -140,7 +146,6 @@ def _missing(
 
 
 async def _failed(raised: BaseException, what: str, call: ToolCall, ctx: Context, chain: HookChain) -> ToolResult:
-    """Return the error result of a call that failed; raise what the model must not get."""
     error = as_failure(raised)
     await tell(chain, error, ctx)
     note_failure(error, what, ctx)
@@ -172,7 +177,6 @@ class _LiveCall(Struct, eq=False):
     returned: ToolResult | None = None  # what its function has returned before the process was lost
 
     async def make(self) -> ToolResult:
-        """Make the call and return its result; whatever fails is raised."""
         ctx = self.ctx
         concerned = self.record is not None or not _CONCERNS.isdisjoint(ctx.scope)
         if concerned or self.entry.checked or self.chain.hooks["before_tool"]:
@@ -325,7 +329,6 @@ def _grace(ctx: Context) -> float:
 
 
 def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
-    """Make the only tool call of a reply, without a task."""
     name = call.name if call.name.isidentifier() else escaped(call.name)
     at = ctx.at(f"{step}/tool-1:{name}")
     return act(box, call, at) if box.on_error == "return" else _call_or_raise(box, call, at)
@@ -340,7 +343,6 @@ async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResu
 async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
-    """Make the tool calls of a reply concurrently and return their results in the order of the calls."""
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
     results = await _call_together(box, calls, contexts, ctx, unwanted)
     if box.on_error == "raise":
@@ -393,7 +395,6 @@ _ENOUGH = "enough other calls have succeeded"
 
 
 def _reason_to_cancel(box: Toolbox, results: list[ToolResult], latest: ToolResult) -> str:
-    """Return why the calls that still run are no longer needed, empty if they are needed."""
     if box.join == "fail_fast":
         return _FAILED if latest.error is not None else ""
     if isinstance(box.join, Quorum):
@@ -453,5 +454,4 @@ async def _raise_failures(box: Toolbox, results: tuple[ToolResult, ...], context
 
 
 def not_executed(calls: tuple[ToolCall, ...], why: str) -> tuple[ToolResult, ...]:
-    """Return results for calls that were not made, so that the conversation can be sent again."""
     return tuple(ToolResult(call.id, call.name, f"not executed: {why}", "interrupted", call.name) for call in calls)

@@ -1,26 +1,184 @@
 """Waits: an approval, a question, an unknown outcome, a timer and an event are one thing, a pending item.
 
 look up the record > compare > the recorded decision > too late? > record that it waits > settle it here, or suspend
+
+Whether a decision fits what waits is checked here, too, and the form in which it is recorded.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, cast
+from uuid import UUID
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.check import expired, recorded_form
-from ziggurat.calls.places import note_left, place_of
-from ziggurat.core.codec import as_type, canonical, decode, digest
+from ziggurat.calls.agent_call import AGENT_CALL, note_left, place_of
+from ziggurat.core.codec import as_type, canonical, decode, digest, encode, plain
 from ziggurat.core.context import AMBIENT, JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import ConfigurationError, JournalCorrupt, Suspend, ToolError
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, Suspend, ToolError
 from ziggurat.journal.entries import Decided, Pending, Record
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.messages.agent import Decision, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.agent import (
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    PendingItem,
+    Stage,
+    decision_of,
+    refuse,
+)
+from ziggurat.messages.canonical import canonical as canonical_arguments
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.pending import refuse
 from ziggurat.tools.guarded_call import frozen_in
+
+Normalize = Callable[[ToolCall], ToolCall]
+"""Returns a call with the arguments that will be used, as canonical JSON; raises InvalidArguments."""
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
+    """What is asked, as it is recorded."""
+
+    question: str
+    answer: dict[str, Any]
+    default: tuple[Any, ...] = ()
+    key: str = ""
+
+
+def question_of(call: ToolCall) -> Question:
+    return decode(call.arguments, Question)
+
+
+class Awaited(Struct, frozen=True, omit_defaults=True):
+    """The event that a run waits for, as it is recorded."""
+
+    event: str
+    value: dict[str, Any]
+    default: tuple[Any, ...] = ()
+
+
+def awaited_in(call: ToolCall) -> Awaited:
+    return decode(call.arguments, Awaited)
+
+
+def expired(item: PendingItem, now: float) -> Decision | None:
+    """Return the decision on what has waited too long: the default of a question, or a denial; None if it may wait."""
+    if item.until is None or now < item.until or item.stage == "event":
+        return None
+    if item.stage == "timer":
+        return Answer(None)
+    default = question_of(item.call).default if item.stage == "question" else ()
+    until = datetime.fromtimestamp(item.until, UTC)
+    return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def recorded_form(decision: Decision) -> Decision:
+    """Return a decision that fits as it is recorded: with changed arguments as JSON text, an answer as plain data."""
+    if isinstance(decision, Answer):
+        return Answer(plain(decision.value))
+    return Modify(decision.text) if isinstance(decision, Modify) else decision
+
+
+def kept_form(entry: Decided, journal: LocalJournal) -> Decided:
+    return cast("Decided", journal.screened(entry))
+
+
+def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
+    """Return why a decision cannot be carried out, or None if it can; `normalize` is None for an unknown tool."""
+    if isinstance(decision, Deny):
+        text = isinstance(decision.reason, str)
+        return None if text else f"the reason of a denial is text, got {decision.reason!r:.200}"
+    if item.stage in ("question", "event"):
+        if not isinstance(decision, Answer):
+            return f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
+        schema = question_of(item.call).answer if item.stage == "question" else awaited_in(item.call).value
+        try:
+            return misfit_of_schema(schema, plain(decision.value))
+        except TypeError as error:
+            return f"an answer is plain JSON data: {error}"
+    if item.interrupted:
+        if not isinstance(decision, (Happened, DidNotHappen)):
+            return _UNSETTLED
+        text = isinstance(decision, DidNotHappen) or isinstance(decision.result, str)
+        return None if text else f"the result of a call is text, got {getattr(decision, 'result', None)!r:.200}"
+    if not isinstance(decision, (Approve, Modify)):
+        return f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
+    if isinstance(decision, Modify):
+        try:
+            canonical_arguments(decision.text, item.call.name)
+            if normalize is not None:
+                normalize(ToolCall(item.call.id, item.call.name, decision.text))
+        except InvalidArguments as error:
+            return str(error)
+    return None
+
+
+_UNSETTLED = (
+    "the call was interrupted, and it is asked whether it took effect: decide Happened(result), DidNotHappen() to run "
+    "it, or Deny(reason) to leave it at that"
+)
+
+
+def normalize_request(call: ToolCall) -> ToolCall:
+    """Return a call of a model with the whole request as it will be sent, as canonical JSON."""
+    return ToolCall(call.id, call.name, request_arguments(request_in(call), call.name))
+
+
+def request_arguments(request: ModelRequest, name: str) -> str:
+    return canonical_arguments(encode(request).decode(), name)
+
+
+def request_in(call: ToolCall) -> ModelRequest:
+    try:
+        return decode(call.arguments, ModelRequest)
+    except JournalCorrupt as error:
+        raise InvalidArguments(f"that is not a request to {call.name}: {error}") from error
+
+
+_FORMATS = {
+    "date": (date, "a date such as 2026-01-31"),
+    "time": (time, "a time such as 18:30:00"),
+    "date-time": (datetime, "a date and time such as 2026-01-31T18:30:00+01:00"),
+    "duration": (timedelta, "a duration such as P1DT12H"),
+    "uuid": (UUID, "a UUID"),
+    "decimal": (Decimal, "a decimal number, as text"),
+}
+_PLAIN = {"boolean": bool, "integer": int, "number": float, "string": str, "null": type(None)}
+
+
+def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
+    if not schema:
+        return None
+    if schema.keys() == {"enum"}:
+        choices = schema["enum"]
+        fits = any(canonical(value) == canonical(each) for each in choices)
+        return None if fits else f"it is one of {', '.join(map(repr, choices))}, got {value!r:.200}"
+    if schema.keys() == {"type"} and schema["type"] in _PLAIN:
+        kind = _PLAIN[schema["type"]]
+        fits = isinstance(value, (float, int) if kind is float else kind) and (
+            kind is bool or not isinstance(value, bool)
+        )
+        return None if fits else f"it is of the type {schema['type']}, got {value!r:.200}"
+    if schema.keys() == {"type", "format"} and schema["format"] in _FORMATS:
+        of_format, words = _FORMATS[schema["format"]]
+        try:
+            msgspec.convert(value, of_format)
+        except msgspec.ValidationError:
+            return f"it is {words}, got {value!r:.200}"
+        return None
+    from ziggurat.tools.validator import SchemaValidator
+
+    problems = SchemaValidator(schema, "the value").problems(value)
+    return "; ".join(problems) or None
+
 
 Settle = Callable[[PendingItem], Awaitable[Decision | tuple[Decision, int] | None]]
 """Returns a decision that fits, as an approver in this process makes it, None to wait on.
@@ -72,7 +230,6 @@ def _is_same(item: PendingItem, record: Record, journal: LocalJournal) -> bool:
 
 
 def as_recorded(item: PendingItem, record: Record | None) -> PendingItem:
-    """Return an item with the id, reason and time on record, if it waits already."""
     pending = None if record is None else record.pending
     return item if pending is None else replace(item, id=pending.id, reason=pending.reason, until=pending.until)
 
@@ -121,7 +278,6 @@ def _digest_of(decision: Decision) -> str:
 
 
 async def report(item: PendingItem, decision: Decision, ctx: Context) -> None:
-    """Emit what was decided."""
     if item.needs_decision and ctx.listens(ApprovalDecided):
         await ctx.emit(ApprovalDecided(ctx.path, item.id, replace(item.call), decision))
 
@@ -147,7 +303,6 @@ def item_of(
 
 
 def _is_equal(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> bool:
-    """Return whether what is asked, or the event that is awaited, is the recorded one, as a middleware masks it."""
     if recorded.arguments == item.call.arguments:
         return True
     kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
@@ -162,12 +317,10 @@ def _compared(call: ToolCall) -> dict[str, Any]:
 
 
 def _shown(call: ToolCall) -> str:
-    """Return what a wait is compared by, as text."""
     return f"{call.name} {canonical(_compared(call)).decode():.300}"
 
 
 def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
-    """Return whether a call is identical to the one that waits here."""
     return record.pending is not None and record.pending.id == item_of(call, ctx).id
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.check import misfit_of_schema, question_of
-from ziggurat.calls.decisions import misfit_of
+from ziggurat.calls.inbox import misfit_of
+from ziggurat.calls.wait import misfit_of_schema, question_of
 from ziggurat.cli.outcome import undecided
 from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.visible import visible_line

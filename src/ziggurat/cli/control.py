@@ -16,10 +16,9 @@ from ziggurat.core.path import escaped
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import LogInfo, Store
-from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.agent import AgentRun, PendingItem, recorded_items
 from ziggurat.messages.events import AgentEnded, Delta, ModelStarted
 from ziggurat.messages.formatting import call_text, stop_text
-from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.steer import Verb
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines

@@ -20,11 +20,20 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.event import Listener
 from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Pending
-from ziggurat.messages.agent import AgentRun, Approve, Decision, Deny, DidNotHappen, Happened, Modify, stage_of
+from ziggurat.messages.agent import (
+    AgentRun,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    recorded_item,
+    stage_of,
+)
 from ziggurat.messages.canonical import canonical
 from ziggurat.messages.formatting import call_text, plural
 from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.pending import recorded_item
 
 
 def resume(

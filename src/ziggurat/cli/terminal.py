@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import TextIO
 
-from ziggurat.calls.failures import without_keys
+from ziggurat.calls.agent_call import without_keys
 from ziggurat.core.failures import is_expected, traced_in_users_code
 from ziggurat.core.visible import escaped_json, visible, visible_line
 

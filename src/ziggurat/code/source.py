@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact
 from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec

@@ -95,7 +95,7 @@ NAMES: dict[str, dict[str, str]] = {
             "ModelStarted NodeChanged NodeStatus Steered StepEnded StepStarted ToolAbandoned ToolDelta ToolEnded "
             "ToolStarted Warned "
         ),
-        "runs.broadcast": "SubscribedItem",
+        "runs.control": "SubscribedItem",
     },
     "ziggurat.fake_provider": {
         "testing.server": "FakeProvider Quirk ReceivedRequest cut stall status",
@@ -109,12 +109,10 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.continue_as_new": "continue_as_new",
         "agents.flow": "Flow flow",
         "agents.schedule": "schedule",
-        "calls.check": "Question",
-        "calls.event": "event",
+        "calls.awaited": "ask event sleep",
         "calls.gather": "first gather quorum settled",
-        "calls.question": "ask",
         "calls.step": "Arguments Step step",
-        "calls.timer": "sleep",
+        "calls.wait": "Question",
         "core.recurrence": "Every cron due_ticks every",
         "runs.sending": "send",
     },
@@ -123,8 +121,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.journal": {
         "journal.journal": "LocalJournal",
-        "journal.rows": "accept_loss",
         "journal.store": "LogInfo Queue Row Send Store",
+        "journal.writer": "accept_loss",
     },
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",

@@ -203,7 +203,6 @@ class Record(Struct, eq=False):
     decided: Decided | None = None
 
     def add(self, entry: JournalEntry) -> None:
-        """Add an entry."""
         if isinstance(entry, (Result, Failure)):
             self.outcomes.append(entry)
         elif isinstance(entry, Unanswered):
@@ -247,12 +246,10 @@ class Record(Struct, eq=False):
 
     @property
     def tries(self) -> list[Tried]:
-        """All tries, those withdrawn first."""
         return [*self.withdrawn, *self.outcomes]
 
     @property
     def waits(self) -> bool:
-        """Whether a decision is missing."""
         return self.pending is not None and self.decided is None and self.result is None
 
     @property
@@ -262,7 +259,6 @@ class Record(Struct, eq=False):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last try failed."""
         return bool(self.outcomes) and isinstance(self.outcomes[-1], Failure)
 
     def number(self, outcome: Tried) -> int:
@@ -271,7 +267,6 @@ class Record(Struct, eq=False):
 
     @property
     def result(self) -> Result | None:
-        """The result, if there is one."""
         last = self.outcomes[-1] if self.outcomes else None
         return last if isinstance(last, Result) else None
 
@@ -289,7 +284,6 @@ class _WithUsage(Struct):
 
 
 def _cost_of(tried: Tried) -> list[object]:
-    """Return the usage in a try: of failed and lost ones within it, and of its value."""
     if not isinstance(tried, Result):
         return [*tried.spent]
     if isinstance(tried.value, Raw):
@@ -304,8 +298,6 @@ def _cost_of(tried: Tried) -> list[object]:
 class Composites:
     """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked."""
 
-    __slots__ = ("_above", "_around", "_entered", "_entries", "_first", "_looked_at")
-
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
@@ -315,15 +307,12 @@ class Composites:
         self._first: dict[str, int] = {}  # the index of the first entry at or below each path
 
     def __contains__(self, path: str) -> bool:
-        """Return whether a composite was entered at or below `path`."""
         self._look()
         return path in self._above
 
     def costs(self, tried: Tried) -> list[object]:
-        """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none.
-
-        A composite has none, as its parts have it.
-        """
+        """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none."""
+        # A composite has none, as its parts have it.
         path = tried.path
         composite = path in self and (path in self._entered or not is_model_call(path))
         return (not composite and _cost_of(tried)) or [tried]
@@ -363,8 +352,6 @@ class Composites:
 
 class Acts:
     """The acts in the entries of a run; entries added later are looked at when it is asked."""
-
-    __slots__ = ("_begun", "_ended", "_entries", "_equal", "_failed", "_looked_at", "running")
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
@@ -406,8 +393,6 @@ class Acts:
 class Durations:
     """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked."""
 
-    __slots__ = ("_began", "_entries", "_last", "_read", "_run", "_worked")
-
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
         self._read = 0  # the number of entries read
@@ -444,8 +429,6 @@ class Waits:
     A wait in a part of a group that was not needed is over with the group, although nothing was decided; one that the
     code of today did not come to is over with the end of the run.
     """
-
-    __slots__ = ("_among", "_at", "_entries", "_find")
 
     def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
         self._entries = entries
@@ -537,7 +520,6 @@ _BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 
 
 def breaks_off(ended: Ended | None) -> bool:
-    """Return whether a run has ended with a failure, so that the call that ended it is made again."""
     return ended is not None and ended.stop in _BROKEN_OFF
 
 

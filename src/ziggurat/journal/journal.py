@@ -1,13 +1,13 @@
 """The journal of a run: it answers a call from the record, or makes it and records it.
 
-Recording, resuming and replaying are one mechanism in three modes: `record` and `resume` answer recorded calls and make
-the others; `replay` makes no calls and raises if the record has no answer. Entries are kept in memory, by reference; a
+Recording, resuming and replaying are one mechanism in two modes: `resume` answers recorded calls and makes the others;
+`replay` makes no calls and raises if the record has no answer. Entries are kept in memory, by reference; a
 `LogWriter` behind the journal also writes them to a store.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
@@ -41,17 +41,16 @@ from ziggurat.journal.entries import (
     Tried,
     Unanswered,
 )
-from ziggurat.journal.lines import error_of, fingerprint, read_entries
+from ziggurat.journal.lines import error_of, fingerprint, read_entries, write_entry
 from ziggurat.journal.record import RunRecord
 
 if TYPE_CHECKING:
-    from ziggurat.journal.lines import Compared
     from ziggurat.journal.writer import LogWriter
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-Mode = Literal["record", "resume", "replay"]
+Mode = Literal["resume", "replay"]
 
 _CLOSED = "the run has ended; resume it to go on"
 
@@ -61,8 +60,6 @@ _CUT_OFF = ("Cancelled", "Timeout", "Failed", "BudgetExceeded", "Denied")
 
 class Charged(Charges):
     """The usage that the parts of a recorded call have stated, that of its lost tries included."""
-
-    __slots__ = ("_journal", "_open", "_path", "spent")
 
     def __init__(self, journal: "LocalJournal", path: str) -> None:
         self._journal = journal
@@ -89,26 +86,12 @@ class LocalJournal(RunRecord):
     """The record of a run that is made or replayed.
 
     Args:
-        mode: Whether calls without a record are made (`record`, `resume`) or refused (`replay`).
+        mode: Whether calls without a record are made (`resume`) or refused (`replay`).
         strict: Raise on a request that differs from the recorded one, rather than emit `Diverged`.
         clock: Measures the run's time allowance.
-        writer: Writes the entries to a store; without one they are in memory only.
     """
 
-    __slots__ = (
-        "_closed", "_errors", "_given", "_losses", "_screens", "calm",
-        "cancelled", "inbox_read", "inbox_taken", "incomplete", "mismatch", "mode", "refusing", "replaying",
-        "strict", "writer",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        mode: Mode = "record",
-        *,
-        strict: bool = False,
-        clock: Clock = SYSTEM_CLOCK,
-        writer: "LogWriter | None" = None,
-    ) -> None:
+    def __init__(self, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
         self.mode = mode
         self.replaying: bool = mode == "replay"
@@ -116,7 +99,7 @@ class LocalJournal(RunRecord):
         self.calm: bool = False  # whether the run was continued, and has made no call since
         self.strict: bool = strict or mode == "replay"
         self.mismatch: JournalMismatch | None = None  # of code that does not fit the record
-        self.writer = writer
+        self.writer: LogWriter | None = None  # writes the entries to a store; else they are in memory only
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
         self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
@@ -124,14 +107,13 @@ class LocalJournal(RunRecord):
         self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._closed = False
         self._losses = 0  # how often the run's process was lost, if that was too often
-        self._errors: dict[int, tuple[BaseException, str, Failure | None]] | None = None  # where; of which entry
-        self._screens: dict[str, tuple[RedactEntry, ...]] | None = None
+        self._errors: dict[int, tuple[BaseException, str, Failure | None]] = {}  # where; of which entry
+        self._screens: dict[str, tuple[RedactEntry, ...]] = {}
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     @property
     def durable(self) -> bool:
-        """Whether the entries are written to a store."""
         return self.writer is not None
 
     @property
@@ -141,13 +123,11 @@ class LocalJournal(RunRecord):
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be recorded here."""
         return self._closed or (self.writer is not None and self.writer.failed is not None)
 
     @property
     def is_screened(self) -> bool:
-        """Whether entries are redacted before they are kept."""
-        return self._screens is not None
+        return bool(self._screens)
 
     @property
     def went_on(self) -> bool:
@@ -164,25 +144,19 @@ class LocalJournal(RunRecord):
         return record is not None and record.result is not None and record.cursor == len(record.outcomes) - 1
 
     def acts_before(self, error: BaseException, /) -> list[Intent]:
-        """Return the last intent of each call that acts once only and had begun when an error came, in their order.
-
-        An error that came from the record came before all that is recorded after it.
-        """
+        """Return the last intent of each call that acts once only and had begun when an error came, in their order."""
+        # An error that came from the record came before all that is recorded after it.
         return self.acts.before(self._answer_of(error))
 
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry.
-
-        Raises:
-            LeaseLost: the run has ended, and it has no store.
-        """
+        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
         writer = self.writer
         if writer is None:
             if self._closed:
                 raise LeaseLost(_CLOSED)
-            if self._screens is not None:
+            if self._screens:
                 entry = self.screened(entry)
             self._add(entry)
             return None
@@ -207,11 +181,7 @@ class LocalJournal(RunRecord):
             self.writer.hold(entry, data)
 
     def write(self, entry: JournalEntry) -> Awaitable[None]:
-        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable.
-
-        Raises:
-            StoreError: it cannot be stored; everything later is refused with the same error.
-        """
+        """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable."""
         return self.append(entry) or DONE
 
     async def note(self, entry: JournalEntry) -> None:
@@ -241,19 +211,17 @@ class LocalJournal(RunRecord):
 
     def _encoded(self, entry: JournalEntry, writer: "LogWriter") -> tuple[JournalEntry, bytes]:
         writer.call_probe("before", entry)
-        if self._screens is not None:
+        if self._screens:
             entry = self.screened(entry)
         return entry, writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
 
     def screen(self, path: str, screen: RedactEntry, /) -> None:
         """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
-        if self._screens is None:
-            self._screens = {}
         if screen not in self._screens_of(path):
             self._screens[path] = (*self._screens.get(path, ()), screen)
 
     def _screens_of(self, path: str) -> Iterable[RedactEntry]:
-        while self._screens is not None:
+        while self._screens:
             yield from self._screens.get(path, ())
             if not path:
                 return
@@ -320,7 +288,6 @@ class LocalJournal(RunRecord):
     async def _call_composite(
         self, ctx: Context, name: str, request: Q, call: Callable[[Q, Context], Awaitable[R]], returns: type[R]
     ) -> R:
-        """Call a composite, and record its outcome unless it has recorded that itself."""
         try:
             value = await call(request, ctx)
         except Exception as error:
@@ -343,17 +310,7 @@ class LocalJournal(RunRecord):
         return outcome
 
     async def answer(self, ctx: Context, outcome: Outcome, name: str, request: object, returns: type[R]) -> R:
-        """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below.
-
-        Args:
-            ctx: The context of the call.
-            outcome: Its next recorded outcome.
-            request: What it is asked now; None to compare nothing.
-
-        Raises:
-            JournalMismatch: the call differs, and the journal is strict; or its answer does not fit the type of today.
-            Exception: the recorded failure.
-        """
+        """Answer a call with its recorded outcome: compare the requests, count the usage, pass over the calls below."""
         if request is not None:
             await self.compare(ctx, outcome, name, request)
         if (record := self.find(ctx.path)) is not None:
@@ -387,14 +344,10 @@ class LocalJournal(RunRecord):
             return None
         if binding:
             raise self.refuse(f"{ctx.path}: {name} was called with another request: resume with the code as it was")
-        return self.diverged(ctx.path, *self._difference_of(ctx.path, request, recorded, current))
-
-    def _difference_of(self, path: str, request: object, recorded: str, current: str) -> tuple[str, str, str]:
-        """Return what differs and both sides as text: the request's own `compared()` if possible, else fingerprints."""
-        own = None
+        own: tuple[str, str, str] | None = None  # what differs, how it was, and how it is now
         if hasattr(request, "compared"):
-            own = cast("Compared", request).compared(self.compared_with, path, recorded)
-        return own or ("request", recorded, current)
+            own = request.compared(self.compared_with, ctx.path, recorded)
+        return self.diverged(ctx.path, *(own or ("request", recorded, current)))
 
     def diverged(self, path: str, what: str, recorded: str, current: str, /) -> Diverged | None:
         """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
@@ -422,15 +375,7 @@ class LocalJournal(RunRecord):
             self.settled(flush=True)
 
     def missing(self, path: str, what: str, /) -> None:
-        """Raise if no live call is made any more; the call at `path` has no answer on record.
-
-        Raises:
-            JournalMismatch: the code does not fit the record.
-            StoreError: the run can no longer be recorded.
-            ProcessLost: its process was lost here too often.
-            RecordEnds: the run broke off here, or nothing more was recorded yet.
-            NotRecorded: it did not, and this is a replay.
-        """
+        """Raise if no live call is made any more; the call at `path` has no answer on record."""
         if self.mismatch is not None:
             raise self.mismatch
         if self.writer is not None and self.writer.failed is not None:
@@ -449,11 +394,6 @@ class LocalJournal(RunRecord):
                 raise RecordEnds(self.last_stop)
             raise NotRecorded(f"replay came to {path} ({what}), which is not in the record")
 
-    def cancel_calls(self) -> None:
-        """Make no live call any more: the run was cancelled before it was continued."""
-        self.cancelled = True
-        self.refusing = True
-
     def refuse_calls(self, losses: int) -> None:
         """Make no live call any more: the run's process was lost too often in a row."""
         self._losses = losses
@@ -470,10 +410,8 @@ class LocalJournal(RunRecord):
         spent: tuple[object, ...] = (),
         run: object = None,
     ) -> None:
-        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome.
-
-        A call that was cancelled has no outcome either: only what it has cost is recorded, with the next entry.
-        """
+        """Record a failed try of a call, and wait until it is durable; a mistake of the caller is no outcome."""
+        # A call that was cancelled has none either: only what it has cost is recorded, with the next entry.
         if isinstance(error, failures.NO_OUTCOMES) or not (spent or isinstance(error, Exception)):
             return
         # Noted, or the calls around, which the error passes next, would count its usage once more.
@@ -486,33 +424,29 @@ class LocalJournal(RunRecord):
         await self.write(Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
 
     def _note_error(self, error: BaseException, path: str, answer: Failure | None = None) -> None:
-        self._errors = self._errors or {}
         # By identity, since equal errors may come from different calls; the error is kept, so its id is not used again.
         self._errors[id(error)] = (error, path, answer)
 
     def is_known(self, error: BaseException) -> bool:
         """Return whether an error was recorded by this journal, or came from it."""
-        return self._errors is not None and id(error) in self._errors
+        return id(error) in self._errors
 
     def is_from_below(self, path: str, error: BaseException, /) -> bool:
         """Return whether an error came from a recorded call below that at `path`, which has counted what it cost."""
-        _, below, _ = (self._errors or {}).get(id(error), (error, path, None))
+        _, below, _ = self._errors.get(id(error), (error, path, None))
         return below != path and is_beneath(below, path)
 
     def is_answer(self, error: BaseException, /) -> bool:
-        """Return whether an error came from the record."""
         return self._answer_of(error) is not None
 
     def _answer_of(self, error: BaseException) -> Failure | None:
-        return None if self._errors is None else self._errors.get(id(error), (error, "", None))[2]
+        return self._errors.get(id(error), (error, "", None))[2]
 
     # -- costs ---------------------------------------------------------------------------------------------------
 
     def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
-        """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again.
-
-        Their usage is counted, and unless `count_only`, their failures are marked as answered.
-        """
+        """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again."""
+        # Their usage is counted, and unless `count_only`, their failures are marked as answered.
         for tried in self.composites.tries_below(ctx.path, until):
             record = self.find(tried.path)
             if record is not None:
@@ -534,9 +468,17 @@ class LocalJournal(RunRecord):
 
     # -- continuing ----------------------------------------------------------------------------------------------
 
+    def dump(self) -> bytes:
+        """Write the record as versioned JSON lines."""
+        return b"".join(write_entry(entry) + b"\n" for entry in self.entries)
+
     @classmethod
     def load(cls, data: bytes, mode: Mode = "resume", *, strict: bool = False, clock: Clock = SYSTEM_CLOCK) -> Self:
-        """Read a record that `dump` wrote, to answer calls from it; see `RunRecord.load`."""
+        """Read a record that `dump` wrote, to answer calls from it.
+
+        Raises:
+            JournalCorrupt: a line cannot be read; the message names it.
+        """
         journal = cls(mode, strict=strict, clock=clock)
         journal.take_over(read_entries(data.splitlines()))
         return journal
@@ -550,18 +492,8 @@ class LocalJournal(RunRecord):
         losses: int = 0,
         alone: bool = False,
     ) -> None:
-        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again.
-
-        What this appends becomes durable together with the next entry, so a run that does not go on is left unchanged.
-
-        Args:
-            run_id: The id of the run.
-            at: The time, in POSIX seconds.
-            clock: Measures the run's time from now on.
-            decided: Decisions on calls that wait.
-            losses: How often in a row the run's process was lost before.
-            alone: Whether the process drives no other run.
-        """
+        """Continue a run: time since it stopped does not count, and calls whose failure ended it are made again."""
+        # What this appends becomes durable together with the next entry: a run that does not go on is left unchanged.
         self.reopened: bool = True
         ended = next((entry for entry in reversed(self.entries) if isinstance(entry, (Ended, Opened))), None)
         if self.mode != "replay":
@@ -581,11 +513,7 @@ class LocalJournal(RunRecord):
 
 
 def journal_of(ctx: Context) -> LocalJournal:
-    """Return the journal of the run that a context belongs to.
-
-    Raises:
-        ConfigurationError: it belongs to no run.
-    """
+    """Return the journal of the run that a context belongs to."""
     journal = ctx.scope.get(JOURNAL)
     if not isinstance(journal, LocalJournal):
         raise ConfigurationError(f"{ctx.path} is not part of a run: call the agent with run() or stream()")

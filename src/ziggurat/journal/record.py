@@ -1,11 +1,10 @@
 """The record of a run in memory: its entries, the calls that they belong to, and views over them."""
 
 import asyncio
-import threading
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Self
+from functools import cached_property
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
 from ziggurat.core.path import is_beneath, step_of
@@ -24,23 +23,10 @@ from ziggurat.journal.entries import (
     breaks_off,
     withdraw_failures,
 )
-from ziggurat.journal.lines import read_entries, write_entry
-
-_READING = threading.Lock()
-"""Held while a record's list of waiting readers is created."""
 
 
 class RunRecord:
-    """The entries of a run, by reference; views over them look at later entries when they are asked.
-
-    Args:
-        clock: That of the run, whose time goes on from the last entry.
-    """
-
-    __slots__ = (
-        "_acts", "_begun", "_composites", "_durations", "_index", "_readers", "_waits",
-        "compared_with", "entries", "is_new", "reopened", "watch",
-    )  # fmt: skip
+    """The entries of a run, by reference; views over them look at later entries when they are asked."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.entries: list[JournalEntry] = []
@@ -50,14 +36,9 @@ class RunRecord:
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self._begun = 1  # the number of entries with which the run was opened
         self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
-        self._readers: deque[Future[None]] | None = None
-        self._acts: Acts | None = None
-        self._composites: Composites | None = None
-        self._durations: Durations | None = None
-        self._waits: Waits | None = None
+        self._readers: deque[Future[None]] = deque()
 
     def find(self, path: str, /) -> Record | None:
-        """Return the record of the call at `path`, or None."""
         known = self._index.get(path)
         if known is None or isinstance(known, Record):
             return known
@@ -67,12 +48,10 @@ class RunRecord:
         return record
 
     def paths(self) -> tuple[str, ...]:
-        """Return the paths of all recorded calls."""
         return tuple(self._index)
 
     @property
     def ended(self) -> Ended | None:
-        """The last entry if the run has ended with it, else None."""
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Ended) else None
 
@@ -94,7 +73,6 @@ class RunRecord:
 
     @property
     def last_stop(self) -> str:
-        """The stop with which the run last ended, also if it was continued; empty if there is none."""
         return "" if self.last_end is None else self.last_end.stop
 
     def goes_on_after(self, path: str) -> bool:
@@ -108,32 +86,21 @@ class RunRecord:
 
     # -- views, which look at later entries when they are asked ---------------------------------------------------
 
-    @property
+    @cached_property
     def acts(self) -> Acts:
-        """The calls in the record that act once only."""
-        if self._acts is None:
-            self._acts = Acts(self.entries)
-        return self._acts
+        return Acts(self.entries)
 
-    @property
+    @cached_property
     def composites(self) -> Composites:
-        """The calls in the record that consist of other calls."""
-        if self._composites is None:
-            self._composites = Composites(self.entries)
-        return self._composites
+        return Composites(self.entries)
 
-    @property
+    @cached_property
+    def durations(self) -> Durations:
+        return Durations(self.entries)
+
+    @cached_property
     def waits(self) -> Waits:
-        """The calls in the record that wait for a decision."""
-        if self._waits is None:
-            self._waits = Waits(self.entries, self.find)
-        return self._waits
-
-    def worked(self, path: str, /) -> float:
-        """Return the seconds that the composite at `path` has worked so far, in this process and all before."""
-        if self._durations is None:
-            self._durations = Durations(self.entries)
-        return self._durations.of(path)
+        return Waits(self.entries, self.find)
 
     def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
         """Return every recorded try at or below `path` with what it has cost, as in `Composites.costs`."""
@@ -142,7 +109,6 @@ class RunRecord:
         return [(tried, self.composites.costs(tried)) for tried in tries]
 
     def is_entered(self, path: str, /) -> bool:
-        """Return whether a composite was entered at or below `path`."""
         return path in self.composites
 
     # -- adding --------------------------------------------------------------------------------------------------
@@ -166,7 +132,6 @@ class RunRecord:
             self._index[path] = [known, entry]
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
-        """Append entries that were recorded before."""
         self.reopened, self.is_new = True, False
         for entry in entries:
             if isinstance(entry, Opened):
@@ -183,45 +148,17 @@ class RunRecord:
             withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def _latest(self) -> float:
-        """Return the time of the run at its last entry that states it."""
         return max((getattr(entry, "elapsed", 0.0) for entry in self.entries), default=0.0)
 
     # -- readers -------------------------------------------------------------------------------------------------
 
     async def changed(self, news: Callable[[], bool] = bool) -> None:
-        """Wait for the next entry or event of the run, also of a run in another thread.
-
-        Args:
-            news: Returns whether there is news already; checked after registering, so that nothing is missed.
-        """
+        """Wait for the next entry or event of the run, also of a run in another thread."""
         waiting = asyncio.get_running_loop().create_future()
-        with _READING:
-            if self._readers is None:
-                self._readers = deque()
         self._readers.append(waiting)
-        if not news():
+        if not news():  # asked after registering, so that nothing is missed
             await waiting
 
     def wake(self) -> None:
-        """Wake all that wait in `changed`."""
-        readers = self._readers
-        for _ in range(0 if readers is None else len(readers)):
-            assert readers is not None
-            ring(readers.popleft())
-
-    # -- through JSON --------------------------------------------------------------------------------------------
-
-    def dump(self) -> bytes:
-        """Write the record as versioned JSON lines."""
-        return b"".join(write_entry(entry) + b"\n" for entry in self.entries)
-
-    @classmethod
-    def load(cls, data: bytes) -> Self:
-        """Read a record that `dump` wrote.
-
-        Raises:
-            JournalCorrupt: a line cannot be read; the message names it.
-        """
-        record = cls()
-        record.take_over(read_entries(data.splitlines()))
-        return record
+        for _ in range(len(self._readers)):
+            ring(self._readers.popleft())

@@ -63,7 +63,6 @@ class LogMark(Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Row) -> "LogMark":
-        """Return the mark of a row."""
         return cls(row.number, blake2b(row.digest.encode(), digest_size=16).hexdigest())
 
     def fits(self, row: Row) -> bool:
@@ -381,18 +380,15 @@ class SupportsLogMarks(Protocol):
 
 
 def memory_of(store: Store) -> SupportsLogMarks | None:
-    """Return a store as one that remembers what was acknowledged; None if it does not."""
     return cast("SupportsLogMarks", store) if implements(store, SupportsLogMarks) else None
 
 
 async def acknowledged_in(store: Store, log: str) -> LogMark | None:
-    """Return the last acknowledged row of a log; None if it is unknown, or the store remembers none."""
     memory = memory_of(store)
     return None if memory is None else await memory.acknowledged(log)
 
 
 def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
-    """Return the error for a log that ends before its last acknowledged row."""
     kind, _, name = log.partition(":")
     left = f"ends with entry {count}" if count else "has no entries"
     option = "--session " if kind == "session" else ""
@@ -404,12 +400,10 @@ def loss(log: str, count: int, acknowledged: int) -> JournalCorrupt:
 
 
 def run_log(run_id: str) -> str:
-    """Return the name of a run's log."""
     return f"run:{run_id}"
 
 
 def session_log(session_id: str) -> str:
-    """Return the name of a session's log."""
     return f"session:{session_id}"
 
 
@@ -430,7 +424,6 @@ def labels_text(labels: Mapping[str, object]) -> str:
 
 
 def labels_in(text: str) -> dict[str, Any]:
-    """Return the labels that `labels_text` has written."""
     return decode(text, dict[str, Any])
 
 
@@ -491,11 +484,7 @@ class Queue(Protocol):
 
 
 def queue_of(store: object, agent: str) -> Queue:
-    """Return the store of an agent, None if it has none, as its queue.
-
-    Raises:
-        ConfigurationError: there is no store, or it is not a queue.
-    """
+    """Return the store of an agent, None if it has none, as its queue."""
     if hasattr(store, "claim"):
         return cast("Queue", store)
     kept = f"{agent} has no store" if store is None else f"the store {store!r} has no queue"
@@ -559,7 +548,6 @@ class LiveBuffer:
         self._waiting: asyncio.Future[None] | None = None
 
     def put(self, message: bytes) -> None:
-        """Add a message, and wake the reader."""
         with self._lock:
             self._messages.append(message)
             self._size += len(message)
@@ -570,7 +558,6 @@ class LiveBuffer:
             ring(waiting)
 
     def take(self) -> list[bytes]:
-        """Return the messages; see `LiveReader`."""
         with self._lock:
             messages = list(self._messages)
             self._messages.clear()
@@ -578,7 +565,6 @@ class LiveBuffer:
         return messages
 
     async def wait(self, seconds: float) -> None:
-        """Wait for messages; see `LiveReader`."""
         with self._lock:
             if self._messages:
                 return

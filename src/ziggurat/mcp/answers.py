@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from ziggurat.calls.awaited import ask_for_json
 from ziggurat.calls.model_call import ask_model
-from ziggurat.calls.question import ask_for_json
 from ziggurat.core.context import AMBIENT, JOURNAL, Context
 from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
 from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError, parse

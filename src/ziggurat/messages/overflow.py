@@ -2,6 +2,8 @@
 
 import re
 
+from ziggurat.core.errors import ModelError, text_of
+
 _LOOKED_AT = 65536  # characters of a text that are examined
 
 _TOO_LONG = re.compile(
@@ -21,3 +23,17 @@ def is_too_long(text: str) -> bool:
     """Return whether a text or a code of a provider says that the conversation is too long, and not the reply."""
     words = text[:_LOOKED_AT].lower().replace("_", " ").replace("-", " ")
     return _TOO_LONG.search(words) is not None and "completion tokens" not in words.split(".")[0]
+
+
+def overflow_of(error: BaseException | None) -> str | None:
+    """Return the message of an error if the conversation was too long for the model, otherwise None."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            return next((overflow for each in error.exceptions if (overflow := overflow_of(each)) is not None), None)
+        kind = error.kind if isinstance(error, ModelError) else "other"
+        if kind == "context_overflow" or (kind in ("other", "invalid_request") and is_too_long(text_of(error))):
+            return text_of(error) or kind
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None

@@ -8,8 +8,8 @@ from msgspec import Struct
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import plain
 from ziggurat.core.context import Context
 from ziggurat.core.service import EFFECT, Effect, strongest

@@ -13,7 +13,7 @@ from ziggurat.agents.agent import Agent
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.places import program_at
+from ziggurat.calls.agent_call import program_at
 from ziggurat.core.codec import canonical, plain
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ServiceError

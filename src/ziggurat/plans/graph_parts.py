@@ -8,8 +8,8 @@ from typing import Any, Literal, get_type_hints, is_typeddict
 from msgspec import UNSET, Struct
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.agent_call import place_of, program_at
 from ziggurat.calls.gather import gather
-from ziggurat.calls.places import place_of, program_at
 from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ziggurat.calls.places import place_at, program_at
+from ziggurat.calls.agent_call import place_at, program_at
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, plain
 from ziggurat.core.context import Context
@@ -16,8 +16,8 @@ from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Failure
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.lines import error_of
+from ziggurat.messages.agent import refuse
 from ziggurat.messages.events import NodeChanged
-from ziggurat.messages.pending import refuse
 from ziggurat.plans.causes import NodeCause, Token, Update, joined
 from ziggurat.plans.graph_parts import END, HISTORY, Edge, GraphNode, GraphPoint, GraphRoute
 from ziggurat.plans.graph_shape import Member, Region, nodes_of

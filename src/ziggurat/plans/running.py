@@ -3,8 +3,8 @@
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.gather import settled
-from ziggurat.calls.places import program_at
 from ziggurat.core.codec import plain
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context, running

@@ -5,7 +5,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.places import program_at
+from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.step import Step, step
 from ziggurat.calls.tool_call import call_tool
 from ziggurat.core.codec import encode

@@ -1,29 +1,148 @@
-"""RunControl: how a run that is driven is cancelled and steered, by its handle and by what others post to it."""
+"""RunControl: how a run that is driven is cancelled, steered and followed, by its handle and by others."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import aclosing, contextmanager, suppress
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ziggurat.calls.inbox import Inbox, Inboxes, PostedCancel, PostedMessages
 from ziggurat.core.context import Key
-from ziggurat.core.errors import ConfigurationError, Denied
+from ziggurat.core.errors import ConfigurationError, Denied, ZigguratError
+from ziggurat.core.event import Emit, Event, Passing, Skipped
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import StopSignal
+from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages.message import Message
-from ziggurat.messages.posted import PostedCancel, PostedMessages
 from ziggurat.messages.steer import Verb
 
-if TYPE_CHECKING:
-    from ziggurat.calls.inbox import Inbox, Inboxes
-    from ziggurat.runs.broadcast import EventBroadcast, SubscribedItem, Unread
+
+class SubscribedItem(Struct, frozen=True):
+    """One item that a subscriber receives.
+
+    Attributes:
+        number: The entry's number, from 1 and without gaps; for an event, the number of the last entry before it.
+        index: 0 for an entry; events after it are counted from 1.
+        what: An event; or an entry of the record that is no event, such as `Opened` and `Ended`.
+    """
+
+    number: int
+    index: int
+    what: JournalEntry | Event
+
+
+class Unread(Struct, eq=False):
+    """The unread events of one reader; beyond a number the oldest are dropped."""
+
+    limit: int = 1000
+    items: deque[SubscribedItem] = field(default_factory=deque)
+    dropped: int = 0
+
+    def append(self, item: SubscribedItem) -> None:
+        self.items.append(item)
+        if len(self.items) > self.limit:
+            self.items.popleft()
+            self.dropped += 1
+
+    def skipped(self, number: int, index: int) -> SubscribedItem:
+        """Return the item that stands for what was dropped, to come after another item, and forget it."""
+        count, self.dropped = self.dropped, 0
+        return SubscribedItem(number, index + 1, Skipped("", count))
+
+
+class EventBroadcast(Passing):
+    """An `Emit` that also delivers the events of a run to its subscribers, who never make it wait."""
+
+    def __init__(
+        self,
+        journal: LocalJournal,
+        outer: Emit,
+        *,
+        pieces: bool = False,
+        recorded: tuple[type[Event], ...] = (),
+    ) -> None:
+        super().__init__(outer)
+        self.journal = journal
+        self.pieces = pieces
+        self.recorded = recorded
+        self.readers: list[Unread] = []
+        self._latest = Unread()  # the events since the last entry, for who subscribes now
+        self._number = 0
+        self._index = 0
+
+    def listens(self, kind: type[Event], /) -> bool:
+        if self.outer.listens(kind) or (self.pieces and kind.piece):
+            return True
+        return bool(self.readers) and kind not in self.recorded
+
+    async def __call__(self, event: Event, /) -> None:
+        if (self.readers or self.pieces) and not isinstance(event, self.recorded):
+            number = self.journal.stable
+            if number != self._number:
+                self._number, self._index, self._latest = number, 0, Unread()
+            self._index += 1
+            item = SubscribedItem(number, self._index, event)
+            if self.pieces:
+                self._latest.append(item)
+            for reader in self.readers:
+                reader.append(item)
+            self.journal.wake()
+        if self.outer.listens(type(event)):
+            await self.outer(event)
+
+    def subscribed(self) -> Unread:
+        """Return the unread events of a new reader, at first those since the last entry."""
+        unread = Unread()
+        if self.journal.stable == self._number:
+            for item in self._latest.items:
+                unread.append(item)
+            unread.dropped += self._latest.dropped
+        self.readers.append(unread)
+        return unread
+
+
+async def subscribe(
+    journal: LocalJournal,
+    broadcast: EventBroadcast | None = None,
+    *,
+    after: int = 0,
+    unread: Unread | None = None,
+) -> AsyncGenerator[SubscribedItem, None]:
+    """Yield the recorded entries of a run after number `after`, then new items, until the run has ended."""
+    # A reader gets all entries in order, whenever it joins. Events that are not recorded, such as pieces of a reply,
+    # arrive only while it is subscribed, with those since the last entry; when it is too many events behind,
+    # the oldest are dropped, and a `Skipped` says how many.
+    if unread is None:
+        unread = Unread() if broadcast is None else broadcast.subscribed()
+    number, index = after, 0
+
+    def over() -> bool:
+        return journal.closed or (journal.ended is not None and number >= len(journal.entries))
+
+    def news() -> bool:
+        return bool(unread.items) or number < journal.stable or over()
+
+    try:
+        while True:
+            while unread.items and unread.items[0].number <= number:
+                item = unread.skipped(number, index) if unread.dropped else unread.items.popleft()
+                index = item.index
+                yield item
+            if number < journal.stable:
+                number, index = number + 1, 0
+                yield SubscribedItem(number, 0, journal.entries[number - 1])
+            elif over():
+                return
+            else:
+                await journal.changed(news)
+    finally:
+        if broadcast is not None:
+            broadcast.readers[:] = [reader for reader in broadcast.readers if reader is not unread]
 
 
 def check_steerable(steerable: frozenset[str] | None, verb: str, agent: str, *, loop: bool) -> None:
-    """Check that a run may be steered in a way."""
     if steerable is None:
         if loop:
             raise ConfigurationError(f"{agent} has no loop of its own to be steered in; cancel() stops it at once")
@@ -51,7 +170,6 @@ class Interruption:
         self._interrupts = False
 
     def interrupt(self) -> None:
-        """Cancel what the task does; the second time has no effect."""
         if self._task is not None and not self._interrupts:
             self._interrupts = self._task.cancel()
 
@@ -89,7 +207,6 @@ class Mailbox:
         return await asyncio.shield(arriving)
 
     def take(self, verbs: tuple[str, ...]) -> SteeringAct | None:
-        """Remove and return the first act with one of these verbs, None if there is none."""
         for act in self._waiting:
             if act.verb in verbs:
                 self._waiting.remove(act)
@@ -98,7 +215,6 @@ class Mailbox:
 
     @property
     def has_redirect(self) -> bool:
-        """Whether the run is to be redirected."""
         return any(act.verb == "redirect" for act in self._waiting)
 
     @contextmanager
@@ -136,34 +252,26 @@ class RunControl:
         self._driving: Interruption | None = None
         self._posted = False  # whether it was cancelled from elsewhere
 
-    def events(self) -> "AsyncGenerator[SubscribedItem, None]":
+    def events(self) -> AsyncGenerator[SubscribedItem, None]:
         """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
-        from ziggurat.runs.broadcast import Unread
-
         unread = Unread() if self.broadcast is None else None
         if unread is not None:
             self.readers.append(unread)
         return self._events(unread)
 
-    async def _events(self, unread: "Unread | None") -> "AsyncGenerator[SubscribedItem, None]":
-        from ziggurat.runs.broadcast import subscribe
-
+    async def _events(self, unread: Unread | None) -> AsyncGenerator[SubscribedItem, None]:
         assert self.broadcast is not None
         async with aclosing(subscribe(self.broadcast.journal, self.broadcast, unread=unread)) as items:
             async for item in items:
                 yield item
 
-    def inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
-        """Return the inbox of the run, always the same; it is made when it is first needed."""
+    def inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
         if self._inbox is None:
-            from ziggurat.calls.inbox import Inbox
-
             assert self.inboxes is not None  # set when the run is opened
             self._inbox = Inbox(self.inboxes, run_id, journal, self.receive)
         return self._inbox
 
     async def read(self) -> None:
-        """Take in what was posted to the run."""
         if self._inbox is not None:
             await self._inbox.read()
         elif self.broadcast is not None:  # else it is read when the run is opened
@@ -206,8 +314,35 @@ class RunControl:
         """Let the current task, which drives the run, be cancelled from elsewhere until `end`."""
         self._driving = Interruption()
         if self._posted:  # before it was continued
-            journal.cancel_calls()
+            journal.cancelled = journal.refusing = True
 
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
         return self._driving is not None and self._driving.end(error)
+
+
+class DrivenRun:
+    def __init__(self, run_id: str, broadcast: EventBroadcast, control: RunControl) -> None:
+        self.id = run_id
+        self.broadcast = broadcast
+        self._control = control
+        self._loop = asyncio.get_running_loop()
+        self._reading: asyncio.Task[None] | None = None
+
+    def posted(self) -> None:
+        """Read the inbox soon, because something was posted in this process, by any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and so the run has ended
+            self._loop.call_soon_threadsafe(self._begin_reading)
+
+    def withdraw(self) -> None:
+        """Have the run stop as if its process had ended when its task is cancelled, so that it can be recovered."""
+        self._control.withdrawn = True
+
+    def _begin_reading(self) -> None:
+        self._reading = self._loop.create_task(self.read())
+
+    async def read(self) -> None:
+        try:
+            await self._control.inbox(self.id, self.broadcast.journal).read()
+        except (ZigguratError, OSError) as error:  # it is read again when the run is continued
+            logger.warning("what was posted to the run %s cannot be read: %s", self.id, error)

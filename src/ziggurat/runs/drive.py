@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from ziggurat.calls.agent_call import mask_of
 from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
-from ziggurat.calls.failures import mask_of
 from ziggurat.core import failures
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
@@ -32,16 +32,15 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run
 from ziggurat.messages.events import AgentEnded
-from ziggurat.runs.conditions import conditions_of
 from ziggurat.runs.opener import Opener, Opening
 from ziggurat.runs.options import RunOptions, root_context
+from ziggurat.runs.runs import conditions_of
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.permissions import GRANTS
 from ziggurat.tools.threads import rules_hold, run_ended
 
 
 def partial_of(error: BaseException) -> AgentRun | None:
-    """Return the partial run that an error or one of its causes carries, or None."""
     seen: BaseException | None = error
     for _ in range(10):
         if seen is None:
@@ -119,7 +118,6 @@ def _begin(opening: Opening) -> Context:
 async def _end_cancelled(
     error: asyncio.CancelledError, run: AgentRun | None, agent: AgentService, name: str, opening: Opening
 ) -> AgentRun:
-    """Save the session of a cancelled run, record its end, and attach the run to the error."""
     if run is None or opening.journal.ended is None:  # otherwise the cancellation came when all was done
         answer = run or recorded_answer(agent, opening.path, opening.journal)
         failure = error.__cause__ if error.__cause__ and opening.journal.is_known(error.__cause__) else None
@@ -147,7 +145,6 @@ async def _opened(opening: Opening) -> Opening:
 
 
 async def _end_broken(failure: BaseException, run: AgentRun, opening: Opening) -> AgentRun:
-    """Save the session of a run that an error or a call that waits has ended, and record its end."""
     journal, path = opening.journal, opening.path
     if opening.control is not None:
         opening.control.end()
@@ -179,7 +176,6 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
 
 
 async def _answer(agent: AgentService, name: str, opening: Opening) -> AgentRun:
-    """Return a run that has ended as its record has it; nothing is called."""
     ctx, journal = opening.take_context(), opening.journal
     record, ended = journal.find(ctx.path), journal.ended
     if record is not None and record.entered is not None:
@@ -230,14 +226,12 @@ def _replayed_end(failure: BaseException | None, run: AgentRun, journal: LocalJo
 
 
 def _worked(journal: LocalJournal, path: str) -> float:
-    """Return the seconds that a replayed run had worked, by its record."""
     record, ended = journal.find(path), journal.last_end
     began = 0.0 if record is None or record.entered is None else record.entered.elapsed
     return max(0.0, (journal.watch.elapsed if ended is None else ended.elapsed) - began)
 
 
 def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised: bool) -> None:
-    """Log the error that ended a run, and free what its traceback holds."""
     if raised:
         return
     if isinstance(run.stop, stops.Failed) and not isinstance(failure, ToolError):
@@ -249,7 +243,6 @@ def _log_end(failure: BaseException, run: AgentRun, opening: Opening, *, raised:
 
 
 def _stopped_run(error: BaseException, name: str, opening: Opening) -> AgentRun:
-    """Return the run that an error ended, as its agent left it."""
     stop, run = stops.stop_of(error), fact_of(error, "partial", AgentRun)
     if opening.journal.cancelled and isinstance(stop, stops.Suspended):
         stop = stops.Cancelled()

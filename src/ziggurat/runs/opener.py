@@ -1,37 +1,44 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import SESSION_ID
-from ziggurat.calls.decisions import decision_entries, hold_posted, post_decided
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.inbox import INBOX
+from ziggurat.calls.inbox import INBOX, Inbox, decision_entries, hold_posted, post_decided
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
-from ziggurat.core.errors import CallerError, RunExists, RunNotFound, attach
+from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.path import check_new_id, escaped
-from ziggurat.journal.entries import Entered, JournalEntry, Opened, Origin, Pending, Tried
+from ziggurat.journal.entries import (
+    Decided,
+    Ended,
+    Entered,
+    JournalEntry,
+    Opened,
+    Origin,
+    Pending,
+    Result,
+    Returned,
+    Tried,
+)
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.store import UNFINISHED, LogInfo
+from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
-from ziggurat.runs.conditions import RunConditions, conditions_of, limit_grants
-from ziggurat.runs.control import STEERING, RunControl
-from ziggurat.runs.deciding import decide
-from ziggurat.runs.options import NO_OPTIONS, Live, Prompt, RunOptions, root_context
-from ziggurat.runs.recovering import Recovering
-from ziggurat.runs.runs import Runs
+from ziggurat.runs.control import STEERING, DrivenRun, EventBroadcast, RunControl, SubscribedItem
+from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions, root_context
+from ziggurat.runs.runs import RunConditions, Runs, conditions_of, limit_grants
 from ziggurat.runs.session_writer import (
     SESSION_WRITER,
     SessionWriter,
@@ -41,8 +48,31 @@ from ziggurat.runs.session_writer import (
 )
 from ziggurat.tools.fork_effects import FORK_EFFECTS, ForkEffects
 
-if TYPE_CHECKING:
-    from ziggurat.runs.broadcast import SubscribedItem
+
+class Recovering(Struct, frozen=True):
+    claim: Claim
+    attempts: int  # in the last one, the worker drives no other run
+    isolate: Callable[[Callable[[], bool]], Awaitable[None]]  # waits until it drives no other, or the run has an answer
+
+    async def attempt(self, journal: LocalJournal) -> tuple[int, bool, bool]:
+        """Return how often in a row the run's process was lost, whether it is given up, and whether it is alone now."""
+        # A process may be lost through another run, so a run is given up only if it was lost while it was alone.
+        if journal.ended is not None and journal.ended.stop not in UNFINISHED:
+            raise LeaseHeld("another process has finished the run")
+        losses, alone = int(self.claim.lost), False
+        for entry in reversed(journal.entries):
+            if isinstance(entry, Opened):
+                losses, alone = losses + entry.losses, entry.alone
+                break
+            if isinstance(entry, (Result, Returned, Decided, Ended)):
+                break
+        if losses >= self.attempts and alone:
+            return losses, True, True
+        if not losses or losses < self.attempts - 1:
+            return losses, False, False
+        count = len(journal.entries)
+        await self.isolate(lambda: any(isinstance(each, (Result, Returned)) for each in journal.entries[count:]))
+        return losses, False, True
 
 
 State = Literal["new", "continued", "ended"]
@@ -70,7 +100,6 @@ class Opening(Struct, eq=False):
         return ctx
 
     async def leave(self) -> None:
-        """Release the leases of the run and of its session."""
         if self.control is not None:
             self.control.end()
         try:
@@ -90,8 +119,6 @@ _NOTHING: Mapping[str, Decision] = {}
 
 
 class Opener:
-    """Opens the runs of one agent."""
-
     def __init__(
         self, agent: AgentService, parts: AgentParts, name: str, runs: Runs, steerable: frozenset[str] | None = None
     ) -> None:
@@ -120,7 +147,9 @@ class Opener:
         while True:
             known = None if run_id is None else await self.runs.find(run_id)
             if known is not None:
-                return await self._open_known(known, fingerprint, options)
+                self._check_same(known, fingerprint)
+                interrupted = known.status in ("running", "Suspended")
+                return await (self._continue if interrupted else self._open_ended)(known.id, options)
             new_id = _new_id(options)
             # The session first: its lease orders the turns, and the run's request contains the turns before it.
             writer = None if session is None else await open_session(session, new_id, request)
@@ -152,18 +181,10 @@ class Opener:
         return self._opening("new", run_id, request, journal, options, runs=self.runs, writer=writer)
 
     def _check_same(self, info: LogInfo, fingerprint: str) -> None:
-        """Raise RunExists if a run that exists is another one than was asked for."""
         if info.agent and info.agent != self.name:
             raise RunExists(f"the run {info.id!r} exists with another agent, {info.agent!r}; choose another id")
         if info.request != fingerprint:
             raise RunExists(f"the run {info.id!r} exists with another request or session; choose another id")
-
-    async def _open_known(self, info: LogInfo, fingerprint: str, options: RunOptions) -> Opening:
-        """Open a run that exists: one that has ended, however, is answered from its record."""
-        self._check_same(info, fingerprint)
-        if info.status in ("running", "Suspended"):
-            return await self._continue(info.id, options)
-        return await self._open_ended(info.id, options)
 
     async def submit(self, request: AgentRequest, options: RunOptions, due: float, priority: int) -> str:
         """Store a run that nobody drives yet, unless it exists; return its id."""
@@ -185,8 +206,8 @@ class Opener:
     ) -> Opening:
         """Open a run to continue it; one that has ended for good is answered from its record."""
         # A worker has claimed the run: it holds the lease, under which `attempt` looks at how the run stands.
-        info = None if recovering else await self.runs.find(run_id)
-        if info is not None and info.status not in UNFINISHED and info.status != "Quarantined":
+        info = None if recovering else await self.runs.known(run_id)
+        if info is not None and info.status not in UNFINISHED:
             return await self._open_ended(run_id, options)
         return await self._continue(run_id, options, recovering, forked)
 
@@ -242,7 +263,6 @@ class Opener:
             raise
 
     async def has_ended(self, run_id: str | None) -> bool:
-        """Return whether a run exists and has ended for good, so that it is answered from its record."""
         info = None if run_id is None else await self.runs.find(run_id)
         return info is not None and info.status not in UNFINISHED
 
@@ -255,19 +275,40 @@ class Opener:
         return self._answered(run_id, journal, NO_OPTIONS)
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
-        """Record decisions on what waits in a run, without driving it; see `runs.deciding.decide`."""
-        while (info := await self.runs.find(run_id)) is not None and info.status == "Continued":
+        """Decide on what waits in a run, without driving it; if nobody does, it is recorded, and the run is due."""
+        while (info := await self.runs.known(run_id)).status == "Continued":
             # To decide once more on what was decided here has no effect, whatever goes on by now.
             entries = (await self.runs.read(run_id)).entries
             if any(isinstance(entry, Pending) and entry.id in decisions for entry in entries):
                 break
             run_id = info.next_id
 
-        def check(journal: LocalJournal) -> None:
-            self._recorded_request(journal, run_id)
-            self._screen(journal)
+        try:
+            if self.runs.is_in_progress(run_id):
+                raise LeaseHeld(f"this process drives the run {run_id!r}")
+            journal = await self.runs.take(run_id, Environment(clock=clock))
+        except LeaseHeld:
+            await self._post_decisions(run_id, await self.runs.read(run_id), decisions, clock.now())
+            self.runs.posted(run_id)
+            return
+        try:
+            decided = await self._post_decisions(run_id, journal, decisions, clock.now())
+            for entry in decided[:-1]:
+                journal.hold(entry)
+            if decided:
+                written, ended = journal.write(decided[-1]), _still_suspended(journal, clock.now())
+                await (written if ended is None else journal.write(ended))
+        finally:
+            await self.runs.leave(run_id, journal)
 
-        await decide(self.runs, run_id, decisions, check, self._agent, clock)
+    async def _post_decisions(
+        self, run_id: str, journal: LocalJournal, decisions: Mapping[str, Decision], now: float
+    ) -> list[Decided]:
+        self._recorded_request(journal, run_id)
+        self._screen(journal)
+        inbox = Inbox(self.runs, run_id, journal, lambda *steering: False)
+        await hold_posted(journal, inbox, now, self._agent)
+        return await post_decided(inbox, decision_entries(journal, decisions, now, self._agent, in_time=True), now)
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""
@@ -286,7 +327,7 @@ class Opener:
 
     async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:
         """Open a copy of a run's record whose calls are answered from it, all or in part; nothing is recorded."""
-        from ziggurat.runs.replay import replay_journal
+        from ziggurat.runs.fork import replay_journal
 
         journal = replay_journal((await self.runs.read(run_id)).entries, live, strict=strict)
         request = self._recorded_request(journal, run_id)
@@ -348,8 +389,6 @@ class Opener:
             writer.journal, writer.path = journal, self.path
         ctx = root_context(self.path, scope, options, journal.watch)
         if runs is not None and control is not None:
-            from ziggurat.runs.broadcast import EventBroadcast
-            from ziggurat.runs.driven import DrivenRun
             from ziggurat.runs.recorded_events import RECORDED_EVENTS
 
             known = has_id or state == "continued"  # someone may subscribe
@@ -362,15 +401,13 @@ class Opener:
         return Opening(state, run_id, request, self.path, ctx.emit, ctx, journal, runs, writer, control=control)
 
     def subscribe(
-        self, run_id: str, after: int, items: AsyncGenerator["SubscribedItem", None] | None = None
-    ) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the events of a run and its entries that are no events; see `RunHandle.events`."""
+        self, run_id: str, after: int, items: AsyncGenerator[SubscribedItem, None] | None = None
+    ) -> AsyncGenerator[SubscribedItem, None]:
         from ziggurat.runs.recorded_events import subscribe
 
         return subscribe(self.runs.subscribe, run_id, self.path, after, read=self._parts.read, items=items)
 
     async def _effects(self, origin: Origin) -> ForkEffects | None:
-        """Return the gate on the side effects of a fork; None if it may have them."""
         from ziggurat.runs.fork import effects_gate
 
         before: list[JournalEntry] = []
@@ -386,7 +423,6 @@ class Opener:
             screened(journal, chain, "")
 
     def screened_entry(self, entry: JournalEntry) -> JournalEntry:
-        """Return an entry as the agent's middleware lets it be recorded."""
         screens = LocalJournal()
         self._screen(screens)
         return screens.screened(entry)
@@ -405,7 +441,6 @@ class Opener:
 
 
 def _new_id(options: RunOptions) -> str:
-    """Return the id of a new run: the one that the user chose, or a fresh one."""
     ids = options.environment.ids
     if options.run_id is None:
         if options.control is not None:
@@ -415,3 +450,12 @@ def _new_id(options: RunOptions) -> str:
     run_id = ids() if options.run_id is None else options.run_id
     check_new_id(run_id, "run_id")
     return run_id
+
+
+def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
+    """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more."""
+    waits, end = journal.waits.numbered(), journal.last_end
+    if not waits:
+        return None
+    # It is due at once: what depends on a decision goes on, whatever else waits.
+    return Ended("", "Suspended", 0.0 if end is None else end.elapsed, due=now, waits=tuple(waits))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ziggurat.calls.enter import MAX_DEPTH, MAX_DEPTH_KEY
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.codec import encode
-from ziggurat.core.context import CLOCK, IDS, JOURNAL, RANDOM, RUN_ID, Context, Key, Scope
+from ziggurat.core.context import CLOCK, IDS, RANDOM, Context, Key, Scope
 from ziggurat.core.errors import ConfigurationError, EmptyPrompt
 from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening_to
 from ziggurat.core.path import ID, check_new_name, is_id
@@ -71,7 +71,6 @@ class Environment(CheckedStruct, frozen=True, eq=False):
     probe: Probe | None = None
 
     def values(self) -> dict[Key[Any], Any]:
-        """Return what differs from the system's own, as values of a scope."""
         values: dict[Key[Any], Any] = {}
         if self.clock is not SYSTEM_CLOCK:
             values[CLOCK] = self.clock
@@ -88,24 +87,8 @@ class Environment(CheckedStruct, frozen=True, eq=False):
 
 SYSTEM = Environment()
 
-_SETTINGS: dict[Key[Any], str] = {
-    CLOCK: "environment=Environment(clock=...)",
-    IDS: "environment=Environment(ids=...)",
-    RANDOM: "environment=Environment(random=...)",
-    MAX_DEPTH_KEY: "environment=Environment(max_depth=...)",
-    PERMISSION_LOG: "environment=Environment(permission_log=...)",
-    GRANTS: "grants=[...]",
-    DECLARED_ONLY: "grants=[...]",
-    APPROVALS: "approvals=Approvals(...)",
-    JOURNAL: "store=",
-    RUN_ID: "run_id=",
-}
-"""Keys that are no dependencies, and the option that is meant."""
-
 
 class RunOptions(Struct, frozen=True, eq=False):
-    """What a run is given besides its prompt."""
-
     deps: Deps | None = None
     listeners: Sequence[Listener] = ()
     run_id: str | None = None
@@ -123,29 +106,17 @@ class RunOptions(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls,
-        *,
-        deps: Deps | None = None,
-        listeners: Sequence[Listener] = (),
-        run_id: str | None = None,
-        session: Session | None = None,
-        grants: Permissions | None = None,
-        approvals: Approvals | None = None,
-        labels: Mapping[str, object] | None = None,
-        environment: Environment | None = None,
-        decisions: Decisions | None = None,
-        strict: bool = False,
+        cls, *, grants: Permissions | None = None, environment: Environment | None = None, **given: Any
     ) -> "RunOptions":
-        """Check what a user has passed and return it as options."""
-        if deps is not None:
-            _check_deps(deps)
-        if run_id is not None and not (run_id and is_id(run_id)):
-            raise ConfigurationError(f"run_id must be {ID}, got {run_id!r:.200}")
-        if labels is not None:
-            _check_labels(labels)
-        permissions = None if grants is None else known(grants)
-        surrounding = SYSTEM if environment is None else environment
-        return cls(deps, listeners, run_id, session, permissions, approvals, labels, surrounding, decisions, strict)
+        """Check what a user has passed: `RunArguments`."""
+        options = cls(grants=None if grants is None else known(grants), environment=environment or SYSTEM, **given)
+        if options.deps is not None:
+            _check_deps(options.deps)
+        if options.run_id is not None and not (options.run_id and is_id(options.run_id)):
+            raise ConfigurationError(f"run_id must be {ID}, got {options.run_id!r:.200}")
+        if options.labels is not None:
+            _check_labels(options.labels)
+        return options
 
     def beneath(self, ctx: Context) -> "RunOptions":
         """Return the options of a run that a call opens in a context that is part of no run."""
@@ -164,16 +135,13 @@ class RunOptions(Struct, frozen=True, eq=False):
         return replace(self, environment=environment, values=values, emit=emit, around=ctx.watch)
 
     def heard_by(self, listeners: Sequence[Listener]) -> "RunOptions":
-        """Return the options with more listeners."""
         return replace(self, listeners=(*self.listeners, *listeners)) if listeners else self
 
     @property
     def clock(self) -> Clock:
-        """The clock of the run."""
         return self.environment.clock
 
     def scope(self) -> dict[Key[Any], Any]:
-        """Return the values of these options in the scope of a run."""
         scope: dict[Any, Any] = {} if self.values is None else dict(self.values)
         if self.deps is not None:
             scope.update(self.deps)
@@ -246,8 +214,8 @@ def _check_deps(deps: Deps) -> None:
             "deps maps keys to values: make one with DB = Key[Database]('database') and pass deps={DB: db}; "
             f"got the key {wrong!r}"
         )
-    for key in _SETTINGS.keys() & deps.keys():
-        raise ConfigurationError(f"deps is for your own dependencies; instead of {key!r} give {_SETTINGS[key]}")
+    if CLOCK in deps:
+        raise ConfigurationError("deps is for your own dependencies; the clock is environment=Environment(clock=...)")
     for own, value in deps.items():
         cast("Key[Any]", own).check(value)
 
@@ -260,7 +228,6 @@ def root_context(path: str, scope: dict[Key[Any], Any], options: RunOptions, wat
 
 
 def joined_context(ctx: Context, options: RunOptions) -> Context:
-    """Return the context of a run that joins another, with its options."""
     if options is NO_OPTIONS:
         return ctx
     values = options.scope()
@@ -314,7 +281,6 @@ def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentR
 
 
 def user_messages(prompt: Prompt, verb: str) -> tuple[Message, ...]:
-    """Return the messages of a prompt with which a run is steered."""
     messages: tuple[Message, ...] = request_of(prompt).messages
     if any(message.role != "user" for message in messages):
         raise ConfigurationError(f"{verb}() takes what a user says: text, parts, or messages made with user(...)")
@@ -333,7 +299,6 @@ def _empty_prompt() -> EmptyPrompt:
 
 
 def _check_messages(messages: Sequence[Message], what: str) -> Sequence[Message]:
-    """Return the messages, or raise if one of them is not a valid message."""
     for number, message in enumerate(messages):
         wrong = problem_in(message)
         if wrong is not None:

@@ -25,7 +25,7 @@ from ziggurat.journal.entries import (
     Unanswered,
 )
 from ziggurat.journal.lines import as_error
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, stage_of
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
 from ziggurat.messages.events import (
     AgentEnded,
     AgentStarted,
@@ -37,10 +37,9 @@ from ziggurat.messages.events import (
 )
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.pending import recorded_item
 from ziggurat.messages.steer import Steer
 from ziggurat.messages.usage import Usage, as_usage
-from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.control import SubscribedItem
 
 RECORDED_EVENTS: tuple[type[Event], ...] = (
     AgentStarted,
@@ -71,7 +70,6 @@ class RecordedEvents:
         self._records: dict[str, Record] = {}  # of the calls that have an intent
 
     def read(self, entry: JournalEntry) -> Event | JournalEntry:
-        """Return the event for the next entry, or the entry itself with its values decoded."""
         match entry:
             case Result():
                 return self._result(entry)
@@ -138,7 +136,6 @@ async def subscribe(
 
 
 def _decoded(entry: JournalEntry) -> JournalEntry:
-    """Return an entry that is no event with its values decoded."""
     match entry:
         case Opened():
             request = as_type(entry.request, cast("type[AgentRequest | None]", AgentRequest | None))

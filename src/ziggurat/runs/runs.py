@@ -6,23 +6,76 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+
+from ziggurat.calls.inbox import Inbox
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
+from ziggurat.core.codec import Raw, as_type, decode, digest, encode
+from ziggurat.core.context import Key
 from ziggurat.core.errors import JournalCorrupt, RunExists, RunInProgress, RunNotFound
 from ziggurat.core.tasks import ring
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
-from ziggurat.runs.conditions import labels_of, request_of
-from ziggurat.runs.control import RunControl
+from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.message import Message
+from ziggurat.runs.control import DrivenRun, RunControl, SubscribedItem, subscribe
 from ziggurat.runs.options import Environment
+from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
-if TYPE_CHECKING:
-    from ziggurat.calls.inbox import Inbox
-    from ziggurat.runs.broadcast import SubscribedItem
-    from ziggurat.runs.driven import DrivenRun
+
+class RunConditions(Struct, frozen=True, omit_defaults=True):
+    """The grants of a run and its session, as kept in its record.
+
+    Its request begins with the first `loaded` messages, with this digest, of its session when that had so many `rows`.
+    """
+
+    grants: tuple[str, ...] | None = None
+    session: str = ""
+    elsewhere: bool = False
+    loaded: int = 0
+    rows: int = 0
+    limit: int | None = None
+    digest: str = ""
+
+
+_NONE = RunConditions()
+
+
+def conditions_of(opened: JournalEntry) -> RunConditions:
+    """Return the conditions in the first entry of a run; a fork belongs to no session."""
+    if not isinstance(opened, Opened) or opened.terms is None:
+        return _NONE
+    conditions = as_type(opened.terms, cast("type[RunConditions | None]", RunConditions | None)) or _NONE
+    return conditions if opened.forked is None else RunConditions(conditions.grants)
+
+
+def loaded_by(opened: Opened) -> Sequence[Message]:
+    """Return the messages of a request that are read from the session, which is in the same store as the run."""
+    conditions = conditions_of(opened)
+    if not conditions.loaded or conditions.elsewhere:
+        return ()
+    return as_type(opened.request, AgentRequest).messages[: conditions.loaded]
+
+
+def request_of(opened: Opened) -> str:
+    return digest(as_type(opened.request, AgentRequest))
+
+
+def labels_of(opened: JournalEntry) -> dict[str, Any]:
+    labels = opened.labels if isinstance(opened, Opened) else None
+    plain = decode(labels if isinstance(labels, Raw) else encode(labels), object)
+    return plain if isinstance(plain, dict) else {}
+
+
+def limit_grants(values: dict[Key[Any], Any], conditions: RunConditions) -> None:
+    if conditions.grants is not None:
+        grants = frozenset(conditions.grants)
+        values[GRANTS] = grants & values.get(GRANTS, grants)
+        values[DECLARED_ONLY] = True
 
 
 POLL = 1.0
@@ -51,6 +104,10 @@ class Runs(ABC):
     @abstractmethod
     async def find(self, run_id: str) -> LogInfo | None:
         """Return the status of a run and the digest of its request, None if there is none."""
+
+    @abstractmethod
+    async def known(self, run_id: str) -> LogInfo:
+        """Return the status of a run that can be read; raise if there is none, or it is in quarantine."""
 
     async def newest(self, run_id: str) -> LogInfo | None:
         """Return the status of a run or, if it has continued as new, of the last run of its chain; see `find`."""
@@ -149,14 +206,12 @@ class Runs(ABC):
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox numbered higher than `after`, in order; without data if it is forged."""
 
-    def new_inbox(self, run_id: str, journal: LocalJournal) -> "Inbox":
+    def new_inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
         """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
-        from ziggurat.calls.inbox import Inbox
-
         return Inbox(self, run_id, journal, RunControl(run_id).receive)
 
     @abstractmethod
-    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
 
     async def continued(self, run_id: str, count: int) -> bool:
@@ -203,14 +258,12 @@ class Runs(ABC):
         return self._drive(run_id, self._take(run_id, environment, claim))
 
     async def leave(self, run_id: str, journal: LocalJournal, *, mistaken: bool = False) -> None:
-        """Release the lease of a run."""
         try:
             await self._leave(run_id, journal, mistaken)
         finally:
             self._end(run_id)
 
     def is_in_progress(self, run_id: str) -> bool:
-        """Return whether this process drives a run."""
         return run_id in self._in_progress
 
     def is_driven(self, info: LogInfo) -> bool:
@@ -223,7 +276,7 @@ class Runs(ABC):
         if driven is not None:
             driven.withdraw()
 
-    def announce(self, run: "DrivenRun") -> None:
+    def announce(self, run: DrivenRun) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
         self._driven[run.id] = run
         self._wake(run.id)
@@ -240,7 +293,6 @@ class Runs(ABC):
     async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None: ...
 
     async def _drive(self, run_id: str, opens: Coroutine[Any, Any, LocalJournal]) -> LocalJournal:
-        """Open a run, which is in progress from now on until `leave`."""
         if run_id in self._in_progress:
             opens.close()
             raise RunInProgress(f"the run {run_id!r} is already running; wait for its end, or choose another id")
@@ -269,10 +321,8 @@ class Runs(ABC):
         await self._wait_while(run_id, lambda: run_id in self._in_progress and run_id not in self._driven)
         return self._in_progress.get(run_id)
 
-    async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator["SubscribedItem", None]:
+    async def _follow(self, run_id: str, journal: LocalJournal, after: int) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the items of a run of this process, until it has ended and its leases are free."""
-        from ziggurat.runs.broadcast import subscribe
-
         driven = self._driven.get(run_id)
         broadcast = None if driven is None else driven.broadcast
         async with aclosing(subscribe(journal, broadcast, after=after)) as items:
@@ -324,7 +374,6 @@ class LocalRuns(Runs):
 
     @cached_property
     def store(self) -> Store:
-        """The store of their sessions, made when it is first asked for."""
         from ziggurat.stores.local import InMemoryStore
 
         store = InMemoryStore()
@@ -332,29 +381,27 @@ class LocalRuns(Runs):
         return store
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return the status of a run."""
         journal = self._in_progress.get(run_id) or self._journals.get(run_id)
         return None if journal is None else self._info(run_id, journal)
 
+    async def known(self, run_id: str) -> LogInfo:
+        return self._info(run_id, self._find(run_id))
+
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        """Return the runs, which are all of one agent."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
         return [info for info in infos if info.fits(None, status, None, labels)][:limit]
 
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
-        """Return the runs in which something waits for a person."""
         journals = {**self._journals, **self._in_progress}
         infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
         return LogInfo.asking_among(infos, None, labels, after, limit)
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        """Return a copy of a run's record."""
         return _copy(self._find(run_id), clock)
 
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        """Return one entry of a run's record."""
         entries = self._find(run_id).entries
         return entries[number - 1] if 0 < number <= len(entries) else None
 
@@ -368,14 +415,12 @@ class LocalRuns(Runs):
         due: float | None = None,
         priority: int = 0,
     ) -> None:
-        """Create a run from entries."""
         journal = LocalJournal()
         journal.take_over(entries)
         self._check_new(run_id)
         self._journals[run_id] = journal
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run."""
         journal = self._in_progress.get(run_id)
         if journal is None and run_id not in self._in_progress:
             journal = self._find(run_id)
@@ -388,11 +433,9 @@ class LocalRuns(Runs):
         return True
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        """Return the items of a run's inbox."""
         return self._inboxes.get(run_id, [])[after:]
 
-    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator["SubscribedItem", None]:
-        """Yield the entries and events of a run."""
+    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         return self._follow(run_id, self._find(run_id), after)
 
     async def _open(
@@ -456,17 +499,13 @@ class LocalRuns(Runs):
 
 
 def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
-    copy = LocalJournal("resume", clock=clock)
+    copy = LocalJournal(clock=clock)
     copy.take_over(journal.entries)
     return copy
 
 
 def runs_of(store: str | Store | None) -> Runs:
-    """Return the runs of a store; without one, runs of this process that are kept while they can be continued.
-
-    Raises:
-        ConfigurationError: there is no store at the address, or it is no store.
-    """
+    """Return the runs of a store; without one, runs of this process that are kept while they can be continued."""
     if store is None:
         return LocalRuns()
     from ziggurat.runs.stored import StoredRuns

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from ziggurat.calls.check import awaited_in, misfit
+from ziggurat.calls.inbox import Posted, PostedCancel, PostedEvent, PostedMessages
+from ziggurat.calls.wait import awaited_in, misfit
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
 from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
@@ -11,10 +12,8 @@ from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
-from ziggurat.messages.agent import Answer, PendingItem
+from ziggurat.messages.agent import Answer, PendingItem, recorded_item
 from ziggurat.messages.message import Message
-from ziggurat.messages.pending import recorded_item
-from ziggurat.messages.posted import Posted, PostedCancel, PostedEvent, PostedMessages
 from ziggurat.messages.steer import Verb
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
@@ -50,7 +49,6 @@ async def send(
 
 
 async def send_to(runs: Runs, run_id: str, name: str, value: object, key: str | None, now: float | None = None) -> bool:
-    """Send an event to one of these runs; see `send`."""
     try:
         data = encode(PostedEvent(name, value, SYSTEM_CLOCK.now() if now is None else now), strict=True)
     except TypeError as error:

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from msgspec.structs import replace
 
-from ziggurat.calls.check import Normalize, expired
+from ziggurat.calls.rewrite import Rewritable
+from ziggurat.calls.wait import Normalize, expired
 from ziggurat.core.clock import Clock
 from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import Key
@@ -18,30 +18,15 @@ from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Entered, Intent, Pending
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Store
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
+from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, recorded_items
 from ziggurat.messages.conversation import Conversation, Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.recorded import recorded_steps
-from ziggurat.messages.rewriting import OriginalMessages
 from ziggurat.messages.stops import status_of
-from ziggurat.runs.conditions import RunConditions
-from ziggurat.runs.runs import Runs
+from ziggurat.runs.runs import RunConditions, Runs
 from ziggurat.stores.session import Session, SessionLease
 from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry
-
-
-class SavableRun(Protocol):
-    """A run of a loop; its first `complete` messages are final."""
-
-    conversation: Conversation
-    complete: int
-    start: int
-
-    def past(self) -> OriginalMessages | None:
-        """Return the messages before the last rewriting, None if there was none."""
-        ...
 
 
 class SessionWriter:
@@ -73,7 +58,6 @@ class SessionWriter:
 
     @property
     def id(self) -> str:
-        """The session's id."""
         return self._lease.session.id
 
     async def holding(self, run: Awaitable[AgentRun]) -> AgentRun:
@@ -84,7 +68,6 @@ class SessionWriter:
             return await run
 
     def conditions(self, conditions: RunConditions | None, store: Store) -> RunConditions:
-        """Return the conditions of the run with the facts about its session."""
         session = self._lease.session
         return replace(
             conditions or RunConditions(),
@@ -96,7 +79,7 @@ class SessionWriter:
             digest=self.begun.digest(),
         )
 
-    async def step(self, run: SavableRun) -> None:
+    async def step(self, run: Rewritable) -> None:
         """Save the messages that have become complete since the last step."""
         log = run.conversation.log
         if run.conversation is self._conversation:
@@ -144,7 +127,6 @@ class SessionWriter:
         return replace(run, session=self.id)
 
     async def leave(self) -> None:
-        """Release the session."""
         try:
             await self._lease.leave()
         except StoreError as error:  # its lease expires by itself
@@ -214,7 +196,6 @@ class SessionWriter:
         ]
 
     def _screened(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """Return messages as redacted for the run's record."""
         original = tuple(messages)
         if self.journal is None:
             return original
@@ -302,7 +283,6 @@ SESSION_WRITER: Key[SessionWriter] = Key("writer")
 
 
 def session_for(session: str | Session, store: Store, history: Sequence[Message]) -> Session:
-    """Return the session for a run's `session` argument."""
     if len(history):
         raise ConfigurationError(
             "a run in a session begins with what the session holds: leave history out, or put it into the session "
@@ -312,7 +292,6 @@ def session_for(session: str | Session, store: Store, history: Sequence[Message]
 
 
 def request_digest(request: AgentRequest, session: Session) -> str:
-    """Return a digest of a request in a session, independent of the session's earlier messages."""
     return digest([request.messages, session.id])
 
 

@@ -1,26 +1,199 @@
 """StoredRuns: runs in a store; one process at a time drives a run, and any process can read it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from typing import get_args
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError
+from msgspec import Raw
+
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
+from ziggurat.core.codec import encode
+from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError, ZigguratError
+from ziggurat.core.event import Skipped
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
 from ziggurat.journal.entries import Ended, JournalEntry, Opened
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.lines import write_entry
-from ziggurat.journal.rows import chain_of, known_run
-from ziggurat.journal.store import Claim, InboxItem, LogInfo, Store, run_log
-from ziggurat.journal.writer import LogWriter
-from ziggurat.runs.broadcast import SubscribedItem
-from ziggurat.runs.conditions import labels_of, loaded_by, request_of
-from ziggurat.runs.driven import DrivenRun, DrivenRuns
-from ziggurat.runs.following import followed
+from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogInfo, Send, Store, run_log
+from ziggurat.journal.writer import LogWriter, chain_of, known_run
+from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
+from ziggurat.runs.control import DrivenRun, EventBroadcast, SubscribedItem, Unread
+from ziggurat.runs.following import LiveBatch, followed
 from ziggurat.runs.options import Environment
-from ziggurat.runs.runs import Runs, Screening
+from ziggurat.runs.runs import Runs, Screening, labels_of, loaded_by, request_of
 from ziggurat.stores.records import entry_at, read_record, record_rows
+
+PERIOD = 0.2
+"""Seconds between two polls of a store; a run that is shorter costs nothing."""
+
+_LAST_SEND = 1.0
+"""Seconds for which the end of a run waits until its last events are sent."""
+
+PAUSE = 0.02
+"""Seconds between the batches that are sent of one run; events in between go together."""
+
+_LARGEST = 256 * 1024
+"""Bytes of the events of a batch; those that do not fit are skipped."""
+
+_KNOWN = frozenset(get_args(AnyEvent))
+_SCREENED = frozenset({Delta, ModelStarted, Skipped, StepEnded, StepStarted})
+"""The events of a run whose entries are redacted: those with text have passed the filters of deltas."""
+
+_TOO_LARGE = encode(Skipped("", 1))
+
+
+class EventSender:
+    """Sends the events of a run that this process drives, while readers in other processes listen."""
+
+    def __init__(self, broadcast: EventBroadcast) -> None:
+        self._broadcast = broadcast
+        self._unread = Unread()
+        self._over = asyncio.Event()
+        self._id = new_id()
+        self._sent = 0
+        self._stable = 0
+
+    async def run(self, send: Send) -> None:
+        journal, readers = self._broadcast.journal, self._broadcast.readers
+        readers.append(self._unread)
+        try:
+            while not self._is_over():
+                await journal.changed(self._has_news)
+                if not self._has_news():
+                    continue
+                await send(self._batch())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), PAUSE)
+            await send(self._batch())
+        finally:
+            readers[:] = [reader for reader in readers if reader is not self._unread]
+
+    def end(self) -> None:
+        self._over.set()
+        self._broadcast.journal.wake()
+
+    def _is_over(self) -> bool:
+        return self._over.is_set() or self._broadcast.journal.closed
+
+    def _has_news(self) -> bool:
+        return bool(self._unread.items) or self._broadcast.journal.stable > self._stable or self._is_over()
+
+    def _batch(self) -> bytes:
+        unread, sent, size = self._unread, self._sent, 0
+        kinds = _SCREENED if self._broadcast.journal.is_screened else _KNOWN
+        self._sent += unread.dropped
+        before, unread.dropped = self._sent, 0
+        items: list[tuple[int, int, Raw]] = []
+        while unread.items:
+            item = unread.items.popleft()
+            if type(item.what) not in kinds:
+                continue
+            self._sent += 1
+            event = _encoded(item.what)
+            size += len(event)
+            if size > _LARGEST:
+                size -= len(event)
+                event = _TOO_LARGE
+            items.append((item.number, item.index, Raw(event)))
+        self._stable = self._broadcast.journal.stable
+        return encode(LiveBatch(self._id, sent, self._stable, self._is_over(), items, before - sent))
+
+
+def _encoded(event: object) -> bytes:
+    try:
+        return encode(event)
+    except TypeError:  # it holds a value of the user's that has no JSON form
+        return _TOO_LARGE
+
+
+class DrivenRuns:
+    """The runs of one store that are driven in one event loop; a poll serves all of them."""
+
+    def __init__(self, store: Store, unused: Callable[[], object]) -> None:
+        self._store = store
+        self._live: LiveMessages | None = getattr(store, "live", None)
+        self._unused = unused
+        self._runs: dict[str, DrivenRun] = {}
+        self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
+        self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._polling: asyncio.Task[None] | None = None
+
+    def begin(self, run: DrivenRun) -> None:
+        self._runs[run.id] = run
+        if self._timer is None:
+            self._wait()
+
+    async def end(self, run_id: str) -> None:
+        """Serve a run no longer; what is left of its events is sent first."""
+        self._runs.pop(run_id, None)
+        self._read.pop(run_id, None)
+        try:
+            if run_id in self._senders:
+                await finished(self._stop_sending(run_id))
+        finally:
+            if not self._runs:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = None
+                if self._polling is not None:
+                    self._polling.cancel()
+                self._unused()
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PERIOD, self._begin_poll)
+
+    def _begin_poll(self) -> None:
+        self._polling = asyncio.get_running_loop().create_task(self._poll())
+
+    async def _poll(self) -> None:
+        try:
+            logs = {run_log(run_id): run_id for run_id in self._runs}
+            await self._read_inboxes(logs)
+            await self._find_readers(logs)
+        except (ZigguratError, OSError) as error:  # the next poll may succeed
+            logger.debug("what other processes want of the runs of this one is unknown: %s", error)
+        finally:
+            self._polling = None
+            if self._runs:
+                self._wait()
+
+    async def _read_inboxes(self, logs: dict[str, str]) -> None:
+        for log, last in (await self._store.arrived()).items():
+            run_id = logs.get(log)
+            run = None if run_id is None else self._runs.get(run_id)
+            if run is not None and run_id is not None and last > self._read.get(run_id, 0):
+                self._read[run_id] = last
+                await run.read()
+
+    async def _find_readers(self, logs: dict[str, str]) -> None:
+        if self._live is None:
+            return
+        followed = {logs[log] for log in await self._live.watched(list(logs))}
+        for run_id in followed & self._runs.keys() - self._senders.keys():
+            sender = EventSender(self._runs[run_id].broadcast)
+            task = asyncio.get_running_loop().create_task(self._send(run_id, sender))
+            self._senders[run_id] = (sender, task)
+        for run_id in self._senders.keys() - followed:
+            await self._stop_sending(run_id)
+
+    async def _send(self, run_id: str, sender: EventSender) -> None:
+        assert self._live is not None  # it has found the readers
+        try:
+            async with self._live.sending(run_log(run_id)) as send:
+                await sender.run(send)
+        except (ZigguratError, OSError) as error:
+            logger.warning("the events of the run %s are not sent to other processes: %s", run_id, error)
+
+    async def _stop_sending(self, run_id: str) -> None:
+        sender, task = self._senders.pop(run_id, (None, None))
+        if sender is None or task is None:  # its last reader left, and a poll came first
+            return
+        sender.end()
+        await asyncio.wait([task], timeout=_LAST_SEND)
+        task.cancel()
 
 
 class StoredRuns(Runs):
@@ -35,25 +208,23 @@ class StoredRuns(Runs):
 
     @property
     def store(self) -> Store:
-        """The store."""
         return self._store
 
     async def find(self, run_id: str) -> LogInfo | None:
-        """Return the status and request digest of a run."""
         return await self._store.find(run_log(run_id))
 
+    async def known(self, run_id: str) -> LogInfo:
+        return await known_run(self._store, run_id)
+
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        """Return the runs."""
         return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
 
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
-        """Return the runs of an agent in which something waits for a person."""
         return await self._store.asking(agent, labels, after, limit)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
-        """Return whether a run was cancelled from outside; only its last entry is read."""
         try:
             entry = await self.entry(info.id, info.count)
         except JournalCorrupt:
@@ -61,7 +232,6 @@ class StoredRuns(Runs):
         return isinstance(entry, Ended) and entry.interrupted
 
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        """Return one entry of a run's record."""
         return await entry_at(self._store, run_log(run_id), number)
 
     async def _open(
@@ -96,10 +266,9 @@ class StoredRuns(Runs):
 
         try:
             if claim is None:
-                await known_run(self._store, run_id)
                 await finished(lease())
             rows, entries, begun = await record_rows(self._store, log)
-            journal = LocalJournal("resume", clock=environment.clock)
+            journal = LocalJournal(clock=environment.clock)
             journal.take_over(entries)
             journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
             journal.writer.conversations.begun = begun
@@ -140,7 +309,6 @@ class StoredRuns(Runs):
         due: float | None = None,
         priority: int = 0,
     ) -> None:
-        """Create a run from entries."""
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
         last = entries[-1] if isinstance(entries[-1], Ended) else None
@@ -166,21 +334,17 @@ class StoredRuns(Runs):
             raise
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
-        """Post an item to the inbox of a run."""
         log = run_log(run_id)
         return await self._store.post(log, *chain_of(self._store).sign(log, key, data))
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        """Return the items of a run's inbox."""
         log, chain = run_log(run_id), chain_of(self._store)
         return [chain.signed(log, item) for item in await self._store.inbox(log, after)]
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        """Return a copy of a run's record."""
         return await read_record(self._store, run_id, clock)
 
     async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
-        """Yield the entries and events of a run, whichever process drives it."""
         begun = False
 
         async def watch(seconds: float) -> bool:
@@ -205,7 +369,6 @@ class StoredRuns(Runs):
                 return
 
     def announce(self, run: DrivenRun) -> None:
-        """Send the events of a run in progress to its subscribers, and have it take in what is posted anywhere."""
         super().announce(run)
         loop = asyncio.get_running_loop()
         driven = self._polled.get(loop)

@@ -16,7 +16,7 @@ from ziggurat.core.settings import PositiveInt, Seconds
 from ziggurat.journal.entries import Ended, JournalEntry
 from ziggurat.journal.lines import write_entry
 from ziggurat.observe.jsonl import event_line
-from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import Runs, runs_of
 from ziggurat.serve.guard import Receive, Send
 from ziggurat.serve.sse import HEARTBEAT, KEEP_ALIVE, Closing, begin, write

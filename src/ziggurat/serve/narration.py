@@ -17,7 +17,7 @@ from ziggurat.messages import delta, events
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text, Thinking, ToolCall
-from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated
 

@@ -8,18 +8,18 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ziggurat.calls.check import question_of
+from ziggurat.calls.wait import question_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result
 from ziggurat.journal.lines import read_entry
-from ziggurat.journal.rows import lines_of
 from ziggurat.journal.store import LogInfo, Store
+from ziggurat.journal.writer import lines_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.price import total_of
 from ziggurat.messages.usage import Usage
-from ziggurat.runs.conditions import conditions_of
+from ziggurat.runs.runs import conditions_of
 
 _PROMPT = 200
 """Characters of a prompt in a list."""

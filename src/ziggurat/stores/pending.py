@@ -9,8 +9,7 @@ from ziggurat.core.log import logger
 from ziggurat.core.settings import PositiveInt
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import OPEN, LogInfo, Store
-from ziggurat.messages.agent import PendingItem
-from ziggurat.messages.pending import recorded_items
+from ziggurat.messages.agent import PendingItem, recorded_items
 
 Kinds = Collection[Literal["tool", "model", "question"]]
 """Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""

@@ -8,12 +8,11 @@ from msgspec import Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.journal.conversations import BEGINNING, ConversationReader, earlier_in
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import read_entry
-from ziggurat.journal.rows import chain_of, known_run, lines_of, read_rows
+from ziggurat.journal.lines import BEGINNING, ConversationReader, earlier_in, read_entry
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
+from ziggurat.journal.writer import chain_of, known_run, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.seen import made_of
@@ -102,7 +101,7 @@ async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
 async def read_record(store: Store, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
     """Return a copy of a run's record; the run may be in progress elsewhere."""
     log = (await known_run(store, run_id)).log
-    journal = LocalJournal("resume", clock=clock)
+    journal = LocalJournal(clock=clock)
     _, entries, _ = await record_rows(store, log)
     journal.take_over(entries)
     return journal

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.enter import enter
-from ziggurat.calls.places import program_at
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described

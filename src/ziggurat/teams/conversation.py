@@ -7,10 +7,9 @@ from msgspec import Struct
 
 from ziggurat.agents.checkpoints import lengths_in
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.calls.agent_call import AGENT_CALL, program_at
 from ziggurat.calls.enter import enter
 from ziggurat.calls.gather import settled_until
-from ziggurat.calls.places import program_at
 from ziggurat.core.combinator import annotate
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import described, fact_of

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context, Key
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError

@@ -10,8 +10,8 @@ from ziggurat.agents.loop_settings import lending
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import any_of, until_tool_called
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.decisions import TOOLS
 from ziggurat.calls.enter import parts_of
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError

@@ -10,8 +10,8 @@ from ziggurat.agents.drawing import team_diagram
 from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import noting_own_mistakes, run_program
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.decisions import LENT_TOOLS, MEMBERS
 from ziggurat.calls.enter import AgentService, parts_of
+from ziggurat.calls.inbox import LENT_TOOLS, MEMBERS
 from ziggurat.core.context import Context
 from ziggurat.core.diagram import DIAGRAM, DiagramEdge
 from ziggurat.core.errors import ConfigurationError

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from ziggurat.calls.admission import budgeted
 from ziggurat.calls.model_call import ask_model
-from ziggurat.calls.rewrite import overflow_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.service import Service, as_service, fact
@@ -17,6 +16,7 @@ from ziggurat.messages.conversation import Transcript, characters
 from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message, taint_of
 from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
+from ziggurat.messages.overflow import overflow_of
 from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.usage import estimate_tokens
 

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from ziggurat.agents.status import RunStatus
-from ziggurat.calls.check import question_of
-from ziggurat.calls.question import ask
+from ziggurat.calls.awaited import ask
+from ziggurat.calls.wait import question_of
 from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem

@@ -9,7 +9,7 @@ from ziggurat.agents.as_tool import AgentTool, result_of_run
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import flow_program
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.places import place_of
+from ziggurat.calls.agent_call import place_of
 from ziggurat.calls.tool_call import act
 from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode

@@ -11,10 +11,10 @@ from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.check import question_of
+from ziggurat.calls.awaited import ask
 from ziggurat.calls.enter import AgentService
 from ziggurat.calls.hooks import HookChain, chained
-from ziggurat.calls.question import ask
+from ziggurat.calls.wait import question_of
 from ziggurat.core import codec, errors
 from ziggurat.core.context import Context
 from ziggurat.core.service import fact, innermost

@@ -10,11 +10,10 @@ from ziggurat.core.errors import AlreadyDecided, ConfigurationError, RunNotFound
 from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import run_log
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny
+from ziggurat.messages.agent import Answer, Approve, Decision, Deny, recorded_items
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.pending import recorded_items
 from ziggurat.messages.usage import Usage
 from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
 from ziggurat.serve.openai.client_request import client_calls

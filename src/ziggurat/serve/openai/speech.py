@@ -15,7 +15,7 @@ from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.runs.broadcast import SubscribedItem
+from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated
 from ziggurat.serve.narration import Narrator

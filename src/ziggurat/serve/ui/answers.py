@@ -6,11 +6,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ziggurat.calls.check import question_of
+from ziggurat.calls.wait import question_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Intent, JournalEntry, Pending
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify, PendingItem
-from ziggurat.messages.pending import recorded_item
+from ziggurat.messages.agent import (
+    Answer,
+    Approve,
+    Decision,
+    Deny,
+    DidNotHappen,
+    Happened,
+    Modify,
+    PendingItem,
+    recorded_item,
+)
 
 
 def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:

@@ -16,8 +16,8 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
-from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
+from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive
 from ziggurat.stores.postgres.queue import PostgresQueue

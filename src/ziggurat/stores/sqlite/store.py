@@ -20,8 +20,8 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
 from ziggurat.databases.writer import Job, Writer
-from ziggurat.journal.rows import DigestChain, Key
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
+from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.sqlite.live_folder import LiveFolder
 from ziggurat.stores.sqlite.queue import HEADERS, OF_ONE, SqliteQueue, info_of, read_rows
 

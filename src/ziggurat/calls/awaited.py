@@ -1,0 +1,325 @@
+"""What a flow or a tool waits for: an answer, an event from outside, a time; each is recorded and used once."""
+
+import math
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from msgspec import Struct
+
+from ziggurat.calls.inbox import Sent, inbox_of
+from ziggurat.calls.wait import Awaited, Question, awaited_in, item_of, misfit_of_schema, wait, waiting_place
+from ziggurat.core.clock import Stopwatch, take_back
+from ziggurat.core.codec import canonical
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, Denied, Timeout
+from ziggurat.core.log import logger
+from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, Seconds, checked
+from ziggurat.journal.journal import journal_of
+from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
+from ziggurat.messages.events import Warned
+from ziggurat.messages.parts import ToolCall
+from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.schema import form_of, shown_form
+from ziggurat.tools.values import difference
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+
+NO_DEFAULT = object()
+"""Says that nothing follows if no value comes in time."""
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """The type of a value that a run waits for."""
+
+    parameter: Parameter
+    schema: dict[str, Any]
+
+    @classmethod
+    def of(cls, name: str, kind: Any) -> "Asked":
+        """Make it for a type, once for a class: a run that is continued asks all again that it has asked before."""
+        return _of_class(name, kind) if isinstance(kind, type) else _of_type(name, kind)
+
+    def plain(self, value: object, name: str) -> object:
+        try:
+            return self.parameter.recorded(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{name} does not fit: {error}") from error
+
+    def misfit(self, value: object) -> str | None:
+        try:
+            self.parameter.restore(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    async def value(self, accepted: object, ctx: Context) -> Any:
+        """Return a value made of accepted JSON, the same each time; recorded where its type generates a part of it."""
+        value = self.parameter.restore(accepted)
+        if difference(value, self.parameter.restore(accepted)) is None:
+            return value
+
+        async def recorded(_: None, ctx: Context) -> object:
+            return self.parameter.recorded(value, accepted)
+
+        return self.parameter.revive(await ctx.at("value").once("value", None, recorded, returns=object))
+
+
+def _of_type(name: str, kind: Any) -> Asked:
+    return Asked(Parameter.of(name, kind, required=True), shown_form(form_of(kind), asked=True))
+
+
+_of_class = lru_cache(128)(_of_type)
+
+
+T = TypeVar("T")
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def ask(
+        question: str,
+        *,
+        choices: Sequence[str] | None = None,
+        default: str = ...,
+        expires: float | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, str]: ...
+    @overload
+    def ask(
+        question: str,
+        answer: TypeForm[T],
+        *,
+        choices: Sequence[T] | None = None,
+        default: T = ...,
+        expires: float | None = None,
+        key: str | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
+
+@checked
+async def ask(
+    question: NonEmptyText,
+    answer: Any = str,
+    *,
+    choices: Sequence[Any] | None = None,
+    default: Any = NO_DEFAULT,
+    expires: Seconds | None = None,
+    key: NonEmptyText | None = None,
+) -> Any:
+    """Ask a person, or a program, and wait for the answer, for days if need be; the run is suspended meanwhile.
+
+    ::
+
+        if await ask(f"Ship to {order.address}?", bool, expires=3 * 86400, default=False):
+            await ship(order)
+
+    The question is in ``run.pending``; it is answered with ``resume(run_id, {item.id: Answer(True)})``, or with
+    ``decide(...)``, which only records the answer. An answer that does not fit is refused there. It is recorded, and
+    used again whenever the run is continued, for the same question only: with another text, type or choices it is asked
+    anew if nobody has answered, and refused otherwise.
+
+    Args:
+        question: The text.
+        answer: The type of the answer; text by default.
+        choices: The possible answers, if they are few.
+        default: The answer if nobody has answered in time. Without one, the run gets `Denied` then.
+        expires: Seconds after which an answer comes too late; None for never.
+        key: Identifies the question instead of its text, which may then vary, such as one that states the time.
+
+    Raises:
+        Suspend: there is no answer yet. It passes through ``except Exception``.
+        Denied: the question was refused, with ``Deny(reason)``, or has expired and has no default.
+        ConfigurationError: it is asked outside of a run, in a step, or in a tool that acts once only; or a choice, the
+            default, or the answer, as far as its JSON did not show it, is not of the type.
+        JournalMismatch: another question was answered here.
+    """
+    ctx = waiting_place("ask")
+    asked = Asked.of("answer", answer)
+    schema = asked.schema
+    if choices is not None:
+        if not choices:
+            raise ConfigurationError(f"the question {question!r} has no choices, so nobody could answer it")
+        schema = {
+            "enum": [asked.plain(choice, f"the choice {choice!r} of the question {question!r}") for choice in choices]
+        }
+    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the question {question!r}"),)
+    record = Question(question, schema, plain, key or "")
+    wrong = misfit_of_schema(schema, plain[0]) if plain else None
+    if wrong is not None:
+        raise ConfigurationError(f"the default of the question {question!r} does not fit: {wrong}")
+    value = await _answer_to(record, ctx, expires)
+    wrong = asked.misfit(value)
+    if wrong is not None:
+        raise ConfigurationError(f"the answer {value!r:.200} to the question {question!r} does not fit: {wrong}")
+    return await asked.value(value, ctx)
+
+
+async def ask_for_json(question: str, schema: dict[str, Any]) -> object:
+    return await _answer_to(Question(question, schema), waiting_place("ask"), None)
+
+
+async def _answer_to(record: Question, ctx: Context, expires: float | None) -> object:
+    call = ToolCall("", "ask", canonical(record).decode())
+    until = None if expires is None else ctx.clock.now() + expires
+    decision = await wait(item_of(call, ctx, "question", reason=record.question, until=until), ctx)
+    if isinstance(decision, Answer):
+        return decision.value
+    raise Denied(decision.reason if isinstance(decision, Deny) else f"the question was not answered: {decision!r}")
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def event(name: str, *, timeout: float | None = None, default: Any = ...) -> Coroutine[Any, Any, Any]: ...
+    @overload
+    def event(
+        name: str, value: TypeForm[T], *, timeout: float | None = None, default: T = ...
+    ) -> Coroutine[Any, Any, T]: ...
+
+
+@checked
+async def event(
+    name: NonEmptyText, value: Any = object, *, timeout: Seconds | None = None, default: Any = NO_DEFAULT
+) -> Any:
+    """Wait for an event that is sent to this run from outside, for days if need be; the run is suspended meanwhile.
+
+    ::
+
+        payment = await event("paid", Payment, timeout=7 * 86400)
+        # elsewhere: await send("order-17", "paid", payment, store=...)
+
+    Each event is taken once, those of one name in the order in which they were sent. One that was sent before the flow
+    came here is waiting; one that was sent after the wait was over is left to a later wait. One whose value does not
+    fit the type is refused by `send` where that is known, that is while the run waits for it; one that was sent earlier
+    is left, with a warning, to a later wait that it fits.
+
+    Args:
+        name: The name of the event.
+        value: The type of its value; by default any JSON.
+        timeout: Seconds after which the wait is over; None for never.
+        default: The value if none was sent in time. Without one, `Timeout` is raised then.
+
+    Raises:
+        Suspend: there is none yet. It passes through ``except Exception``.
+        Timeout: none was sent in time, and there is no default.
+        ConfigurationError: nothing can wait here: outside of a run, in a step, or in a tool that acts once only.
+    """
+    ctx = waiting_place("event")
+    asked = Asked.of("value", value)
+    plain = () if default is NO_DEFAULT else (asked.plain(default, f"the default of the event {name!r}"),)
+    call = ToolCall("", "event", canonical(Awaited(name, asked.schema, plain)).decode())
+    until = None if timeout is None else ctx.clock.now() + timeout
+    item = item_of(call, ctx, "event", reason=f"for the event {name!r}", until=until)
+    decision = await wait(item, ctx, lambda item: _arrived(item, name, asked, ctx))
+    if isinstance(decision, Answer):
+        wrong = asked.misfit(decision.value)
+        if wrong is not None:  # it fitted when it was taken
+            raise ConfigurationError(
+                f"{ctx.path}: the run has taken the event {name!r}, which does not fit its type any more: {wrong}; "
+                "resume the run with the code as it was"
+            )
+        return await asked.value(decision.value, ctx)
+    raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
+
+
+async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> Decision | tuple[Decision, int] | None:
+    """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
+    inbox, now = inbox_of(ctx), ctx.clock.now()
+    for sent in await inbox.events(name, ctx.path):
+        if item.until is not None and item.until <= sent.at <= now:  # not if it was sent by another clock
+            continue
+        wrong = asked.misfit(sent.value)
+        if wrong is None:
+            inbox.take(sent, ctx.path)
+            return Answer(sent.value), sent.number
+        await _warn(sent, name, wrong, ctx)
+    if item.until is None or now < item.until:
+        return None
+    default = awaited_in(item.call).default
+    late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return Answer(default[0]) if default else Deny(late)
+
+
+async def _warn(sent: Sent, name: str, wrong: str | None, ctx: Context) -> None:
+    text = f"the event {name!r} that was sent to the run {ctx.run_id} as number {sent.number} does not fit: {wrong}"
+    logger.warning("%s", text)
+    if ctx.listens(Warned):
+        await ctx.emit(Warned(ctx.path, text))
+
+
+_SHORT = 1.0
+"""Seconds up to which a wait is spent in the process: to suspend the run and to go on with it would take as long."""
+
+
+_LOOK = 600.0
+"""Seconds after which a wait in the process looks at the clock, which may have been set, or the machine suspended."""
+
+
+@checked
+async def sleep(
+    *,
+    seconds: NonNegativeSeconds | None = None,
+    minutes: NonNegativeSeconds | None = None,
+    hours: NonNegativeSeconds | None = None,
+    days: NonNegativeSeconds | None = None,
+    until: datetime | None = None,
+) -> None:
+    """Wait for a time, or until one, for months if need be; with a store, the run is suspended meanwhile.
+
+    ::
+
+        await sleep(days=3)
+        await remind(order)
+
+    When it ends is recorded when it begins. The run goes on when it is resumed after that, by a worker or by `recover`,
+    in any process; before that, it is suspended again. A wait of at most a second, and any in a run without a store, is
+    spent in this process. Time spent waiting counts for no timeout. It is not waited for again in a replay or a fork.
+
+    Args:
+        seconds: How long; the sum of this and the next three. If it is 0, the run goes on at once.
+        minutes: How long, in minutes.
+        hours: How long, in hours.
+        days: How long, in days of 24 hours.
+        until: When it ends, with a time zone, instead of how long; at once if that is past.
+
+    Raises:
+        Suspend: it is not over yet. It passes through ``except Exception``.
+        ConfigurationError: it has no length, or cannot wait here: outside of a run, in a step, or in a tool that acts
+            once only.
+    """
+    lengths = [(seconds, 1), (minutes, 60), (hours, 3600), (days, 86400)]
+    if (until is None) == all(each is None for each, _ in lengths):
+        raise ConfigurationError("sleep() takes how long, as in sleep(days=3), or until=, a time; give one of them")
+    if until is not None and until.tzinfo is None:
+        raise ConfigurationError(f"until needs a time zone, such as datetime.now(UTC) has; got {until!r}")
+    ctx = waiting_place("sleep")
+    length = sum(each * unit for each, unit in lengths if each is not None)
+    at = ctx.clock.now() + length if until is None else until.timestamp()
+    length_or_time = {"seconds": length} if until is None else {"until": until.isoformat()}
+    try:
+        reason = f"until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError) as error:
+        raise ConfigurationError(f"sleep() ends before the year 10000, got {length:g} seconds") from error
+    item = item_of(ToolCall("", "sleep", canonical(length_or_time).decode()), ctx, "timer", reason=reason, until=at)
+    await wait(item, ctx, lambda item: _fired(item, ctx))
+
+
+async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
+    """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
+    assert item.until is not None
+    clock = ctx.clock
+    longest = _SHORT if journal_of(ctx).durable else math.inf
+    left = item.until - clock.now()
+    if left > longest:
+        return None
+    with (ctx.watch or Stopwatch(clock)).waiting():
+        while 0 < left <= longest:
+            await clock.sleep(min(left, _LOOK))
+            left = item.until - clock.now()
+        await take_back(ctx.watch)
+    return None if left > 0 else Answer(None)  # the clock may have been set back meanwhile
