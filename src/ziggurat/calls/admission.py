@@ -25,16 +25,18 @@ _NOTHING = Usage()
 class _Meter:
     """What is spent of one limit on model calls, and what is reserved for those that run."""
 
-    def __init__(self, kind: str, limit: float, measure: Price) -> None:
+    def __init__(self, kind: str, limit: float, price: Price | None) -> None:
+        count = TOKENS_AND_REQUESTS.get(kind)
         self.kind = kind
         self.limit = limit
-        self.measure = measure
+        self.measure = price if count is None else lambda name, usage: count(usage)
         self.spent: float = 0
         self.reserved: float = 0  # for tries that go on
 
     def amount(self, name: str, usage: Usage) -> float:
         """Return what a call of this usage takes of the limit; the model is `name`, unless the usage names another."""
         name = usage.model or name
+        assert self.measure is not None  # a limit on costs has a price
         amount = self.measure(name, usage)
         if amount is None:
             raise ConfigurationError(
@@ -53,21 +55,13 @@ class _Meter:
             raise LimitExceeded(kind, limit, used, text)
 
 
-def _meter(kind: str, limit: float, price: Price | None) -> _Meter:
-    count = TOKENS_AND_REQUESTS.get(kind)
-    if count is not None:
-        return _Meter(kind, limit, lambda name, usage: count(usage))
-    assert price is not None
-    return _Meter(kind, limit, price)
-
-
 class Spending:
     """The amounts spent of a budget in one run: recorded calls at the start, then live ones when they end."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.meters: dict[str, _Meter] = {
-            kind: _meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()
+            kind: _Meter(kind, limit, budget.price) for kind, limit in limits_of(budget).items()
         }
         self.steps: set[str] = set()
         self.calls: dict[str, set[str]] = {}  # the paths of the calls of each tool
@@ -222,17 +216,12 @@ def admit_tool(name: str, ctx: Context, *, begun: bool = False) -> None:
         spending.calls.setdefault(name, set()).add(path)
 
 
-def _noting_mistakes(budget: Budget, ctx: Context) -> Budget:
-    """Return a budget whose price function, if it raises an error, has made a mistake."""
-    price = budget.price
-    if price is None:
-        return budget
-    return replace(budget, price=lambda name, usage: call_given(price, ctx, name, usage))
-
-
 def budgeted(ctx: Context, budget: Budget) -> Context:
     """Return a context in which all calls below also count against `budget`."""
-    spending, journal = Spending(_noting_mistakes(budget, ctx)), journal_of(ctx)
+    price = budget.price
+    if price is not None:
+        budget = replace(budget, price=lambda name, usage: call_given(price, ctx, name, usage))
+    spending, journal = Spending(budget), journal_of(ctx)
     for tried, costs in journal.spent(ctx.path):
         spending.recall(tried, costs)
     for path in journal.paths():

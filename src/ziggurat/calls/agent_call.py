@@ -120,7 +120,7 @@ class AgentCall(Tally):
             asyncio.get_running_loop()
         )  # the whole run uses this event loop, whichever thread calls into it
         self.own: Sequence[Middleware] = own  # the middleware that was given to it itself
-        self._parse = parse
+        self.answer_in = parse  # the final answer in a reply, parsed; None if there is none, or it does not fit
         self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self._reported: dict[int, BaseException] = {}
@@ -199,10 +199,6 @@ class AgentCall(Tally):
             return False
         self._reported[id(error)] = error  # kept, so that its id is not reused
         return True
-
-    def answer_in(self, response: ModelResponse) -> ParsedAnswer | None:
-        """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
-        return self._parse(response)
 
     def said(self) -> Sequence[Message]:
         return () if self.conversation is None else self.conversation.log

@@ -515,12 +515,8 @@ def _may_go_on(setup: Mapping[object, object], call: str, failure: Failure) -> b
     return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
 
 
-_BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
+BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
 """The stops after which the call that ended the run is made again when the run is resumed."""
-
-
-def breaks_off(ended: Ended | None) -> bool:
-    return ended is not None and ended.stop in _BROKEN_OFF
 
 
 def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:

@@ -161,8 +161,7 @@ class LocalJournal(RunRecord):
             self._add(entry)
             return None
         if writer.failed is not None:
-            # Raised where it is awaited, as if the write itself had failed: callers handle one case.
-            return writer.refused()
+            raise writer.failed
         entry, data = self._encoded(entry, writer)
         # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
         self._add(entry)

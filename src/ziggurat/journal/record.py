@@ -10,6 +10,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
 from ziggurat.core.path import is_beneath, step_of
 from ziggurat.core.tasks import ring
 from ziggurat.journal.entries import (
+    BROKEN_OFF,
     Acts,
     Composites,
     Durations,
@@ -20,7 +21,6 @@ from ziggurat.journal.entries import (
     Tried,
     Unanswered,
     Waits,
-    breaks_off,
     withdraw_failures,
 )
 
@@ -144,7 +144,7 @@ class RunRecord:
         self._begun = len(self.entries)
 
     def _withdraw_failures(self) -> None:
-        if breaks_off(self.ended):
+        if self.ended is not None and self.ended.stop in BROKEN_OFF:
             withdraw_failures(self.entries, {path: record for path in self.paths() if (record := self.find(path))})
 
     def _latest(self) -> float:

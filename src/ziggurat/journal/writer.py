@@ -355,7 +355,7 @@ class LogWriter:
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
         if self.failed is not None:
-            return self.refused()
+            raise self.failed
         if flush and self._rows and not self._writing:
             self._writing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -364,12 +364,6 @@ class LogWriter:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._waiting if self._rows else self._batch).append(waiting)
         return _Written(waiting)
-
-    def refused(self) -> Awaitable[None]:
-        assert self.failed is not None
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        _refuse(waiting, self.failed)
-        return waiting
 
     def call_probe(self, when: str, entry: JournalEntry) -> None:
         point = None if self._probe is None else _POINTS.get(type(entry))
@@ -463,7 +457,9 @@ class LogWriter:
         refused, self._batch, self._waiting = [*self._batch, *self._waiting], [], []
         self._rows = []
         for waiting in refused:
-            _refuse(waiting, error)
+            if not waiting.done():
+                waiting.set_exception(error)
+                waiting.exception()  # retrieved: who does not await this one gets it at the next entry
         self._journal.wake()
 
     def close(self) -> None:
@@ -473,9 +469,3 @@ class LogWriter:
 
     def release(self) -> Awaitable[None]:
         return self._store.release(self._log, self._epoch)
-
-
-def _refuse(waiting: "asyncio.Future[None]", error: Exception) -> None:
-    if not waiting.done():
-        waiting.set_exception(error)
-        waiting.exception()  # retrieve it; a caller that does not await this one gets the error at the next entry

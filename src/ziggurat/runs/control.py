@@ -243,7 +243,7 @@ class RunControl:
         self.steerable = steerable
         self.recorded: asyncio.Event = asyncio.Event()
         self.cancelled: bool = False
-        self.withdrawn = False
+        self.withdrawn = False  # whether it stops, when its task is cancelled, as if its process had ended
         self.inboxes: Inboxes | None = None
         self.broadcast: EventBroadcast | None = None
         self.whole: list[tuple[tuple[Message, ...], ...]] = []  # messages as they are posted from here, and as they are
@@ -291,7 +291,9 @@ class RunControl:
         if isinstance(posted, PostedCancel) and posted.entries < end:
             return False
         if at_once:
-            self._cancel()
+            self._posted = self.cancelled = True
+            if self._driving is not None:
+                self._driving.interrupt()
         else:
             self.mailbox.put(act)
         return not at_once
@@ -303,12 +305,6 @@ class RunControl:
         if mine is not None:
             self.whole.remove(mine)
         return SteeringAct(posted.verb, posted.messages if mine is None else mine[1], number)
-
-    def _cancel(self) -> None:
-        self._posted = True
-        self.cancelled = True
-        if self._driving is not None:
-            self._driving.interrupt()
 
     def begin(self, journal: LocalJournal) -> None:
         """Let the current task, which drives the run, be cancelled from elsewhere until `end`."""
@@ -325,7 +321,7 @@ class DrivenRun:
     def __init__(self, run_id: str, broadcast: EventBroadcast, control: RunControl) -> None:
         self.id = run_id
         self.broadcast = broadcast
-        self._control = control
+        self.control = control
         self._loop = asyncio.get_running_loop()
         self._reading: asyncio.Task[None] | None = None
 
@@ -334,15 +330,11 @@ class DrivenRun:
         with suppress(RuntimeError):  # the loop is closed, and so the run has ended
             self._loop.call_soon_threadsafe(self._begin_reading)
 
-    def withdraw(self) -> None:
-        """Have the run stop as if its process had ended when its task is cancelled, so that it can be recovered."""
-        self._control.withdrawn = True
-
     def _begin_reading(self) -> None:
         self._reading = self._loop.create_task(self.read())
 
     async def read(self) -> None:
         try:
-            await self._control.inbox(self.id, self.broadcast.journal).read()
+            await self.control.inbox(self.id, self.broadcast.journal).read()
         except (ZigguratError, OSError) as error:  # it is read again when the run is continued
             logger.warning("what was posted to the run %s cannot be read: %s", self.id, error)

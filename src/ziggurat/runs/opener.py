@@ -115,9 +115,6 @@ class Opening(Struct, eq=False):
             self.journal.close()
 
 
-_NOTHING: Mapping[str, Decision] = {}
-
-
 class Opener:
     def __init__(
         self, agent: AgentService, parts: AgentParts, name: str, runs: Runs, steerable: frozenset[str] | None = None
@@ -230,7 +227,7 @@ class Opener:
             # Decisions that others posted were made before those of this call, and the first one stands.
             inbox = control.inbox(run_id, journal)
             await hold_posted(journal, inbox, clock.now(), self._agent)
-            decided = decision_entries(journal, options.decisions or _NOTHING, clock.now(), self._agent)
+            decided = decision_entries(journal, options.decisions or {}, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             opened = journal.entries[0]
@@ -322,7 +319,7 @@ class Opener:
         journal.strict = options.strict
         request = self._recorded_request(journal, run_id)
         # For its errors only: nothing waits any more, so a decision that is not on record already is a mistake.
-        decision_entries(journal, options.decisions or _NOTHING, 0.0, self._agent)
+        decision_entries(journal, options.decisions or {}, 0.0, self._agent)
         return self._opening("ended", run_id, request, journal, options, runs=None)
 
     async def replay(self, run_id: str, live: Live, options: RunOptions, *, strict: bool) -> Opening:

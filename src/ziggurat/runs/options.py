@@ -42,8 +42,6 @@ RunId = Annotated[str, Meta(description="such as run.id")]
 Live = Literal["nothing", "tools", "models"]
 """What is called in a replay; everything else is answered from the record."""
 
-Probe = Callable[[str, str], None]
-
 
 class Environment(CheckedStruct, frozen=True, eq=False):
     """What a run takes from the world around it: time, ids and chance, and how far it may go there.
@@ -68,7 +66,7 @@ class Environment(CheckedStruct, frozen=True, eq=False):
     random: Callable[[], float] | None = None
     max_depth: PositiveInt = MAX_DEPTH
     permission_log: PermissionLog | None = None
-    probe: Probe | None = None
+    probe: Callable[[str, str], None] | None = None
 
     def values(self) -> dict[Key[Any], Any]:
         values: dict[Key[Any], Any] = {}

@@ -274,7 +274,7 @@ class Runs(ABC):
         """Have a run that this process drives stop without an end on record when its task is cancelled."""
         driven = self._driven.get(run_id)
         if driven is not None:
-            driven.withdraw()
+            driven.control.withdrawn = True
 
     def announce(self, run: DrivenRun) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
