@@ -244,7 +244,7 @@ CASES = [
     *values("core.codec.encode", encode),
     *values("core.codec.canonical", canonical),
     *values("core.codec.digest", digest),
-    *over("messages.posted.read_posted", _posted, JSON),
+    *over("calls.inbox.read_posted", _posted, JSON),
     *over("core.json_lines.read_entry", lambda text: read_entry(text.encode("utf-8", "replace")), JSON),
     *over("core.json_lines.as_error", lambda text: as_error(Raw(text.encode("utf-8", "replace"))), JSON),
     *given("core.event.difference", lambda texts: difference(*texts), {

@@ -4,23 +4,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.inbox import (
-    PostedDecisions,
-    PostedEvent,
-    PostedSteering,
-    PostedWithdrawal,
-    read_posted,
-)
 from ziggurat.calls.wait import Normalize, expired, kept_form, misfit, normalize_request, recorded_form
-from ziggurat.core.codec import as_type, encode
+from ziggurat.core.codec import as_type, decode, digest, encode
 from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, ZigguratError
+from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, JournalCorrupt, ZigguratError
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped, is_tool_call, parent_of, upwards
 from ziggurat.core.service import Fact, fact
@@ -29,8 +22,69 @@ from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Answer, Decision, Modify, PendingItem, decision_of, recorded_items
 from ziggurat.messages.canonical import canonical
-from ziggurat.messages.steer import Steer
+from ziggurat.messages.message import Message
+from ziggurat.messages.steer import Steer, Verb
 from ziggurat.tools.toolbox import Toolbox
+
+
+class PostedEvent(Struct, frozen=True, tag="event", tag_field="type"):
+    """An event that a flow waits for, or will wait for."""
+
+    name: str
+    value: Any = None
+    at: float = 0.0
+    """When it was sent, in POSIX seconds; 0 if that is unknown."""
+
+    @staticmethod
+    def key(name: str, key: str) -> str:
+        """Return the key under which an event is posted: every store can take it, whatever its sender has chosen."""
+        return f"event {digest((name, key))}"
+
+
+class PostedCancel(Struct, frozen=True, tag="cancel", tag_field="type"):
+    """A request to stop the run; without effect once the run has ended, so that it does not stop a later resume."""
+
+    entries: int
+    after_step: bool = False
+
+
+class PostedMessages(Struct, frozen=True, tag="messages", tag_field="type"):
+    verb: Verb
+    messages: tuple[Message, ...]
+
+
+class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
+    """Decisions on calls that wait while others of the run go on; they are used when the run is continued."""
+
+    decisions: dict[str, Decision]
+    at: float = 0.0
+    """When it was posted, in POSIX seconds; 0 if that is unknown."""
+
+    @staticmethod
+    def key(wait: int, item_id: str) -> str:
+        """Return the key under which a decision is posted: of several on one wait, an inbox takes the first."""
+        return f"decide {wait} {item_id}"
+
+
+class PostedWithdrawal(Struct, frozen=True, tag="withdrawal", tag_field="type"):
+    """That the decisions in the item with a key do not count, because the run did not go on with them."""
+
+    key: str
+
+
+PostedSteering = PostedCancel | PostedMessages
+"""What cancels or steers the run."""
+
+Posted = PostedEvent | PostedSteering | PostedDecisions | PostedWithdrawal
+"""The content of an item in the inbox of a run."""
+
+
+def read_posted(data: bytes) -> Posted | None:
+    """Return the content of an item, None if it is damaged."""
+    try:
+        return cast("Posted", decode(data, Posted))
+    except JournalCorrupt:
+        return None
 
 
 class Inboxes(Protocol):
