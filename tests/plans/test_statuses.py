@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from ziggurat.core.facts import fact
 
 from tests.plans.plan_trees import Forest
 from tests.plans.random_graphs import Trail, built, declared, pausing
@@ -13,6 +12,7 @@ from tests.samples import sample
 from ziggurat import Agent, ConfigurationError, Event
 from ziggurat.agents import Answer, runs_of
 from ziggurat.core.diagram import Diagram
+from ziggurat.core.service import fact
 from ziggurat.events import NodeChanged
 from ziggurat.flows import ask, flow
 from ziggurat.journal.entries import Result
