@@ -24,7 +24,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.rewriting import Rewrite
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.messages.validation import SENDABLE, validate
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -62,8 +62,6 @@ _CONVERSATIONS = frozenset(("before_agent", "wrap_agent", "after_agent", "before
 
 _OF_TOOLS = frozenset(("before_tool", "on_tool_delta", "after_tool", "wrap_tool"))
 """The hooks whose errors are the result of the tool call."""
-
-_SENDABLE = ValidationPolicy.sendable()
 
 
 class HookChain:
@@ -183,8 +181,8 @@ def _check_sendable(changed: Any, before: Any, middleware: Middleware, hook: str
     if before is not None and changed.messages is before.messages:
         return
     is_whole = changed.messages or isinstance(changed, AgentRun)
-    wrong = validate(changed.messages, _SENDABLE) if is_whole else "no message is left"
-    if wrong is not None and (before is None or validate(before.messages, _SENDABLE) is None):
+    wrong = validate(changed.messages, SENDABLE) if is_whole else "no message is left"
+    if wrong is not None and (before is None or validate(before.messages, SENDABLE) is None):
         raise ConfigurationError(
             f"{ctx.path}: the hook {hook} of {middleware.name} made a conversation that cannot be sent: {wrong}"
         )

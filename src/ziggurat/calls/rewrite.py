@@ -25,9 +25,7 @@ from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
 from ziggurat.messages.overflow import overflow_of
 from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
-from ziggurat.messages.validation import ValidationPolicy, validate, validate_rewrite
-
-_SENDABLE = ValidationPolicy.sendable()
+from ziggurat.messages.validation import SENDABLE, validate, validate_rewrite
 
 
 def rewriters(ctx: Context) -> "Rewriters | None":
@@ -191,5 +189,5 @@ def _check(middleware: Middleware, request: RewriteRequest, rewriting: Rewrite) 
         )
     rewritten = apply_rewriting(messages, rewriting)
     wrong = validate_rewrite(messages, rewritten) if rewritten else ["no message is left"]
-    if wrong and validate(messages, _SENDABLE) is None:
+    if wrong and validate(messages, SENDABLE) is None:
         raise ConfigurationError(f"{middleware.name} broke the conversation: {wrong[0]}")

@@ -102,7 +102,7 @@ class LocalJournal(RunRecord):
         self.writer: LogWriter | None = None  # writes the entries to a store; else they are in memory only
         self.cancelled: bool = False  # whether it was before the run was continued
         self.incomplete: bool = False  # whether it replays a record without an end: its process was lost, or is at work
-        self.inbox_read: int | None = None  # the last item in the run's inbox that its driver knows, if it has one
+        self.inbox_read: int = 0  # the last item in the run's inbox that its driver knows, if it has one
         self.inbox_taken: int = 0  # how many items of it are taken, as far as its driver knows
         self._given: frozenset[str] = frozenset()  # the ids of what was decided when it was opened
         self._closed = False

@@ -246,7 +246,7 @@ def _problem_in_content(content: object) -> str | None:
 # -- order of messages, calls and results ------------------------------------------------------------------------------
 
 _STRICT = ValidationPolicy()
-_SENDABLE = ValidationPolicy.sendable()
+SENDABLE = ValidationPolicy.sendable()
 _ROLES = ("system", "user", "assistant", "tool")
 _MORE_ROLES = ("developer", "function")
 _MAX_INDICES = 20  # messages named by one violation, so that n of them are found in linear time
@@ -272,7 +272,7 @@ def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT
 
 
 def validate_rewrite(
-    original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = _SENDABLE
+    original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = SENDABLE
 ) -> list[Violation]:
     """Return all violations in a rewritten conversation, such as after compaction."""
     # Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing

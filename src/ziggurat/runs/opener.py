@@ -375,8 +375,6 @@ class Opener:
             if control is None and (runs.keeps_ended or has_id):
                 control = RunControl(run_id, steerable=self.steerable)
             scope[INBOX] = self._new_inbox if control is None else control.inbox
-            # Not None, also if nothing was read yet: a run that waits while its inbox has unread items is due at once.
-            journal.inbox_read = journal.inbox_read or 0
             if control is not None:
                 control.inboxes, scope[STEERING] = runs, control.mailbox
         if writer is not None:

@@ -17,7 +17,7 @@ from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.agent import AgentRequest, Decisions
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.parts import Part, Text, mended
-from ziggurat.messages.validation import ValidationPolicy, problem_in, validate
+from ziggurat.messages.validation import SENDABLE, problem_in, validate
 from ziggurat.runs.control import RunControl
 from ziggurat.stores.session import Session
 from ziggurat.tools.approval import APPROVALS, Approvals
@@ -244,8 +244,6 @@ Prompt = Annotated[
 ]
 """A question: text, a message, or parts and messages in order."""
 
-_SENDABLE = ValidationPolicy.sendable()
-
 
 def request_of(prompt: Prompt | None, history: Sequence[Message] = ()) -> AgentRequest:
     """Turn a prompt and earlier messages into a request; without a prompt, the earlier messages alone."""
@@ -319,7 +317,7 @@ def _check_history(history: Sequence[Message]) -> Sequence[Message]:
             waiting = [call.id for call in message.tool_calls]
     if waiting:
         raise ConfigurationError(f"the history has tool calls without results: {', '.join(map(repr, waiting))}")
-    wrong = validate(history, _SENDABLE)
+    wrong = validate(history, SENDABLE)
     if wrong is not None:
         raise ConfigurationError(f"the history cannot be sent to a model: {wrong}")
     return history

@@ -14,10 +14,8 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Text
 from ziggurat.messages.seen import KNOWN, Choice, MemberView, SeenBy, cut, speaker_of, view_of
-from ziggurat.messages.validation import ValidationPolicy, validate
+from ziggurat.messages.validation import SENDABLE, validate
 from ziggurat.runs.session_writer import SESSION_WRITER
-
-_SENDABLE = ValidationPolicy.sendable()
 
 View = Callable[[Sequence[Message], str], Iterable[Message] | Awaitable[Iterable[Message]]]
 
@@ -135,7 +133,7 @@ def _checked(chosen: object, visibility: View, conversation: Sequence[Message]) 
         raise ConfigurationError(
             f"visibility={name} returned {chosen!r:.200}; it returns the messages that the member sees, at least one"
         )
-    wrong = validate(messages, _SENDABLE)
-    if wrong is not None and validate(conversation, _SENDABLE) is None:
+    wrong = validate(messages, SENDABLE)
+    if wrong is not None and validate(conversation, SENDABLE) is None:
         raise ConfigurationError(f"visibility={name} made a conversation that cannot be sent: {wrong}")
     return messages
