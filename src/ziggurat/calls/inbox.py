@@ -92,11 +92,9 @@ class Inboxes(Protocol):
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox numbered higher than `after`, in order."""
-        ...
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run; return whether its key is new."""
-        ...
 
 
 Receive = Callable[[int, PostedSteering, int], bool]

@@ -199,7 +199,6 @@ class Store(Protocol):
         Raises:
             RunExists: a log of this name exists.
         """
-        ...
 
     async def lease(self, log: str) -> int:
         """Become the only writer of a log until `release`, and return the epoch, which is higher than any before.
@@ -211,7 +210,6 @@ class Store(Protocol):
             LeaseHeld: another writer has the lease; try again later.
             RunNotFound: there is no such log.
         """
-        ...
 
     def append(
         self,
@@ -229,8 +227,6 @@ class Store(Protocol):
         If it fails, none of the rows is kept; after a crash during the write, the first few may be there.
 
         Args:
-            log: The log's name.
-            epoch: The epoch of the writer's lease.
             rows: In order; the number of the first is the log's count plus one.
             blobs: Large values by their digests.
             release: Release the lease with the last row.
@@ -241,11 +237,9 @@ class Store(Protocol):
         Raises:
             LeaseLost: another writer has the lease, or the rows do not follow the last one in the log.
         """
-        ...
 
     def release(self, log: str, epoch: int) -> Awaitable[None]:
         """Release a lease; no effect if another writer has it already."""
-        ...
 
     async def post(self, log: str, key: str, data: bytes) -> bool:
         """Add an item to the inbox of a log, and return whether it is new; a log in the state Suspended becomes due.
@@ -254,19 +248,15 @@ class Store(Protocol):
             RunNotFound: there is no such log.
             MailboxFull: see `InboxItem.following`; nothing was added.
         """
-        ...
 
     async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
         """Return the items of a log numbered higher than `after`, in order; they stay until the log is deleted."""
-        ...
 
     async def arrived(self) -> dict[str, int]:
         """Return the number of the last item of each log that this object has the lease of and that has any."""
-        ...
 
     async def find(self, log: str) -> LogInfo | None:
         """Return the header of a log, or None if there is no such log."""
-        ...
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         """Return the rows numbered higher than `after`, in order, at most `limit`; an empty list if there are none.
@@ -276,11 +266,9 @@ class Store(Protocol):
         Raises:
             JournalCorrupt: the boundaries between rows cannot be found; the message says where.
         """
-        ...
 
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value of a log, or None if it is missing."""
-        ...
 
     async def logs(
         self,
@@ -302,42 +290,29 @@ class Store(Protocol):
             labels: Only logs that have each of these labels, with a value of the same JSON.
             limit: The maximum number.
         """
-        ...
 
     async def asking(
         self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> list[LogInfo]:
         """Return the headers of the runs in which something waits for a person, in the order of their creation.
 
-        Args:
-            agent: Only runs of this agent.
-            labels: Only runs that have each of these labels.
-            after: Only runs after the one that was created at this time and has this log.
-            limit: The maximum number.
+        Only those after the run that was created at the time in `after` and has the log in it; see `logs`.
         """
-        ...
 
     async def quarantine(self, log: str, problem: str) -> None:
         """Quarantine a damaged log: its status becomes ``Quarantined``, and the holder of its lease loses it."""
-        ...
 
     async def delete(self, log: str) -> bool:
         """Delete a log with its rows and large values; return whether it existed."""
-        ...
 
     async def vacuum(self, before: float, *, prefix: str = "run:", unfinished: bool = False) -> int:
-        """Delete logs last changed before a time, free their space, and return their number.
+        """Delete logs last changed before a time, in POSIX seconds, free their space, and return their number.
 
-        Args:
-            before: The time, in POSIX seconds.
-            prefix: The start of their names.
-            unfinished: Also delete runs that could be continued.
+        Runs that could be continued are deleted only with `unfinished`.
         """
-        ...
 
     async def close(self) -> None:
         """Write what is left, release leases, and close files, threads and connections."""
-        ...
 
 
 @runtime_checkable
@@ -346,7 +321,6 @@ class SupportsChangeSignal(Protocol):
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
         """Wait until a log may have more rows than `count`, at most `seconds` seconds."""
-        ...
 
 
 @runtime_checkable
@@ -355,7 +329,6 @@ class SupportsImmediateWrites(Protocol):
 
     def is_idle(self) -> bool:
         """Return whether it will, if the rows are small; entries are collected for one write otherwise."""
-        ...
 
 
 @runtime_checkable
@@ -368,7 +341,6 @@ class SupportsLogMarks(Protocol):
 
     async def acknowledged(self, log: str) -> LogMark | None:
         """Return the last acknowledged row of a log, None if it is unknown; read it before the rows, not after."""
-        ...
 
     async def accept_loss(self, log: str, epoch: int, rows: Sequence[Row]) -> None:
         """Append rows to a log that ends before its last acknowledged row; the missing rows are forgotten.
@@ -376,7 +348,6 @@ class SupportsLogMarks(Protocol):
         Raises:
             LeaseLost: as for `Store.append`.
         """
-        ...
 
 
 def memory_of(store: Store) -> SupportsLogMarks | None:
@@ -463,14 +434,9 @@ class Queue(Protocol):
         """Lease logs of an agent that are due and that nobody else has, or whose holder is gone.
 
         Those of the highest priority come first, to which a minute since a log was due adds one; so a stream of higher
-        priorities delays a log by as many minutes as they are above its own. A claim is atomic: of
-        several processes one gets a log. While others are due, a store may look for lost holders only once a second.
-
-        Args:
-            agent: The name of the agent.
-            limit: The largest number of logs.
+        priorities delays a log by as many minutes as they are above its own. A claim is atomic: of several processes
+        one gets a log. While others are due, a store may look for lost holders only once a second.
         """
-        ...
 
     async def woken(self, after: int, seconds: float) -> int:
         """Wait until something may have become due or been posted elsewhere, and return the number of signals so far.
@@ -480,7 +446,6 @@ class Queue(Protocol):
                 once.
             seconds: The longest time to wait; a store that receives no signals waits shorter.
         """
-        ...
 
 
 def queue_of(store: object, agent: str) -> Queue:
@@ -505,11 +470,9 @@ class LiveReader(Protocol):
 
     def take(self) -> list[bytes]:
         """Return the messages that have arrived since the last call, in order; of a slow reader the oldest are lost."""
-        ...
 
     async def wait(self, seconds: float) -> None:
         """Wait until there may be messages, at most `seconds` seconds."""
-        ...
 
 
 class LiveMessages(Protocol):
@@ -517,15 +480,12 @@ class LiveMessages(Protocol):
 
     def listen(self, log: str) -> AbstractAsyncContextManager[LiveReader]:
         """Listen to the messages of a log; whoever drives it learns of it by `watched`, until the process ends."""
-        ...
 
     async def watched(self, logs: Sequence[str]) -> Collection[str]:
         """Return those of some logs to which anybody listens."""
-        ...
 
     def sending(self, log: str) -> AbstractAsyncContextManager[Send]:
         """Send messages, of JSON without line breaks, to those that listen to a log."""
-        ...
 
 
 @runtime_checkable
@@ -535,7 +495,6 @@ class SupportsLiveMessages(Protocol):
     @property
     def live(self) -> LiveMessages:
         """The live messages of its logs."""
-        ...
 
 
 class LiveBuffer:
