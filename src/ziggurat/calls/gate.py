@@ -285,6 +285,9 @@ async def _wait(task: "asyncio.Future[Decision]", seconds: float | None, ctx: Co
     return ""
 
 
+# -- calls of tools that act once only -------------------------------------------------------------------------------
+
+
 async def make_once(
     service: Service[ToolCall, ToolResult], spec: ToolSpec, frozen: Frozen, ctx: Context, journal: LocalJournal
 ) -> ToolResult:
