@@ -310,6 +310,9 @@ def give_back_events(ctx: Context) -> None:
         call.outermost.inbox.find_taken()
 
 
+# -- decisions -------------------------------------------------------------------------------------------------------
+
+
 TOOLS: Fact[Toolbox | None] = Fact("tools", None)
 """The tools of an agent, reachable through its layers."""
 

@@ -288,6 +288,9 @@ class _LayerTries(Charges):
         self.open += 1
 
 
+# -- the call --------------------------------------------------------------------------------------------------------
+
+
 async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str | None = None) -> ModelResponse:
     """Ask a model at this context's path; if the record has an answer there, return that instead."""
     name = name or name_of(model)
