@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import ConfigurationError
-from ziggurat.http.addresses import is_public, network_of
+from ziggurat.http.fetcher import Fetcher, is_public
 
 PUBLIC = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "2001:4860:4860::8888"]
 SPECIAL = [
@@ -46,4 +46,4 @@ def test_what_is_public_is_public_by_the_standard_library_too(address: IPv4Addre
 @pytest.mark.parametrize("text", ["", "10.0.0.1/8", "localhost", "10.0.0.0/33"])
 def test_what_is_no_network_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="allow lists networks"):
-        network_of(text)
+        Fetcher(allow=[text])

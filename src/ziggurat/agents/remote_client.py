@@ -10,7 +10,7 @@ from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, ServiceError
 from ziggurat.http.client import Client
-from ziggurat.http.incoming import Incoming
+from ziggurat.http.connection import Incoming
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import Route
 from ziggurat.http.sse import EventParser

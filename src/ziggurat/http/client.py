@@ -5,14 +5,14 @@ import ssl
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, Timeout, attach
 from ziggurat.core.settings import checked
-from ziggurat.http.connection import Connection, require_parser
-from ziggurat.http.incoming import Incoming
+from ziggurat.http.connection import Connection, Incoming, require_parser
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import Route
 
@@ -45,9 +45,15 @@ class Pool:
             if time.monotonic() - connection.idle_since < self._limits.keep_alive and connection.usable():
                 return connection
             connection.abandon()
-        if len(self._all) + self._opening < self._limits.connections:
-            return await self._opened(ctx)
-        return await self._turn(ctx)
+        while len(self._all) + self._opening >= self._limits.connections:
+            turn = await self._turn()
+            if turn is None:
+                self._opening -= 1  # the place reserved by `_freed`
+                break
+            if turn.usable():
+                return turn
+            turn.abandon()
+        return await self._opened(ctx)
 
     async def _opened(self, ctx: Context) -> Connection:
         self._opening += 1
@@ -65,27 +71,16 @@ class Pool:
         self._all.add(connection)
         return connection
 
-    async def _turn(self, ctx: Context) -> Connection:
+    async def _turn(self) -> Connection | None:
+        """Wait for a connection that is released, or for None: the place of one."""
         waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
-            connection = await waiter
+            return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._pass_on(waiter.result())
             raise
-        if connection is None:
-            self._opening -= 1  # the place reserved by `_freed`
-            return await self._opened(ctx)
-        if connection.usable():
-            return connection
-        connection.abandon()
-        return await self._turn_again(ctx)
-
-    async def _turn_again(self, ctx: Context) -> Connection:
-        if len(self._all) + self._opening < self._limits.connections:
-            return await self._opened(ctx)
-        return await self._turn(ctx)
 
     def _pass_on(self, connection: Connection | None) -> None:
         if connection is None:
@@ -242,11 +237,8 @@ class Client:
     async def _connect(self, pool: Pool, ctx: Context) -> Connection:
         connection = Connection(pool, self.name)
         try:
-            if self.limits.connect is None:
+            async with nullcontext() if self.limits.connect is None else ctx.limit(self.limits.connect):
                 await self.route.open(connection)
-            else:
-                async with ctx.limit(self.limits.connect):
-                    await self.route.open(connection)
         except Timeout:
             raise ModelError(
                 f"{self.name} at {self.route.origin} could not be reached within {self.limits.connect:g} s; "

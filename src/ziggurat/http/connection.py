@@ -1,37 +1,227 @@
-"""Connection: an HTTP/1.1 connection with one request at a time; replies are parsed by llhttp."""
+"""Connection: an HTTP/1.1 connection with one request at a time, parsed by llhttp; and the reply that arrives on it,
+decompressed and within limits of size and time."""
 
 import asyncio
 import select
+import zlib
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from ziggurat.core.clock import Timer
+from ziggurat.core.context import Context
 from ziggurat.core.errors import MissingExtra, ModelError
-from ziggurat.http.incoming import Incoming
+from ziggurat.http.limits import Limits
 
 _LONGEST_HEAD = 1 << 16
+_HELD = 1 << 18  # unread bytes at which reading from the server is paused
+_PIECE = 1 << 20  # bytes decompressed at a time
+_RATIO = 200  # event streams compress to a tenth; decompression bombs to a thousandth
+_SMALL = 1 << 23
+_LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
 
 
-class _ConnectionOwner(Protocol):
-    def release(self, connection: "Connection") -> None:
-        """Take back a connection that can be used again."""
-        ...
+class _Inflater:
+    """Decompresses a body in pieces of limited size."""
 
-    def forget(self, connection: "Connection") -> None:
-        """Remove a connection that is closed or will be."""
-        ...
+    def __init__(self, encoding: str) -> None:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not requested", kind="malformed")
+        self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
+        self._raw = encoding == "deflate"  # some servers omit the zlib header
+        self.read: int = 0
+
+    @property
+    def rest(self) -> bool:
+        """Whether more can be decompressed without further input."""
+        return bool(self._plain.unconsumed_tail)
+
+    def take(self, data: bytes) -> bytes:
+        """Add compressed bytes and return decompressed ones, at most 1 MiB."""
+        self.read += len(data)
+        try:
+            return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
+        except zlib.error as error:
+            if self._raw and self.read == len(data):
+                self._raw, self._plain = False, zlib.decompressobj(-15)
+                self.read = 0
+                return self.take(data)
+            raise ModelError(f"the reply cannot be decompressed: {error}", kind="malformed") from error
 
 
-class Parser(Protocol):
-    """The part of llhttp's parser that is used."""
+class Incoming:
+    """A reply that arrives on a connection; one timer enforces its time limits."""
 
-    def feed_data(self, data: bytes) -> None:
-        """Parse bytes, and call the connection's ``on_...`` methods."""
-        ...
+    def __init__(self, line: "Connection", ctx: Context, limits: Limits, name: str, *, stream: bool) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.done: bool = False
+        self.to_the_end = False  # no length and no chunks: it ends with the connection
+        self.begun = False  # some data has arrived
+        self.headed = False
+        self._line = line
+        self._limits = limits
+        self._name = name
+        self._most = limits.stream if stream else limits.reply
+        self._pieces: list[bytes] = []
+        self._held = self._given = 0
+        self._paused = self._left = False
+        self._inflater: _Inflater | None = None
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._emit = ctx.emit
+        self._clock = ctx.clock
+        self._now: Callable[[], float] = self._clock.monotonic
+        self._started = self._last = self._now()
+        self._blocked = ctx.emit.blocked
+        due = min((each for each in (limits.idle, limits.total) if each is not None), default=None)
+        self._timer: Timer | None = None if due is None else self._clock.call_at(self._started + due, self._fire)
 
-    def get_status_code(self) -> int: ...
+    # -- from the connection -------------------------------------------------------------------------------------
 
-    def should_keep_alive(self) -> bool:
-        """Return whether the connection may be used again."""
-        ...
+    def add(self, data: bytes) -> None:
+        if self._left:
+            return
+        self._pieces.append(data)
+        self._held += len(data)
+
+    def arrived(self) -> None:
+        """Wake the reader; called once for all data received together."""
+        self._last = self._now()
+        if self._held > _HELD and not self._paused and not self.done:
+            self._paused = True
+            self._line.pause()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def complete(self) -> None:
+        self.done = True
+        self._stop_timer()
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error in the reader, after the data that has arrived."""
+        if not self.done:
+            self._error = error
+            self.complete()
+            self.arrived()
+
+    # -- to the reader -------------------------------------------------------------------------------------------
+
+    async def head(self) -> None:
+        """Wait for status and headers."""
+        while not self.headed:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            self._inflater = _Inflater(encoding)
+
+    async def more(self) -> bytes:
+        """Return the next bytes of the body, empty at its end."""
+        while True:
+            if self._pieces or (self._inflater is not None and self._inflater.rest):
+                data = self._take()
+                if data:
+                    return data
+            elif self._error is not None:
+                raise self._error
+            elif self.done:
+                return b""
+            else:
+                await self._wait()
+
+    async def read(self) -> bytes:
+        first = await self.more()
+        if self.done and not self._pieces and self._inflater is None and self._error is None:
+            return first
+        pieces = [first]
+        while data := await self.more():
+            pieces.append(data)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Close the connection unless the reply is complete."""
+        if not self.done:
+            self.complete()
+            self._line.abandon()
+
+    async def end(self, *, whole: bool) -> None:
+        """End the reply: close the connection, or if `whole`, discard the rest while it arrives, for a short time."""
+        if self.done or not whole:
+            self.close()
+            return
+        self._left = True
+        self._pieces.clear()
+        self._stop_timer()
+        self._timer = self._clock.call_at(self._now() + _LEFT, self.close)
+        if self._paused:
+            self._paused = False
+            self._line.resume()
+
+    def _take(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._held = 0
+        inflater = self._inflater
+        if inflater is not None:
+            data = inflater.take(data)
+        if self._paused and (inflater is None or not inflater.rest):
+            self._paused = False
+            self._line.resume()
+        self._given += len(data)
+        bomb = inflater is not None and self._given > max(_SMALL, _RATIO * inflater.read)
+        if self._given > self._most or bomb:
+            self.close()
+            self._error = ModelError(
+                f"the reply of {self._name} is larger than {self._most >> 20} MiB or grows too much when it is "
+                "decompressed; Limits(reply=..., stream=...) bound it",
+                kind="malformed",
+                transient=False,
+                status=self.status,
+            )
+            raise self._error
+        return data
+
+    async def _wait(self) -> None:
+        self._last = self._now()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._waiter = None
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        """Fail if a time limit has passed, otherwise set the timer for the next one."""
+        if self.done:
+            return
+        now, limits = self._now(), self._limits
+        if self._waiter is None:
+            self._last = now  # the reader is busy, so this is not the server's idle time
+        dues: list[float] = []
+        if limits.total is not None:
+            dues.append(self._started + limits.total + self._emit.blocked - self._blocked)
+        if limits.idle is not None:
+            dues.append(self._last + limits.idle)
+        if min(dues) > now:
+            self._timer = self._clock.call_at(min(dues), self._fire)
+            return
+        late = limits.total is not None and dues[0] <= now
+        what = f"was not done after {limits.total:g} s" if late else f"sent nothing for {limits.idle:g} s"
+        bound = "total" if late else "idle"
+        self.fail(ModelError(f"{self._name} {what}; Limits({bound}=...) bounds it", kind="timeout"))
+        self._line.abandon()
 
 
 def require_parser() -> None:
@@ -41,14 +231,22 @@ def require_parser() -> None:
         raise MissingExtra("asking a model over HTTP", "http") from None
 
 
-def _new_parser(connection: "Connection") -> tuple[Parser, type[Exception]]:
-    import httptools
+class ConnectionPool(Protocol):
+    def release(self, connection: "Connection") -> None:
+        """Take back a connection that can be used again."""
+        ...
 
-    return cast("Parser", httptools.HttpResponseParser(connection)), httptools.HttpParserError
+    def forget(self, connection: "Connection") -> None:
+        """Remove a connection that is closed or will be."""
+        ...
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, home: _ConnectionOwner, name: str) -> None:
+    """An HTTP/1.1 connection with one request at a time; with no pool, for one request only."""
+
+    def __init__(self, home: ConnectionPool | None, name: str) -> None:
+        import httptools
+
         self.home = home
         self.name = name
         self.idle_since: float = 0.0
@@ -58,7 +256,8 @@ class Connection(asyncio.Protocol):
         self._passing = False  # an interim reply, such as 100 Continue
         self._unread = 0  # bytes since the last body data: those of a head, or of trailers
         self._lost = False
-        self._parser, self._parser_error = _new_parser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._parser_error: type[Exception] = httptools.HttpParserError
 
     # -- for the pool --------------------------------------------------------------------------------------------
 
@@ -76,7 +275,8 @@ class Connection(asyncio.Protocol):
 
     def abandon(self) -> None:
         self._lost = True
-        self.home.forget(self)
+        if self.home is not None:
+            self.home.forget(self)
         if self._transport is not None:
             self._transport.abort()
 
@@ -124,7 +324,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Complete the reply if it ends with the connection, otherwise fail it."""
         self._lost = True
-        self.home.forget(self)
+        if self.home is not None:
+            self.home.forget(self)
         reply, self._reply = self._reply, None
         if reply is None or reply.done:
             return
@@ -180,7 +381,7 @@ class Connection(asyncio.Protocol):
         self._reply = None
         self._unread = 0
         reply.complete()
-        if self._parser.should_keep_alive() and not self._lost:
+        if self.home is not None and self._parser.should_keep_alive() and not self._lost:
             self.home.release(self)
         else:
             self.abandon()

@@ -3,21 +3,19 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from email.message import Message
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib import parse
 
 from msgspec import Struct
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Denied, ModelError, ServiceError, Timeout
+from ziggurat.core.errors import ConfigurationError, Denied, ModelError, ServiceError, Timeout
 from ziggurat.core.settings import NonNegativeInt, PositiveInt, checked
-from ziggurat.http.addresses import is_public, network_of
-from ziggurat.http.connection import Connection, require_parser
-from ziggurat.http.incoming import Incoming
+from ziggurat.http.connection import Connection, Incoming, require_parser
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import tls_context
 
@@ -30,12 +28,32 @@ _HEAD = (
 )
 
 
-class Sent(Struct, frozen=True):
-    """What is sent to an address; by default it is only asked for."""
+_SPECIAL = tuple(
+    IPv4Network(text)
+    for text in (
+        "168.63.129.16/32",  # metadata of Azure, at an address that looks public
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+    )
+)
+_GLOBAL_6 = IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
+    (IPv6Network("::ffff:0:0/96"), 0),
+    (IPv6Network("64:ff9b::/96"), 0),
+    (IPv6Network("2002::/16"), 80),
+)
 
-    method: str = "GET"
-    headers: str = ""
-    body: bytes = b""
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether an address is that of a public server."""
+    if isinstance(address, IPv4Address):
+        special = address.is_multicast or any(address in network for network in _SPECIAL)
+        return address.is_global and not special
+    for network, behind in _EMBEDDING:
+        if address in network:
+            return is_public(IPv4Address(int(address) >> behind & 0xFFFFFFFF))
+    return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
 
 
 class Target(Struct, frozen=True):
@@ -76,9 +94,9 @@ class Target(Struct, frozen=True):
         """The address again, without its fragment."""
         return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
 
-    def request(self, sent: "Sent") -> bytes:
-        head = _HEAD.format(method=sent.method, target=self.path, authority=self._authority, headers=sent.headers)
-        return head.encode("ascii") + sent.body
+    def request(self, method: str = "GET", headers: str = "", body: bytes = b"") -> bytes:
+        head = _HEAD.format(method=method, target=self.path, authority=self._authority, headers=headers)
+        return head.encode("ascii") + body
 
     @property
     def _authority(self) -> str:
@@ -169,7 +187,10 @@ class Fetcher:
         ca: str | ssl.SSLContext | None = None,
     ) -> None:
         require_parser()
-        self._allow = tuple(network_of(text) for text in allow)
+        try:
+            self._allow = tuple(ip_network(text) for text in allow)
+        except ValueError as error:
+            raise ConfigurationError(f"allow lists networks such as '10.1.0.0/16': {error}") from None
         self._ports = None if ports is None else frozenset(ports)
         self._redirects = redirects
         self._limits = limits
@@ -183,7 +204,8 @@ class Fetcher:
             Timeout: it took too long.
             ServiceError: the server cannot be reached, or its reply is too large or not to be read.
         """
-        return await self._limited(lambda limited: self._follow(request, limited), ctx)
+        async with _within(self._limits.total, ctx) as limited:
+            return await self._follow(request, limited)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], ctx: Context) -> FetchedPage:
         """Send something to an address, under the same rules, and return the reply; no redirect is followed.
@@ -197,8 +219,10 @@ class Fetcher:
             if not (name and f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
                 raise Denied(f"the header {name!r:.100} has characters that no header can have")
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        request, target = Sent("POST", f"{lines}content-length: {len(body)}\r\n", body), Target.read(url, self._ports)
-        return await self._limited(lambda limited: self._fetch(target, request, limited), ctx)
+        target = Target.read(url, self._ports)
+        request = target.request("POST", f"{lines}content-length: {len(body)}\r\n", body)
+        async with _within(self._limits.total, ctx) as limited:
+            return await self._fetch(target, request, limited)
 
     def check(self, url: str) -> None:
         """Refuse an address that may not be reached, as far as it shows without asking for its name.
@@ -210,18 +234,11 @@ class Fetcher:
         with suppress(ValueError):  # a name, which is asked for when it is used
             self._check(target.host, target)
 
-    async def _limited(self, fetch: Callable[[Context], Awaitable[FetchedPage]], ctx: Context) -> FetchedPage:
-        total = self._limits.total
-        if total is None:
-            return await fetch(ctx)
-        async with ctx.limit(total) as limited:
-            return await fetch(limited)
-
     async def _follow(self, url: str, ctx: Context) -> FetchedPage:
         followed = 0
         while True:
             target = Target.read(url, self._ports)
-            fetched = await self._fetch(target, Sent(), ctx)
+            fetched = await self._fetch(target, target.request(), ctx)
             location = fetched.headers.get("location")
             if fetched.status not in _REDIRECTS or location is None or not self._redirects:
                 return fetched
@@ -232,11 +249,11 @@ class Fetcher:
             if target.tls and not url.startswith("https:"):
                 raise Denied(f"{target.host} redirects from https to {url!r:.100}")
 
-    async def _fetch(self, target: Target, sent: Sent, ctx: Context) -> FetchedPage:
+    async def _fetch(self, target: Target, request: bytes, ctx: Context) -> FetchedPage:
         connection = await self._connect(target, ctx)
         reply = Incoming(connection, ctx, self._limits, target.host, stream=False)
         try:
-            connection.ask(target.request(sent), reply)
+            connection.ask(request, reply)
             await reply.head()
             body = await reply.read()
         except ModelError as error:
@@ -249,9 +266,7 @@ class Fetcher:
     async def _connect(self, target: Target, ctx: Context) -> Connection:
         limit = self._limits.connect
         try:
-            if limit is None:
-                return await self._open(target)
-            async with ctx.limit(limit):
+            async with _within(limit, ctx):
                 return await self._open(target)
         except Timeout:
             raise ServiceError(f"{target.host} could not be reached within {limit:g} s", transient=True) from None
@@ -273,7 +288,7 @@ class Fetcher:
         raise errors[0]
 
     async def _open_at(self, address: str, target: Target) -> Connection:
-        connection = Connection(_NoPool(), target.host)
+        connection = Connection(None, target.host)
         tls: dict[str, Any] = {"ssl": self._tls, "server_hostname": target.host} if target.tls else {}
         await asyncio.get_running_loop().create_connection(lambda: connection, address, target.port, **tls)
         return connection
@@ -286,11 +301,5 @@ class Fetcher:
             raise Denied(f"the address {text} {owner}is not public; Fetcher(allow=...) lists exceptions")
 
 
-class _NoPool:
-    """The owner of connections that are used once."""
-
-    def release(self, connection: Connection) -> None:
-        connection.abandon()
-
-    def forget(self, connection: Connection) -> None:
-        """Have nothing to forget."""
+def _within(seconds: float | None, ctx: Context) -> AbstractAsyncContextManager[Context]:
+    return nullcontext(ctx) if seconds is None else ctx.limit(seconds)

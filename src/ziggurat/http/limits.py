@@ -27,6 +27,3 @@ class Limits(CheckedStruct, frozen=True, kw_only=True):
     keep_alive: Seconds = 60.0
     reply: PositiveInt = 32 * _MEBIBYTE
     stream: PositiveInt = 256 * _MEBIBYTE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()

@@ -14,7 +14,7 @@ from ziggurat.core import root
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Fold, PartDelta, TextDelta
 from ziggurat.http.client import Client
-from ziggurat.http.incoming import Incoming
+from ziggurat.http.connection import Incoming
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages.conversation import Conversation
 from ziggurat.models.http.dialect import DIALECTS, Dialect
