@@ -160,8 +160,7 @@ WIRE: Wire = _Wire()
 def model_at(url: str, *, limits: Limits | None = None, key: Key = "", **settings: object) -> HttpModel:
     """Make a model that uses the minimal wire at an address."""
     made = Provider(DIALECTS["openai"])("m", base_url=f"{url}/v1", key=key, limits=limits, **settings)  # type: ignore[arg-type]
-    headers = dict(made._headers)
-    return HttpModel("m", wire=WIRE, dialect=made.dialect, transport=made._transport, key=key, headers=headers)
+    return HttpModel("m", wire=WIRE, endpoint=made._endpoint)
 
 
 def request() -> ModelRequest:

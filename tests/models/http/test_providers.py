@@ -65,8 +65,8 @@ def test_local_servers_need_no_key(name: str) -> None:
 def test_addresses_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/openai/v1/")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert made("openai:m")._path == "/openai/v1/chat/completions"
-    assert made("openai-responses:m")._path == "/openai/v1/responses"
+    assert made("openai:m")._endpoint._path == "/openai/v1/chat/completions"
+    assert made("openai-responses:m")._endpoint._path == "/openai/v1/responses"
     monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:11434")
     assert made("ollama:m").dialect.base_url == "http://127.0.0.1:11434/v1"
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
@@ -122,7 +122,7 @@ async def test_settings_of_a_provider() -> None:
     with pytest.raises(ConfigurationError, match="needs the name of a model"):
         openai(" ", key="k")
     client = Client("https://shared.example")
-    assert openai("a", key="k", client=client)._transport is client
+    assert openai("a", key="k", client=client)._endpoint.transport is client
 
     async def answer(asked: Asked) -> None:
         assert "x-mine: 1\r\n" in asked.head
@@ -138,7 +138,7 @@ async def test_settings_of_a_provider() -> None:
 
 def test_a_key_is_sent_to_an_address_of_your_own_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert made("openai@https://host/v1:name")._key == "k"
+    assert made("openai@https://host/v1:name")._endpoint._key == "k"
 
 
 def test_without_the_parser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ class Heard:
 
 
 def connections(model: HttpModel) -> int:
-    transport: Any = model._transport
+    transport: Any = model._endpoint.transport
     return int(transport.connections)
 
 
@@ -362,7 +362,7 @@ async def go():
     asyncio.get_running_loop().slow_callback_duration = float("inf")  # of slow machines nothing is said either
     async with serving(answer) as server:
         model = models.setdefault("m", model_at(server.url))
-        model._transport.route.port = server.port
+        model._endpoint.transport.route.port = server.port
         print((await model(request(), root())).text)
 
 asyncio.run(go())

@@ -9,15 +9,14 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
-from ziggurat.http.client import Transport
+from ziggurat.http.client import HttpReply
 from ziggurat.http.limits import Limits
-from ziggurat.http.route import is_loopback
 from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http import stated
-from ziggurat.models.http.dialect import Dialect, dialect_of, headers_of, path_of, secrets_in
-from ziggurat.models.http.providers import base_of, key_of, transport_of
-from ziggurat.models.real import require_real_calls_allowed
+from ziggurat.models.http.dialect import dialect_of
+from ziggurat.models.http.providers import endpoint_of
+from ziggurat.models.http.service import Endpoint
 
 
 class _Vector(msgspec.Struct):
@@ -79,90 +78,52 @@ def http_embedder(
         raise ConfigurationError(
             f"an embedder is 'provider:model', as in 'openai:text-embedding-3-small'; got {spec!r}"
         )
-    dialect = msgspec.structs.replace(dialect, base_url=base_of(dialect, base_url), path="/embeddings")
-    if key is None:
-        key = key_of(dialect, needed=dialect.key_needed and base_url is None)
-    transport = transport_of(dialect, limits, proxy, ca, client)
-    return HttpEmbedder(
-        model, dialect=dialect, transport=transport, key=key, dimensions=dimensions, batch_size=batch_size
-    )
+    dialect = msgspec.structs.replace(dialect, path="/embeddings")
+    endpoint = endpoint_of(dialect, model, key, base_url, None, limits, proxy, ca, client)
+    return HttpEmbedder(model, endpoint, dimensions, batch_size)
 
 
 class HttpEmbedder:
     """Requests vectors from an endpoint, one batch after another; it does not retry. Made by `http_embedder`."""
 
-    @checked
-    def __init__(
-        self,
-        model: str,
-        *,
-        dialect: Dialect,
-        transport: Transport,
-        key: SecretText = "",
-        dimensions: PositiveInt | None = None,
-        batch_size: PositiveInt = 128,
-    ) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, dimensions: int | None, batch_size: int) -> None:
         self.model = model
-        self.dialect = dialect
-        self.dimensions = dimensions
-        self.batch_size = batch_size
-        self._transport = transport
-        self._path = path_of(dialect)
-        self._headers = headers_of(dialect, key)
-        self._secrets = (key, *secrets_in(dialect.headers.items(), self._path))
-        self._loopback = is_loopback(dialect.base_url.split("://", 1)[-1].split("/")[0].split(":")[0])
+        self._endpoint = endpoint
+        self._dimensions = dimensions
+        self._batch_size = batch_size
 
     def __repr__(self) -> str:
-        return f"http_embedder('{self.dialect.name}:{self.model}')"
+        return f"http_embedder({self._endpoint.name!r})"
 
     async def __call__(self, request: EmbedRequest, ctx: Context, /) -> Embeddings:
         """Return the vectors of texts; an error is a ModelError, whose `kind` says how the request failed."""
-        if not self._loopback:
-            require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
+        self._endpoint.check()
         vectors: list[bytes] = []
         usage = Usage()
-        for start in range(0, len(request.texts), self.batch_size):
-            texts = request.texts[start : start + self.batch_size]
-            try:
-                answer = await self._post(texts, ctx)
-            except ModelError as error:
-                from ziggurat.models.http.failures import mask_error
-
-                mask_error(error, self._secrets)
-                raise
-            vectors += _ordered(answer, len(texts), self.dialect.name)
+        for start in range(0, len(request.texts), self._batch_size):
+            texts = request.texts[start : start + self._batch_size]
+            body: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
+            if self._dimensions is not None:
+                body["dimensions"] = self._dimensions
+            answer = await self._endpoint.call(msgspec.json.encode(body), ctx, self._read)
+            vectors += _ordered(answer, len(texts), self._endpoint.dialect.name)
             figure = answer.usage.get("prompt_tokens") if isinstance(answer.usage, dict) else None
             used = Usage(stated.count(figure), 0, requests=1)
             if used.input is None:
                 used = Usage(sum(map(len, texts)) // 4, 0, requests=1, estimated=True)
             usage += used
-        return Embeddings(tuple(vectors), f"{self.dialect.name}:{self.model}", usage)
+        return Embeddings(tuple(vectors), self._endpoint.name, usage)
 
-    async def _post(self, texts: tuple[str, ...], ctx: Context) -> _Answer:
-        body: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
-        if self.dimensions is not None:
-            body["dimensions"] = self.dimensions
-        reply = await self._transport.send(
-            "POST", self._path, self._headers, msgspec.json.encode(body), ctx, stream=False
-        )
-        whole = False
+    async def _read(self, reply: HttpReply) -> _Answer:
         try:
-            data = await reply.read()
-            whole = True
-        finally:
-            await reply.end(whole=whole)
-        if not 200 <= reply.status < 300:
-            from ziggurat.models.http.failures import failure
-
-            raise failure(reply.status, reply.headers, data, self.dialect, now=ctx.clock.now())
-        try:
-            return stated.read(_answer, data)
+            return stated.read(_answer, await reply.read())
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ModelError(f"{self.dialect.name} returned no embeddings: {error}", kind="malformed") from None
+            name = self._endpoint.dialect.name
+            raise ModelError(f"{name} returned no embeddings: {error}", kind="malformed") from None
 
     async def close(self) -> None:
         """Close the connections of the running loop; they are closed with the loop anyway."""
-        await self._transport.close()
+        await self._endpoint.transport.close()
 
 
 def _ordered(answer: _Answer, count: int, name: str) -> list[bytes]:

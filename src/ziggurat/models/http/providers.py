@@ -18,7 +18,7 @@ from ziggurat.core.settings import checked
 from ziggurat.http.client import Client, Transport, UserClient
 from ziggurat.http.limits import Limits
 from ziggurat.models.http.dialect import DIALECTS, Dialect, at_address, dialect_of
-from ziggurat.models.http.service import HttpModel, Key, Wire
+from ziggurat.models.http.service import Endpoint, HttpModel, Key, Wire
 
 
 class Provider:
@@ -59,28 +59,35 @@ class Provider:
             ConfigurationError: the key or the URL is missing or invalid; the message names the variable to set.
             MissingExtra: the HTTP package is not installed.
         """
-        dialect = at_address(self.dialect, base_of(self.dialect, base_url))
-        if not isinstance(model, str) or not model.strip():
-            raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
-        if key is None:
-            key = key_of(dialect, needed=dialect.key_needed and base_url is None)
-        wire = cast("Wire", import_module(f"ziggurat.models.{dialect.wire}"))
-        return HttpModel(
-            model,
-            wire=wire,
-            dialect=dialect,
-            transport=transport_of(dialect, limits, proxy, ca, client),
-            key=key,
-            headers=headers,
-            window=window,
-            native_output=_native_output(wire, model),
-        )
+        endpoint = endpoint_of(self.dialect, model, key, base_url, headers, limits, proxy, ca, client)
+        wire = cast("Wire", import_module(f"ziggurat.models.{self.dialect.wire}"))
+        return HttpModel(model, wire=wire, endpoint=endpoint, window=window, native_output=_native_output(wire, model))
 
     def __repr__(self) -> str:
         return f"provider({self.dialect.name!r})"
 
 
-def transport_of(
+def endpoint_of(
+    dialect: Dialect,
+    model: str,
+    key: Key | None,
+    base_url: str | None,
+    headers: Mapping[str, str] | None,
+    limits: Limits | None,
+    proxy: str | None,
+    ca: str | ssl.SSLContext | None,
+    client: Any,
+) -> Endpoint:
+    """Return where a provider takes requests; the arguments are those of `Provider`."""
+    dialect = at_address(dialect, base_of(dialect, base_url))
+    if not isinstance(model, str) or not model.strip():
+        raise ConfigurationError(f"{dialect.name}() needs the name of a model, got {model!r}")
+    if key is None:
+        key = key_of(dialect, needed=dialect.key_needed and base_url is None)
+    return Endpoint(model, dialect, _transport(dialect, limits, proxy, ca, client), key, headers)
+
+
+def _transport(
     dialect: Dialect, limits: Limits | None, proxy: str | None, ca: str | ssl.SSLContext | None, client: Any
 ) -> Transport:
     """Return the HTTP transport to a provider: our own client, or the user's."""

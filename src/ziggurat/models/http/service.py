@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context
@@ -20,6 +20,8 @@ from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_i
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
+
+T = TypeVar("T")
 
 Key = str | Callable[[], str | Awaitable[str]]
 """An API key, or a function that is called for one before each call, for keys that change."""
@@ -59,31 +61,20 @@ class Wire(Protocol):
         ...
 
 
-class HttpModel:
-    """A model called over HTTP; streamed if there are listeners to deltas, plain otherwise."""
+class Endpoint:
+    """Where a provider takes requests: sends them with key and headers, and masks secrets in errors."""
 
     def __init__(
         self,
         model: str,
-        *,
-        wire: Wire,
         dialect: Dialect,
         transport: Transport,
         key: Key = "",
         headers: Mapping[str, str] | None = None,
-        window: int | None = None,
-        native_output: bool = True,
     ) -> None:
-        native = native_output and dialect.native_output
-        modes: tuple[OutputMode, ...] = ("native", "tool", "prompted") if native else ("tool", "prompted")
-        self.model = model
         self.dialect = dialect
-        self.facts: Mapping[Fact[Any], object] = {
-            **model_facts(model, window_of(model) if window is None else window, modes),
-            NAME: f"{dialect.name}:{model}",
-        }
-        self._wire = wire
-        self._transport = transport
+        self.name = f"{dialect.name}:{model}"
+        self.transport = transport
         self._key = key
         self._path = path_of(dialect)
         self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
@@ -92,12 +83,15 @@ class HttpModel:
         self._made: dict[bool, Headers] = {}
         self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
-    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+    def check(self) -> None:
+        """Raise if real calls are forbidden and it is not on this machine."""
         if not self._loopback:
-            require_real_calls_allowed(f"{self.dialect.name}:{self.model}")
-        stream = ctx.listens(Delta)
-        names = Names(request, self.dialect)
-        body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
+            require_real_calls_allowed(self.name)
+
+    async def call(
+        self, body: bytes, ctx: Context, read: Callable[[HttpReply], Awaitable[T]], *, stream: bool = False
+    ) -> T:
+        """Send a request and return what `read` makes of the reply; the reply is ended then."""
         if callable(self._key):
             answer = self._key()
             key = await answer if isawaitable(answer) else answer
@@ -113,27 +107,21 @@ class HttpModel:
         if ctx.tries and self._counts:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
-            reply = await self._transport.send("POST", self._path, headers, body, ctx, stream=stream)
-            return names.restored(await self._answer(reply, ctx, stream, names))
+            reply = await self.transport.send("POST", self._path, headers, body, ctx, stream=stream)
+            whole = False
+            try:
+                if not 200 <= reply.status < 300:
+                    raise await self._failure(reply, ctx)
+                made = await read(reply)
+                whole = True
+                return made
+            finally:
+                await reply.end(whole=whole)
         except ModelError as error:
             from ziggurat.models.http.failures import mask_error
 
             mask_error(error, (key, *self._secrets))
             raise
-
-    async def _answer(self, reply: HttpReply, ctx: Context, stream: bool, names: Names) -> ModelResponse:
-        whole = False
-        try:
-            if not 200 <= reply.status < 300:
-                raise await self._failure(reply, ctx)
-            if stream:
-                response = await self._streamed(reply, ctx, names)
-            else:
-                response = self._plain(await reply.read(), reply)
-            whole = True
-            return response
-        finally:
-            await reply.end(whole=whole)
 
     async def _failure(self, reply: HttpReply, ctx: Context) -> ModelError:
         from ziggurat.models.http.failures import failure
@@ -143,6 +131,35 @@ class HttpModel:
         except ModelError:
             body = b""  # the status is enough
         return failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
+
+
+class HttpModel:
+    """A model called over HTTP; streamed if there are listeners to deltas, plain otherwise."""
+
+    def __init__(
+        self, model: str, *, wire: Wire, endpoint: Endpoint, window: int | None = None, native_output: bool = True
+    ) -> None:
+        self.model = model
+        self.dialect = endpoint.dialect
+        native = native_output and self.dialect.native_output
+        modes: tuple[OutputMode, ...] = ("native", "tool", "prompted") if native else ("tool", "prompted")
+        self.facts: Mapping[Fact[Any], object] = {
+            **model_facts(model, window_of(model) if window is None else window, modes),
+            NAME: endpoint.name,
+        }
+        self._wire = wire
+        self._endpoint = endpoint
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        self._endpoint.check()
+        stream = ctx.listens(Delta)
+        names = Names(request, self.dialect)
+        body = self._wire.to_wire(request, model=self.model, stream=stream, dialect=self.dialect)
+
+        async def read(reply: HttpReply) -> ModelResponse:
+            return await self._streamed(reply, ctx, names) if stream else self._plain(await reply.read(), reply)
+
+        return names.restored(await self._endpoint.call(body, ctx, read, stream=stream))
 
     def _plain(self, body: bytes, reply: HttpReply) -> ModelResponse:
         if body.lstrip(_BLANK)[:1] == b"{":
@@ -199,7 +216,7 @@ class HttpModel:
 
     async def close(self) -> None:
         """Close the connections of the running loop; they are closed with the loop anyway."""
-        await self._transport.close()
+        await self._endpoint.transport.close()
 
     async def __aenter__(self) -> "HttpModel":
         return self
