@@ -1,7 +1,7 @@
 """Providers' APIs as a server sees them: reading requests, and writing replies, whole and in pieces.
 
 - `reading` parses the requests of the three formats.
-- `writer` is what writes a reply in one of them: `chat`, `responses` or `anthropic`; `places` numbers its parts.
-- `server_items` are what a reply shows of the work of the server; `response_items` are the items of `responses`.
+- `writer` is what writes a reply in one of them: `chat`, `responses` or `anthropic`.
+- `server_items` are what a reply shows of the work of the server.
 - `errors` are the bodies of errors; `types` what all of them share.
 """

@@ -100,25 +100,20 @@ class AnthropicWriter:
         }
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
-        """Return the body of a plain reply."""
         content = [_block(part) for part in message_of(parts).parts]
         return self._message(content, _STOPS.get(finish, finish), _usage(usage))
 
     def begin(self) -> list[ResponseChunk]:
-        """Begin a stream."""
         message = self._message([], None, _usage(self._head.usage) | {"output_tokens": 1})
         return [_event("message_start", {"message": message}, "start"), _event("ping", {}, "ping")]
 
     def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Begin a part."""
         return [_event("content_block_start", {"index": part, "content_block": _start_block(delta)})]
 
     def delta(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Go on with a part."""
         return [_event("content_block_delta", {"index": part, "delta": each}) for each in _deltas(delta)]
 
     def close(self, part: int) -> list[ResponseChunk]:
-        """End a part."""
         return [_event("content_block_stop", {"index": part})]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
@@ -133,5 +128,4 @@ class AnthropicWriter:
         ]
 
     def fail(self, status: int, text: str) -> list[ResponseChunk]:
-        """End the stream with an error."""
         return [error_frame("messages", status, text)]

@@ -67,7 +67,6 @@ class ChatWriter:
         return self._chunk(choices=[choice])
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
-        """Return the body of a plain reply."""
         message, reasoning = message_of(parts), "".join(map(_reasoning, parts))
         refused = self._head.refused
         content: Json = {
@@ -83,23 +82,19 @@ class ChatWriter:
         return self._whole("chat.completion", {"choices": [choice], "usage": _usage(usage)})
 
     def begin(self) -> list[ResponseChunk]:
-        """Begin a stream."""
         return [ResponseChunk(self._choice({"role": "assistant", "content": ""}), part="start")]
 
     def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Begin a part."""
         self._opens = part
         return []
 
     def delta(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Go on with a part."""
         if isinstance(delta, ThinkingDelta) and not delta.text:
             return []
         opens, self._opens = part == self._opens, -1
         return [ResponseChunk(self._choice(_delta(delta, opens=opens, refused=self._head.refused)))]
 
     def close(self, part: int) -> list[ResponseChunk]:
-        """End a part."""
         return []
 
     def item(self, item: ServerItem) -> list[ResponseChunk]:
@@ -110,14 +105,12 @@ class ChatWriter:
         return [ResponseChunk(self._choice({"reasoning_content": _reasoning(item)}))]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
-        """End the stream."""
         chunks = [ResponseChunk(self._choice({}, _finish(finish)), part="finish")]
         if self._with_usage:
             chunks.append(ResponseChunk(self._chunk(choices=[]) | {"usage": _usage(usage)}, part="usage"))
         return [*chunks, ResponseChunk("[DONE]", part="done")]
 
     def fail(self, status: int, text: str) -> list[ResponseChunk]:
-        """End the stream with an error."""
         return [error_frame("chat", status, text)]
 
 

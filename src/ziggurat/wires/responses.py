@@ -88,7 +88,6 @@ class ResponsesWriter:
         }
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage) -> Json:
-        """Return the body of a plain reply."""
         output = [self._item(part, at) for at, part in enumerate(parts)]
         return self._response(output, _status(finish), _INCOMPLETE.get(finish), _usage(usage))
 
@@ -107,7 +106,6 @@ class ResponsesWriter:
         return part.message().parts[0] if isinstance(part, Fold) else part
 
     def begin(self) -> list[ResponseChunk]:
-        """Begin a stream."""
         created = self.without_answer("in_progress")
         return [self._event(f"response.{name}", {"response": created}, "start") for name in ("created", "in_progress")]
 
@@ -122,7 +120,6 @@ class ResponsesWriter:
         return self._event("response.output_item.done", {"output_index": at, "item": item})
 
     def open(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Begin a part."""
         first = Fold()
         first.push(delta)
         at = self._at[part] = len(self._output)
@@ -134,7 +131,6 @@ class ResponsesWriter:
         return events
 
     def delta(self, part: int, delta: PartDelta) -> list[ResponseChunk]:
-        """Go on with a part."""
         at = self._at[part]
         fold = self._output[at]
         assert isinstance(fold, Fold)
@@ -161,7 +157,6 @@ class ResponsesWriter:
         return self._event("response.reasoning_summary_text.delta", self._where[at] | {"delta": text})
 
     def close(self, part: int) -> list[ResponseChunk]:
-        """End a part."""
         at = self._at[part]
         whole, place = self._whole(at), self._where[at]
         item = self._item(whole, at)
@@ -208,7 +203,6 @@ class ResponsesWriter:
         return [*events, self._event(f"response.{whole['status']}", {"response": whole}, "finish")]
 
     def fail(self, status: int, text: str) -> list[ResponseChunk]:
-        """End the stream with an error."""
         error = error_frame("responses", status, text)
         assert isinstance(error.data, dict)
         failed = self.without_answer("failed", text)

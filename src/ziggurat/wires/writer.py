@@ -1,23 +1,23 @@
 """Writer: writes one reply in the format of a provider, whole or in pieces."""
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from ziggurat.core.settings import implements
-from ziggurat.messages.delta import PartDelta, TextDelta
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.anthropic import AnthropicWriter
 from ziggurat.wires.chat import ChatWriter
-from ziggurat.wires.places import Places
 from ziggurat.wires.responses import ResponsesWriter
 from ziggurat.wires.server_items import ReplyPart, ReplyPiece, ServerItem
 from ziggurat.wires.types import Json, ReplyHead, ResponseChunk, Wire
 
 
 class ReplyWriter(Protocol):
-    """Writes one reply. Each method returns the events to send; parts of the reply are numbered from 0."""
+    """Writes one reply. Each method returns the events to send; parts of the reply are numbered from 0.
+
+    One that has a place for what the server does, besides the parts, has a method ``item(item)``, too.
+    """
 
     def plain(self, parts: Sequence[ReplyPart], finish: FinishReason, usage: Usage, /) -> Json:
         """Return the body of a plain reply."""
@@ -48,17 +48,49 @@ class ReplyWriter(Protocol):
         ...
 
 
-class _ItemWriter(Protocol):
-    """Writes replies in a format that has a place for what the server does, besides the parts."""
+WRITERS: dict[Wire, Callable[[ReplyHead], ReplyWriter]] = {
+    "chat": ChatWriter,
+    "responses": ResponsesWriter,
+    "messages": AnthropicWriter,
+}
 
-    def item(self, item: ServerItem, /) -> list[ResponseChunk]:
-        """Show what the server does."""
-        ...
+
+class Places:
+    """Numbers the parts of a reply, from 0, as its pieces come."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, int] = {}
+        self._current = -1
+        self._count = 0
+        self._before: PartDelta | None = None
+
+    def place(self, piece: PartDelta) -> int:
+        """Return the number of the part that a piece belongs to: that of the piece before it, or the next."""
+        if isinstance(piece, ToolCallDelta):
+            if piece.index not in self._calls:
+                self._calls[piece.index] = self._next()
+            self._current = self._calls[piece.index]
+        elif not _goes_on(self._before, piece):
+            self._current = self._next()
+        self._before = piece
+        return self._current
+
+    def interrupt(self) -> None:
+        """Have the next piece begin another part, as something else came before it."""
+        self._before = None
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
 
 
-WRITERS: Mapping[Wire, Callable[[ReplyHead], ReplyWriter]] = MappingProxyType(
-    {"chat": ChatWriter, "responses": ResponsesWriter, "messages": AnthropicWriter}
-)
+def _goes_on(before: PartDelta | None, piece: PartDelta) -> bool:
+    if isinstance(piece, TextDelta):
+        return isinstance(before, TextDelta)
+    if not isinstance(piece, ThinkingDelta) or not isinstance(before, ThinkingDelta):
+        return False
+    ended = before.signature is not None or before.redacted is not None or piece.redacted is not None
+    return not ended and (piece.id is None or before.id is None or piece.id == before.id)
 
 
 class LiveReply:
@@ -92,12 +124,13 @@ class LiveReply:
 
     def _push_item(self, item: ServerItem) -> list[ResponseChunk]:
         """Return the events for what the server does, after those that end the part before it; none in some formats."""
-        if not implements(self._writer, _ItemWriter):
+        show = getattr(self._writer, "item", None)
+        if show is None:
             return []
         events = [*self.begin(), *self._close()]
         self._part = -1
         self._places.interrupt()
-        return [*events, *cast("_ItemWriter", self._writer).item(item)]
+        return [*events, *show(item)]
 
     def finish(self, finish: FinishReason, usage: Usage) -> list[ResponseChunk]:
         """Return the events at the end."""

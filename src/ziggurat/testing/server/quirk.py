@@ -18,9 +18,8 @@ from ziggurat.testing.server.types import (
     error_answer,
 )
 from ziggurat.wires.errors import status_of
-from ziggurat.wires.places import Places
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
-from ziggurat.wires.writer import WRITERS, ReplyWriter
+from ziggurat.wires.writer import WRITERS, Places, ReplyWriter
 
 
 class Quirk(Struct, frozen=True):
