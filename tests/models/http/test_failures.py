@@ -209,7 +209,6 @@ def test_durations(text: str, seconds: float | None) -> None:
         ({"retry-after": "0"}, 0.0),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": "121"}, 121.0),
-        ({"retry-after": "1000000000"}, 1e9),
         ({"retry-after": "Fri, 21 Nov 2025 00:02:00 GMT"}, 120.0),
         ({"retry-after": "Friday, 21-Nov-25 00:02:00 GMT"}, 120.0),
         ({"retry-after": "Thu, 20 Nov 2025 00:00:00 GMT"}, 0.0),  # in the past: at once
@@ -219,8 +218,6 @@ def test_durations(text: str, seconds: float | None) -> None:
         ({"retry-after": "-5"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "Fri, 99 Nov 99999 00:00:00 GMT"}, None),
-        ({"retry-after": "5, 10"}, 10.0),  # two headers
-        ({"retry-after": "5, abc"}, 5.0),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after-ms": "abc", "retry-after": "9"}, 9.0),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "8.64s",

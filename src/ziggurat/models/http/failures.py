@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from math import isfinite
+from collections.abc import Mapping
+from math import inf, isfinite
 from typing import Any
 
 import msgspec
@@ -33,8 +33,8 @@ def _sort(kind: ModelErrorKind, *patterns: str) -> tuple[re.Pattern[str], ModelE
 
 
 _CODES = (
-    _sort("content_filter", "content_filter|content_policy|responsibleai|moderation|prohibited_content|safety_check"),
-    _sort("content_filter", "data_inspection"),
+    _sort("content_filter", "content_filter|content_policy|responsibleai|moderation|prohibited_content"),
+    _sort("content_filter", "safety_check|data_inspection"),
     _sort("authentication", "invalid_api_key|authentication|unauthenticated|unauthorized|api_key_invalid"),
     _sort("permission", "insufficient_quota|insufficient_balance|billing|payment_required|unsupported_country"),
     _sort("permission", "permission|access_denied|forbidden"),
@@ -237,25 +237,26 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-
 _PIECE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|[dhms])")
 _LONGEST_HEADER = 200  # longest header value that is read, in characters
 
-_EPOCH_MILLISECONDS = 1e11
-_EPOCH_SECONDS = 1e9
+_EPOCH, _EPOCH_MILLISECONDS = 1e9, 1e11
+"""From which figures on a time counts from 1970, in seconds or in milliseconds."""
 
 
 def retry_after(headers: Mapping[str, str], now: float, *, limits: bool = True) -> float | None:
     """Return the seconds to wait before a retry as the server asks, or None if it does not say."""
-    # Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of exhausted rate limits.
-    # Values that cannot be parsed are ignored.
+    # Reads ``retry-after-ms``, then ``retry-after`` (seconds or a date), then the reset times of rate limits: of those
+    # that are used up if any is. Values that cannot be parsed are ignored.
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    header = headers.get("retry-after")
-    if header is not None:
-        parts = [header, *header.split(",")] if "," in header else [header]
-        waits = [_wait(part, now) for part in parts]
-        known = [wait for wait in waits if wait is not None]
-        if known:
-            return max(known)
-    return _limits_reset(headers, now) if limits else None
+    asked = _wait(headers.get("retry-after", ""), now)
+    if asked is not None or not limits:
+        return asked
+    waits: list[tuple[bool, float]] = []
+    for name, value in headers.items():
+        if "ratelimit" in name and "reset" in name and (wait := _wait(value, now)) is not None:
+            waits.append((_number(headers.get(name.replace("reset", "remaining"), "")) == 0, wait))
+    used_up = [wait for empty, wait in waits if empty]
+    return max(used_up or [wait for _, wait in waits], default=None)
 
 
 def duration(text: str) -> float | None:
@@ -274,34 +275,23 @@ def duration(text: str) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    if not text or len(text) > _LONGEST_HEADER:
-        return None
     try:
-        value = float(text)
+        value = float(text) if len(text) <= _LONGEST_HEADER else inf
     except ValueError:
         return None
     return value if isfinite(value) and value >= 0 else None
 
 
 def _wait(text: str, now: float) -> float | None:
-    """Return the seconds to wait: from a number of seconds, a duration, or a date."""
-    text = text.strip()
-    seconds = duration(text)
+    """Return the seconds to wait: from a number of seconds, a duration, a time since 1970, or a date."""
+    moment = seconds = duration(text)
     if seconds is None:
-        moment = _moment(text)
-        return None if moment is None else max(0.0, moment - now)
-    return seconds
-
-
-def _reset(text: str, now: float) -> float | None:
-    """Do as `_wait`, but read numbers too large for a wait as a time since the epoch."""
-    wait = _wait(text, now)
-    if wait is not None and _number(text.strip()) is not None:
-        if wait >= _EPOCH_MILLISECONDS:
-            return max(0.0, wait / 1000 - now)
-        if wait >= _EPOCH_SECONDS:
-            return max(0.0, wait - now)
-    return wait
+        moment = _moment(text.strip())
+    elif seconds < _EPOCH:
+        return seconds
+    elif seconds >= _EPOCH_MILLISECONDS:
+        moment = seconds / 1000
+    return None if moment is None else max(0.0, moment - now)
 
 
 def _moment(text: str) -> float | None:
@@ -317,22 +307,3 @@ def _moment(text: str) -> float | None:
         except (ValueError, TypeError, OverflowError, IndexError):
             continue
     return None
-
-
-def _limits_reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds until all exhausted limits are reset, or all limits if none is marked as exhausted."""
-    waits: list[tuple[bool, float]] = []
-    for remaining, reset in _limits(headers):
-        wait = _reset(reset, now)
-        if wait is not None:
-            waits.append((remaining is not None and _number(remaining) == 0, wait))
-    used_up = [wait for empty, wait in waits if empty]
-    return max(used_up or [wait for _, wait in waits], default=None)
-
-
-def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
-    """Yield the remaining amount and the reset time of each rate limit."""
-    for name, value in headers.items():
-        if "ratelimit" not in name or "reset" not in name:
-            continue
-        yield headers.get(name.replace("reset", "remaining")), value
