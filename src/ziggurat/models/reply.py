@@ -75,8 +75,10 @@ class Collector:
     def __init__(self, ctx: Context, model: str, usage: Usage) -> None:
         self._ctx = ctx
         self._model = model
-        self._usage = usage
-        self._fold = Fold()
+        self.usage = usage
+        self.fold: Fold = Fold()
+        self.finish: FinishReason | None = None
+        """Why the reply ended, if not by its parts."""
         self._calls = 0
         self._defaults = 0
         self._listening = ctx.listens(Delta)
@@ -96,7 +98,7 @@ class Collector:
             for delta in deltas_of(Message("assistant", (item,))):
                 await self._tell(delta)
         elif isinstance(item, Usage):
-            self._usage = item
+            self.usage = item
         else:
             raise ConfigurationError(
                 f"the model {self._model!r} gave a piece of the type {type(item).__name__}; pieces of a reply are "
@@ -111,10 +113,10 @@ class Collector:
         return call.id if self._defaults == 1 else f"{call.id}-{self._defaults}"
 
     async def _tell(self, delta: PartDelta) -> None:
-        self._fold.push(delta)
+        self.fold.push(delta)
         if self._listening:
             await self._ctx.emit(Delta(self._ctx.path, delta))
 
     def response(self) -> ModelResponse:
-        message = self._fold.message()
-        return ModelResponse(message, _finish(message), self._usage, self._model)
+        message = self.fold.message()
+        return ModelResponse(message, self.finish or _finish(message), self.usage, self._model)

@@ -188,12 +188,6 @@ def test_two_installations_at_once(cache: Path) -> None:
         install("small", progress=progress)
 
 
-def test_too_little_space(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CATALOGUE, "small", msgspec.structs.replace(SMALL, size=1 << 60))
-    with pytest.raises(ConfigurationError, match="ZIGGURAT_CACHE"):
-        install("small", progress=_silent)
-
-
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ZIGGURAT_CACHE", str(tmp_path / "file" / "cache"))

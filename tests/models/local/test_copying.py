@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.models.local.fakes import WordCounter
-from ziggurat.models.local.copying import Copied, Copier
+from ziggurat.models.local.demo import Copied, Copier
 from ziggurat.models.local.schema import fields_of
 
 EMBED = WordCounter().embed_now

@@ -3,9 +3,7 @@
 import hashlib
 import http.client
 import os
-import shutil
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,7 +103,6 @@ def installed_models() -> tuple[PinnedModel, ...]:
 
 
 _BLOCK = 1 << 20
-_TICK = 0.1
 _SILENCE = 10.0
 """Seconds without a byte after which a download has failed."""
 
@@ -156,7 +153,6 @@ def install(name: NonEmptyText, *, progress: Progress | None = None) -> Path:
         model.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(model):
             if model.damage() is not None:
-                _check_space(model)
                 _download(model, report)
                 _verify(model, report)
     except OSError as error:
@@ -207,16 +203,6 @@ def _alone(model: PinnedModel) -> Iterator[None]:
             lock.close()
 
 
-def _check_space(model: PinnedModel) -> None:
-    there = model.partial.stat().st_size if model.partial.exists() else 0
-    need, free = model.size - there, shutil.disk_usage(model.path.parent).free
-    if free < need:
-        raise ConfigurationError(
-            f"the model {model.name!r} needs {need / 1e6:.0f} MB in {model.path.parent}, where {free / 1e6:.0f} MB are "
-            "free; free some, or set ZIGGURAT_CACHE to another directory"
-        )
-
-
 def _download(model: PinnedModel, report: Progress) -> None:
     with model.partial.open("r+b" if model.partial.exists() else "w+b") as file:
         at = file.seek(0, os.SEEK_END)
@@ -258,20 +244,13 @@ def _network(model: PinnedModel) -> Iterator[None]:
 
 
 def _verify(model: PinnedModel, report: Progress) -> None:
-    digest = hashlib.sha256()
-    done, last_report = 0, 0.0
     report("checking", 0, model.size)
     with model.partial.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            done += len(block)
-            if time.monotonic() - last_report > _TICK and done < model.size:
-                last_report = time.monotonic()
-                report("checking", done, model.size)
-    if digest.hexdigest() != model.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != model.sha256:
         model.partial.unlink()
         raise ModelError(
-            f"the bytes that came are not the expected ones of the model {model.name!r} (sha256 {digest.hexdigest()}, "
+            f"the bytes that came are not the expected ones of the model {model.name!r} (sha256 {digest}, "
             f"expected {model.sha256}); nothing was installed",
             transient=False,
         )

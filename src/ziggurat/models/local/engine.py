@@ -83,11 +83,7 @@ class Engine:
             except RuntimeError:  # the event loop is closed, so no one waits for the rest
                 stopped.set()
 
-        def take(chunk: Chunk) -> bool:
-            put(chunk)
-            return stopped.is_set()
-
-        self._threads().submit(self._work, {**body, "stream": True}, take, put, stopped)
+        self._threads().submit(self._work, {**body, "stream": True}, put, stopped)
         try:
             while (item := await queue.get()) is not _END:
                 if isinstance(item, BaseException):
@@ -96,13 +92,11 @@ class Engine:
         finally:
             stopped.set()
 
-    def _work(
-        self,
-        body: dict[str, Any],
-        take: Callable[[Chunk], bool],
-        put: Callable[[Any], None],
-        stopped: threading.Event,
-    ) -> None:
+    def _work(self, body: dict[str, Any], put: Callable[[Any], None], stopped: threading.Event) -> None:
+        def take(chunk: Chunk) -> bool:
+            put(_failure(chunk["error"]) if "error" in chunk else chunk)
+            return "error" in chunk or stopped.is_set()
+
         try:
             if not stopped.is_set():
                 self._generate(body, take)
@@ -113,23 +107,13 @@ class Engine:
 
     def _generate(self, body: dict[str, Any], take: Callable[[Chunk], bool]) -> None:
         server = self.load()
-        failures: list[ModelError] = []
-
-        def heard(chunk: Chunk) -> bool:
-            if "error" in chunk:
-                failures.append(_failure(chunk["error"]))
-                return True
-            return take(chunk)
-
+        settings = {"stream_options": {"include_usage": True}, "return_progress": True}
         try:
-            settings = {"stream_options": {"include_usage": True}, "return_progress": True}
-            answer = server.handle_chat_completions(body | settings, heard)
+            answer = server.handle_chat_completions(body | settings, take)
         except (ValueError, RuntimeError, TypeError) as error:
             raise ModelError(f"{self.path.name} refused the request: {error}", transient=False) from error
         if isinstance(answer, dict) and "error" in answer:
             raise _failure(answer["error"])
-        if failures:
-            raise failures[0]
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:

@@ -1,13 +1,10 @@
-"""One generation: the request to llama.cpp, the deltas for listeners, and the reply."""
+"""One generation: the request to llama.cpp, and the reply."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.delta import TextDelta
-from ziggurat.messages.events import Delta
 from ziggurat.messages.model import ModelRequest, ModelSettings, ToolSpec
 from ziggurat.messages.usage import Usage
 
@@ -69,13 +66,6 @@ def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
     return named
 
 
-async def show(text: str, ctx: Context) -> None:
-    """Emit a text that is complete, word by word, as if it were generated."""
-    if ctx.listens(Delta):
-        for at, word in enumerate(text.split(" ")):
-            await ctx.emit(Delta(ctx.path, TextDelta(word if at == 0 else f" {word}")))
-
-
 def text_of(chunk: Mapping[str, Any]) -> tuple[str, str, str | None]:
     """Return the thought and the text in a chunk, and the finish reason if it is the last one."""
     for choice in chunk.get("choices", ()):
@@ -89,5 +79,4 @@ def usage_of(counted: Mapping[str, Any]) -> Usage:
         input=counted.get("prompt_tokens"),
         output=counted.get("completion_tokens"),
         cache_read=(counted.get("prompt_tokens_details") or {}).get("cached_tokens"),
-        requests=1,
     )

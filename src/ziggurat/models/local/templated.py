@@ -10,12 +10,11 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.service import NAME, Fact
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta
-from ziggurat.messages.events import Delta
+from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.engine import ChatTemplate, Engine, Thinking
@@ -31,6 +30,7 @@ from ziggurat.models.local.replies import (
     tool_functions,
 )
 from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
+from ziggurat.models.reply import Collector
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
 
@@ -79,61 +79,37 @@ class TemplatedModel:
             MissingExtra: the extra ``local`` is not installed.
             ModelError: the request cannot be served.
         """
-        reply = _Reply(ctx)
+        reply = Collector(ctx, self.name, Usage(input=0, output=0, requests=1))
         prompt = _Prompt(request, offered(request), await self.engine.template(), self.stated_only, self.only_calls)
+        repeated: list[str] = []
         if prompt.tools:
             calls = prompt.reader()
             await self._generate(reply, prompt.for_calls(), calls)
-            if calls.count or not calls.complete or reply.finish == "length" or reply.fold.message().text:
-                return reply.response(self.name, calls.complete)
+            if calls.count or not calls.complete or reply.finish or reply.fold.message().text:
+                if not calls.complete:
+                    reply.finish = reply.finish or "malformed"
+                return reply.response()
             repeated = calls.repeated
-        else:
-            repeated = []
         if answer := prompt.answer_of_calls():
-            await reply.add([TextDelta(answer)])
+            await reply.push(answer)
         else:
             await self._generate(reply, prompt.for_answer(repeated), prompt.reader(calls=False))
-        return reply.response(self.name)
+        return reply.response()
 
-    async def _generate(self, reply: "_Reply", body: Mapping[str, Any], reader: ReplyReader) -> None:
+    async def _generate(self, reply: Collector, body: Mapping[str, Any], reader: ReplyReader) -> None:
         async with aclosing(self.engine.stream(body)) as chunks:
             async for chunk in chunks:
                 thought, text, reason = text_of(chunk)
                 if thought:
-                    await reply.add([ThinkingDelta(thought)])
-                if text:
-                    await reply.add(reader.push(text))
+                    await reply.push(ThinkingDelta(thought))
+                for delta in reader.push(text):
+                    await reply.push(delta)
                 if reason == "length":
                     reply.finish = "length"
                 if chunk.get("usage"):
                     reply.usage += usage_of(chunk["usage"])
-        await reply.add(reader.end())
-
-
-class _Reply:
-    """A reply that is being generated, in one request to llama.cpp or two."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-        self.fold = Fold()
-        self.finish: FinishReason = "stop"
-        self.usage = Usage(input=0, output=0)
-
-    async def add(self, deltas: Sequence[PartDelta]) -> None:
-        """Add pieces to the message, and emit them to listeners."""
-        for delta in deltas:
-            self.fold.push(delta)
-            if self._ctx.listens(Delta):
-                await self._ctx.emit(Delta(self._ctx.path, delta))
-
-    def response(self, model: str, complete: bool = True) -> ModelResponse:
-        """Return the response; `complete` says whether its calls could be read to their end."""
-        message, finish = self.fold.message(), self.finish
-        if finish == "stop" and not complete:
-            finish = "malformed"
-        elif finish == "stop" and message.tool_calls:
-            finish = "tool_calls"
-        return ModelResponse(message, finish, msgspec.structs.replace(self.usage, requests=1), model)
+        for delta in reader.end():
+            await reply.push(delta)
 
 
 class _Prompt:
