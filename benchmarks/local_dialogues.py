@@ -23,7 +23,8 @@ from ziggurat.core.errors import ToolError
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import Model
-from ziggurat.models.local import Engine, TemplatedModel, local
+from ziggurat.models.local.engine import Engine
+from ziggurat.models.local.templated import TemplatedModel, local
 from ziggurat.tools.function import FunctionTool, tool
 
 TURNS = 5

@@ -21,7 +21,7 @@ from ziggurat.core.context import root
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.models.local import TemplatedModel, local
+from ziggurat.models.local.templated import TemplatedModel, local
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 

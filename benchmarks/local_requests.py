@@ -26,7 +26,7 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolResult
-from ziggurat.models.local import EmbeddedModel
+from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.tools.builtin import evaluate
 
 DATA = Path(__file__).parent.parent / "tests" / "data"

@@ -38,7 +38,8 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message, user
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse, ModelSettings
-from ziggurat.models.local import Engine, TemplatedModel, local
+from ziggurat.models.local.engine import Engine
+from ziggurat.models.local.templated import TemplatedModel, local
 from ziggurat.providers import openai
 
 TEXT = "The lamp in room {} is on, and the door beside it is closed. "

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         vllm as vllm,
         xai as xai,
     )
-    from ziggurat.models.local import install as install, local as local
+    from ziggurat.models.local.catalogue import install as install
+    from ziggurat.models.local.templated import local as local
     from ziggurat.models.resolving import PROVIDERS as PROVIDERS, known_models as known_models, resolve as resolve
     from ziggurat.models.selection import select_model as select_model
 else:  # type checkers would accept any name of a module with __getattr__

@@ -191,7 +191,7 @@ NAMES: dict[str, dict[str, str]] = {
         "models.embed.endpoint": "http_embedder",
         "models.embed.resolve": "cached resolve_embedder",
         "models.function": "FunctionModel",
-        "models.local": "install installed",
+        "models.local.catalogue": "install installed",
         "models.local.minilm": "MiniLm",
         "models.react_protocol.layer": "react",
         "models.react_protocol.protocol": "FINAL_ANSWER",
@@ -233,7 +233,8 @@ NAMES: dict[str, dict[str, str]] = {
             "anthropic azure cerebras deepseek fireworks gemini groq llamacpp lmstudio mistral ollama openai "
             "openai_responses openrouter provider together vllm xai "
         ),
-        "models.local": "install local",
+        "models.local.catalogue": "install",
+        "models.local.templated": "local",
         "models.resolving": "PROVIDERS known_models resolve",
         "models.selection": "select_model",
     },

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ziggurat.models.embed.endpoint import http_embedder as http_embedder
     from ziggurat.models.embed.resolve import cached as cached, resolve_embedder as resolve_embedder
     from ziggurat.models.function import FunctionModel as FunctionModel
-    from ziggurat.models.local import install as install, installed as installed
+    from ziggurat.models.local.catalogue import install as install, installed as installed
     from ziggurat.models.local.minilm import MiniLm as MiniLm
     from ziggurat.models.react_protocol.layer import react as react
     from ziggurat.models.react_protocol.protocol import FINAL_ANSWER as FINAL_ANSWER

@@ -17,8 +17,8 @@ _HTTP = (
     "openrouter together vllm xai"
 )
 PROVIDERS: dict[str, str] = {
-    "demo": "ziggurat.models.local:EmbeddedModel",
-    "local": "ziggurat.models.local:local",
+    "demo": "ziggurat.models.local.demo:EmbeddedModel",
+    "local": "ziggurat.models.local.templated:local",
     **{name: f"ziggurat.models.http.providers:{name.replace('-', '_')}" for name in _HTTP.split()},
 }
 """The factory of each provider's models as ``module:factory``; it takes the model's name.

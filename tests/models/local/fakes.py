@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ziggurat.models.local.engine import ChatTemplate, Chunk, Engine
-from ziggurat.models.local.minilm import Embedder, Vector
+from ziggurat.models.local.minilm import MiniLm, Vector
 
 DIMENSIONS = 384
 
 
-class WordCounter(Embedder):
+class WordCounter(MiniLm):
     """An embedder for which texts are near when they share words."""
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:

@@ -5,7 +5,7 @@ from hypothesis import example, given, strategies as st
 
 from tests.samples import sample
 from ziggurat import Message, Text, ToolCall
-from ziggurat.events import Fold, PartDelta
+from ziggurat.events import Fold, PartDelta, ToolCallDelta
 from ziggurat.messages import Part, Thinking
 from ziggurat.models.react_protocol.protocol import ReactParser
 
@@ -167,7 +167,8 @@ def test_pieces_come_as_soon_as_they_are_certain() -> None:
         parser.feed(piece) for piece in ("Thought: one", " two ", "\nAct", 'ion: add {"a"', ": 1", "}", " whatever")
     ]
     told = ["".join(getattr(delta, "text", "call") for delta in deltas) for deltas in seen]
-    assert told == ["one", " two", "", "", "", "call", ""]
+    assert told == ["one", " two", "", "", "", "", ""]
+    assert [type(delta) for delta in parser.finish()] == [ToolCallDelta]
     answer = ReactParser("id")
     assert answer.feed("Action: FINAL_ANSWER It") != []
     assert answer.feed(" is") != []

@@ -21,7 +21,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, OutputSchema, ToolSpec
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.minilm import Embedder, Vector, cosine, shared_embedder
+from ziggurat.models.local.minilm import MiniLm, Vector, cosine
 from ziggurat.models.local.schema import Field, fields_of, words_of
 from ziggurat.models.local.spans import Span, Words, expression_in, rarity
 from ziggurat.models.local.speech import offered
@@ -296,14 +296,14 @@ class EmbeddedModel:
     fits or a value is not found. It does not talk: without tools it says what it is.
 
     Args:
-        embedder: The sentence-embedding model; by default one shared within the process.
+        embedder: The sentence-embedding model.
     """
 
     _warned: ClassVar[bool] = False  # once per process is enough
 
     @checked
-    def __init__(self, embedder: Embedder | None = None) -> None:
-        self.embedder: Embedder = embedder or shared_embedder()
+    def __init__(self, embedder: MiniLm | None = None) -> None:
+        self.embedder: MiniLm = embedder or MiniLm()
         self.facts: Mapping[Fact[Any], object] = {
             NAME: _NAME,
             MODEL_NAME: self.embedder.name,

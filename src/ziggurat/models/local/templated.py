@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.service import NAME, Fact
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.formatting import shortened
@@ -17,7 +19,8 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.engine import ChatTemplate, Engine, Thinking
+from ziggurat.models.local.catalogue import CATALOGUE, check_installed, pinned
+from ziggurat.models.local.engine import CONTEXT, SLOTS, ChatTemplate, Engine, Thinking, engine_for
 from ziggurat.models.local.replies import (
     ReplyReader,
     Statements,
@@ -235,3 +238,42 @@ def _outcomes(request: ModelRequest) -> dict[str, ToolResult]:
             if result.id in calls:
                 outcomes[calls[result.id].fingerprint()] = result
     return outcomes
+
+
+@checked
+def local(
+    path: NonEmptyText | Path,
+    *,
+    slots: PositiveInt = SLOTS,
+    context: PositiveInt = CONTEXT,
+    stated_only: bool = True,
+    only_calls: bool | None = None,
+) -> TemplatedModel:
+    """Return the model in a GGUF file; the weights load with the first request.
+
+    Args:
+        path: A GGUF file, or the name of an installed model of the catalogue.
+        slots: Requests that are served at the same time.
+        context: The context size in tokens, shared by the slots.
+        stated_only: Whether optional arguments that the conversation does not state are left out of the calls: small
+            models invent them. Pass False for a model that infers them well.
+        only_calls: Whether answers to requests that have tools are never in the model's own words, but what the calls
+            returned: small models state what no call has done. By default only those of ``coder``.
+
+    Raises:
+        ConfigurationError: there is no such file, it is not a GGUF file, the model is not installed, or a number is
+            below one.
+
+    ::
+
+        Agent(local("coder"), tools=[weather])
+        Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
+    """
+    model, name = None, None
+    if path in CATALOGUE:
+        check_installed(str(path))
+        model, name = pinned(str(path)), str(path)
+    engine = engine_for(Path(path) if model is None else model.path, slots=slots, context=context)
+    if only_calls is None:
+        only_calls = model is not None and model.only_calls
+    return TemplatedModel(engine, name=name, stated_only=stated_only, only_calls=only_calls)

@@ -1,7 +1,7 @@
 """The protocol of text: a request with tools as rules and turns, and the parser of the replies, piece by piece."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,89 +16,28 @@ from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.brackets import Brackets
 
-_Label = Literal["thought", "action", "input", "answer", "observation"]
-
 _COLONS = ":\uff1a"
-_SPACE = " \t\ufeff"
-_BEFORE_COLON = " \t*0123456789"
-
-_WORDS: dict[str, _Label] = {
-    "thought": "thought",
-    "action input": "input",
-    "action": "action",
-    "observation": "observation",
-    "final answer": "answer",
-}
-_ANSWER = "final_answer"
-_ANSWER_LENGTH = len(_ANSWER)
-
-_LONGEST_DRESS = 64
-"""The most characters of one kind (spaces, emphasis marks, digits) around a label; a line with more has no label."""
-
-
-def _answer_at(text: str, at: int, final: bool, *, spaced: bool = False) -> bool | None:
-    """Return whether ``FINAL_ANSWER`` is at a position in the text; None while more text is needed to know."""
-    # Case is ignored, and with `spaced` a space may replace the underscore; it must not be part of a longer word.
-    seen = text[at : at + _ANSWER_LENGTH].lower()
-    if spaced:
-        seen = seen.replace(" ", "_")
-    if len(seen) < _ANSWER_LENGTH:
-        return None if _ANSWER.startswith(seen) and not final else False
-    if seen != _ANSWER:
-        return False
-    after = text[at + _ANSWER_LENGTH : at + _ANSWER_LENGTH + 1]
-    if not after:
-        return True if final else None
-    return not (after.isalpha() or after == "_")
-
-
-def _label_at(text: str, at: int, final: bool) -> tuple[_Label | None, int] | None:
-    """Return the label of the line that begins at a position in the text."""
-    # Small models decorate them: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are labels, too.
-    end = len(text)
-    for dress in (_SPACE, "#", _SPACE, "*"):
-        at = _after(dress, text, at)
-    if at == end:
-        return (None, at) if final else None
-    answer = _answer_at(text, at, final)
-    if answer:
-        return "answer", at + _ANSWER_LENGTH
-    open_end = answer is None
-    for word, label in _WORDS.items():
-        seen = text[at : at + len(word)].lower()
-        if seen == word:
-            after = _after(_BEFORE_COLON, text, at + len(word))
-            if after == end:
-                open_end = True
-            elif text[after] in _COLONS:
-                return label, after + 1
-        elif len(seen) < len(word) and word.startswith(seen):
-            open_end = True
-    return (None, at) if final or not open_end else None
-
-
-def _open_marks(written: str) -> int:
-    """Return how many emphasis marks a label opens but does not close, as in ``**Thought: ** so``."""
-    bare = written.strip(_SPACE + "#" + _COLONS)
-    opened = len(bare) - len(bare.lstrip("*"))
-    return max(0, opened - (len(bare) - len(bare.rstrip("*"))))
-
-
-def _after(signs: str, text: str, at: int) -> int:
-    """Return the position after these characters, of which there are at most `LONGEST_DRESS`."""
-    end = min(len(text), at + _LONGEST_DRESS)
-    while at < end and text[at] in signs:
-        at += 1
-    return at
-
-
 _MARKS = "*`\"'[("
 """Characters that models put around names of tools."""
 _DRESS = _MARKS + "])," + _COLONS
-_GAP = re.compile(rf"[\s*(){_COLONS}]{{0,400}}(?:`{{1,20}}(?:json)?\s{{0,400}})?", re.IGNORECASE)
-"""Text between the name of a tool and its arguments; bounded, because it is read again with each piece."""
-_LONGEST_NAME = 300
-"""The most characters that are read as the name of a tool."""
+
+_LABEL = re.compile(
+    r"[ \t\ufeff]{0,20}#{0,6}[ \t\ufeff]{0,20}(?P<open>\*{0,4})(?ai:"
+    rf"(?P<word>thought|action|observation|final answer)(?P<close>[ \t*0-9]{{0,20}})[{_COLONS}]"
+    r"|(?P<answer>final_answer))(?(answer)(?![^\W\d]))"
+)
+"""The label of a line. Small models decorate it: ``**Thought:**``, ``### Action:`` and ``Thought 1:`` are some."""
+_LONGEST_LABEL = 100
+_LABELS = ("thought", "action", "observation", "final answer", "final_answer")
+
+_ANSWER = re.compile(r"[ \t*`\"'\[(]{0,20}(?ai:final[_ ]answer)(?![^\W\d])")
+"""What an action begins with that is the answer; its name must not be part of a longer one."""
+_LONGEST_ANSWER = 40
+
+_GAP = rf"[\s*(){_COLONS}]*(?:`+(?:json)?\s*)?"
+_INPUT = rf"#*[ \t]*\**action input[ \t*0-9]*[{_COLONS}]"
+_CALL = re.compile(rf"[ \t*`\"'\[(]*(?P<name>[^\s{{]*)(?P<gap>{_GAP})(?:{_INPUT}(?P<more>{_GAP}))?", re.IGNORECASE)
+"""What stands before the arguments of a call."""
 _FENCE = re.compile(r"\s*```\w*\s*")
 _HOW = 'Write one line `Action: tool {"argument": "value"}` to call a tool, or `Action: FINAL_ANSWER text` to answer'
 
@@ -145,7 +84,7 @@ class _Trimmed:
 
 
 class ReactParser:
-    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action when complete.
+    """Turns the text of one reply into deltas: thoughts and the answer as they stream, the action at its end.
 
     >>> parser = ReactParser("call-1")
     >>> parser.feed('Thought: add them\\nAction: add {"a": 1}') + parser.finish()
@@ -160,210 +99,148 @@ class ReactParser:
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
-        self._text = ""
-        self._at = 0
+        self._part: Literal["lead", "thought", "action", "answer"] = "lead"
+        self._over = False  # an observation has begun, or the reply has ended
+        self._text = ""  # what is not read yet
         self._line_start = True
         self._marks = 0  # emphasis marks that the latest label opened
-        self._final = False
-        self._lead: list[str] = []  # text before any label
-        self._action: list[str] = []  # its original text with the label, in case it cannot be parsed
-        self._arguments: list[str] = []
-        self._name = ""
+        self._held: list[str] = []  # the text of the lead or of the action, without its label
+        self._calls = False  # whether the action is known not to be the answer
         self._thought = _Trimmed()
         self._answer = _Trimmed(colon=True)
-        self._brackets = Brackets()
-        self._state: Callable[[list[PartDelta]], bool] | None = self._leading
         self.fault: str | None = None
         """Why the reply cannot be parsed, as a sentence for the model; None if it can; known after `finish`."""
         self.called: bool = False
-        """Whether the reply calls a tool."""
+        """Whether the reply calls a tool; known after `finish`."""
 
     def feed(self, text: str) -> list[PartDelta]:
         """Parse the next piece of the reply and return the deltas that are certain now."""
-        if self._state is None:
-            return []
-        self._text = self._text[self._at :] + text if self._at < len(self._text) else text
-        self._at = 0
+        self._text += text
         out: list[PartDelta] = []
-        while self._state is not None and self._state(out):
+        while not self._over and self._step(out, final=False):
             pass
         return out
 
     def finish(self) -> list[PartDelta]:
         """End the reply and return the remaining deltas."""
-        self._final = True
-        out = self.feed("")
-        self._end_here()
-        if self.fault is not None:
-            text = "".join(self._action or self._lead)
-            if text:
-                out.append(TextDelta(text))
-        self._state = None
+        out: list[PartDelta] = []
+        while not self._over and self._step(out, final=True):
+            pass
+        self._over = True
+        held = "".join(self._held)
+        if self._part == "lead":
+            self._fail("The reply has no Action" if held.strip() else "The reply is empty")
+        elif self._part == "thought":
+            self._fail("The reply has a Thought but no Action")
+        elif self._part == "action":
+            out += self._call(held)
+            held = f"Action:{held}"
+        if self.fault is not None and held:
+            out.append(TextDelta(held))
         return out
 
-    def _end_here(self) -> None:
-        """Set the fault if a reply must not end in this state."""
-        if self._state == self._leading:
-            self._fail("The reply has no Action" if "".join(self._lead).strip() else "The reply is empty")
-        elif self._state == self._thinking:
-            self._fail("The reply has a Thought but no Action")
-        elif self._state == self._scanning:
-            self._fail(f"The arguments of {self._name} are not closed: the JSON object is cut off")
-
-    def _fail(self, fault: str) -> bool:
+    def _fail(self, fault: str) -> list[PartDelta]:
         self.fault = f"{fault}. {_HOW}."
-        self._state = self._broken
-        return True
+        return []
 
-    # -- the states: each consumes what it can, and returns whether the next state can continue -------------------
+    def _step(self, out: list[PartDelta], *, final: bool) -> bool:
+        """Read up to the next label, or up to where more text is needed; return whether more can be read."""
+        if self._part == "action" and not self._calls:
+            return self._choose(final)
+        text, label = self._take(final)
+        if self._part == "thought":
+            if piece := self._thought.push(text):
+                out.append(ThinkingDelta(piece))
+        elif self._part == "answer":
+            if piece := self._answer.push(text):
+                out.append(TextDelta(piece))
+        elif text:
+            self._held.append(text)
+        if label == "observation":
+            self._over = True
+        elif label is not None:
+            self._enter(label, out)
+        return label is not None
 
-    def _leading(self, out: list[PartDelta]) -> bool:
-        text, label = self._take(("thought", "action", "answer", "observation"))
-        self._lead.append(text)
-        if label is not None and label != "observation":
-            lead = "".join(self._lead)
+    def _enter(self, label: str, out: list[PartDelta]) -> None:
+        if self._part == "lead":
+            lead = "".join(self._held)
+            self._held.clear()
             if not _FENCE.fullmatch(lead) and (piece := self._thought.push(lead)):
                 out.append(ThinkingDelta(piece))
-            self._lead.clear()
-        return self._go(label)
-
-    def _thinking(self, out: list[PartDelta]) -> bool:
-        text, label = self._take(("thought", "action", "answer", "observation"))
-        if piece := self._thought.push(text):
-            out.append(ThinkingDelta(piece))
-        return self._go(label)
-
-    def _go(self, label: _Label | None) -> bool:
-        if label is None:
-            return False
         if label == "thought":
+            self._part = "thought"
             self._thought.begin(self._marks)
-            self._state = self._thinking
         elif label == "action":
-            self._action.append("Action:")
-            self._state = self._naming
-        elif label == "answer":
-            self._answer.begin(self._marks)
-            self._state = self._answering
+            self._part = "action"
         else:
-            self._end_here()
-            self._state = self._ended
+            self._part = "answer"
+            self._answer.begin(self._marks)
+
+    def _choose(self, final: bool) -> bool:
+        """Decide whether an action is the answer; return whether it is known."""
+        answer = _ANSWER.match(self._text)
+        begun = self._text.lstrip(" \t" + _MARKS).replace(" ", "_").lower()
+        is_open = "final_answer".startswith(begun[:12]) if answer is None else answer.end() == len(self._text)
+        if is_open and not final and len(self._text) < _LONGEST_ANSWER:
+            return False
+        if answer is None:
+            self._calls = True
+            return True
+        marks = sum(char in _MARKS for char in answer[0])
+        self._part, self._text = "answer", self._text[answer.end() :]
+        self._answer.begin(max(0, marks - self._marks))
         return True
 
-    def _naming(self, out: list[PartDelta]) -> bool:
-        text, end = self._text, len(self._text)
-        start = self._at
-        furthest = self._at + _LONGEST_DRESS
-        while start < min(end, furthest) and (text[start] in " \t" or text[start] in _MARKS):
-            start += 1
-        answer = _answer_at(text, start, self._final, spaced=True) if start < end else None
-        if answer:
-            marks = len(text[self._at : start].replace(" ", "").replace("\t", ""))
-            self._answer.begin(max(0, marks - self._marks))
-            self._at = start + _ANSWER_LENGTH
-            self._state = self._answering
-            return True
-        stop = start
-        while stop < end and text[stop] != "{" and not text[stop].isspace():
-            stop += 1
-            if stop - start > _LONGEST_NAME:
-                return self._fail(f"The name of the tool is longer than {_LONGEST_NAME} characters")
-        if not self._final and (answer is None or stop == end):
-            return False
-        self._name = text[start:stop].strip(_DRESS)
-        if not self._name:
+    def _call(self, text: str) -> list[PartDelta]:
+        """Return the call that an action makes."""
+        form = _CALL.match(text)
+        assert form is not None  # it matches an empty text, too
+        name, gap, start = form["name"].strip(_DRESS), form["gap"] if form["more"] is None else form["more"], form.end()
+        if not name:
             return self._fail("The Action names no tool")
-        self._action.append(text[self._at : stop])
-        self._at = stop
-        self._state = self._opening
-        return True
-
-    def _opening(self, out: list[PartDelta]) -> bool:
-        text, end = self._text, len(self._text)
-        gap = _GAP.match(text, self._at)
-        at = self._at if gap is None else gap.end()
-        rest = text[at : at + 4].lower()
-        if not self._final and (at == end or (text[at - 1] == "`" and "json".startswith(rest))):
-            return False
-        if at < end and text[at] == "{":
-            self._pass(at)
-            self._state = self._scanning
-            return True
-        label = _label_at(text, at, self._final)
-        if label is None:
-            return False
-        if label[0] == "input":
-            self._pass(label[1])
-            return True
-        if at == end or "\n" in text[self._at : at]:
-            self._call("{}", out)
-            return False
-        return self._fail(f"What follows {self._name} is not a JSON object")
-
-    def _pass(self, at: int) -> None:
-        self._action.append(self._text[self._at : at])
-        self._at = at
-
-    def _scanning(self, out: list[PartDelta]) -> bool:
-        end = self._brackets.end_in(self._text, self._at)
-        piece = self._text[self._at : end]
-        self._at += len(piece)
-        self._arguments.append(piece)
-        self._action.append(piece)
-        if end is None:
-            return False
-        arguments = "".join(self._arguments)
-        try:
-            check_depth(arguments)
-            msgspec.json.decode(arguments, type=dict[str, object])
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-            return self._fail(f"The arguments of {self._name} are not a JSON object: {error}")
-        self._call(arguments, out)
-        return False
-
-    def _call(self, arguments: str, out: list[PartDelta]) -> None:
+        arguments = "{}"
+        if text.startswith("{", start):
+            end = Brackets().end_in(text, start)
+            if end is None:
+                return self._fail(f"The arguments of {name} are not closed: the JSON object is cut off")
+            arguments = text[start:end]
+            try:
+                check_depth(arguments)
+                msgspec.json.decode(arguments, type=dict[str, object])
+            except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+                return self._fail(f"The arguments of {name} are not a JSON object: {error}")
+        elif start < len(text) and "\n" not in gap:
+            return self._fail(f"What follows {name} is not a JSON object")
         self.called = True
-        self._state = None
-        out.append(ToolCallDelta(0, arguments, self._call_id, self._name))
+        return [ToolCallDelta(0, arguments, self._call_id, name)]
 
-    def _answering(self, out: list[PartDelta]) -> bool:
-        text, label = self._take(("observation",))
-        if piece := self._answer.push(text):
-            out.append(TextDelta(piece))
-        if label is not None:
-            self._state = None
-        return False
-
-    def _broken(self, out: list[PartDelta]) -> bool:
-        text, label = self._take(("observation",))
-        (self._action or self._lead).append(text)
-        if label is not None:
-            self._state = self._ended
-        return False
-
-    def _ended(self, out: list[PartDelta]) -> bool:
-        self._at = len(self._text)
-        return False
-
-    def _take(self, labels: tuple[_Label, ...]) -> tuple[str, _Label | None]:
-        """Consume text up to the next of `labels`, or up to where more text is needed to know."""
-        text, start = self._text, self._at
-        while self._at < len(text):
+    def _take(self, final: bool) -> tuple[str, str | None]:
+        """Consume text up to the next label, or up to where more text is needed to know."""
+        text, at = self._text, 0
+        while at < len(text):
             if self._line_start:
-                read = _label_at(text, self._at, self._final)
-                if read is None:
+                label = _LABEL.match(text, at)
+                if not final and text.find("\n", at) < 0 and self._is_open(text, at, label):
                     break
-                label, after = read
-                if label in labels:
-                    piece = text[start : self._at]
-                    self._marks = _open_marks(text[self._at : after])
-                    self._at, self._line_start = after, False
-                    return piece, label
-                self._line_start = False
-            newline = text.find("\n", self._at)
+                word = None if label is None else (label["word"] or "answer").lower()
+                if label is not None and (word == "observation" or self._part in ("lead", "thought")):
+                    self._marks = max(0, len(label["open"]) - (label["close"] or "").count("*"))
+                    self._text, self._line_start = text[label.end() :], False
+                    return text[:at], word
+            newline = text.find("\n", at)
             self._line_start = newline >= 0
-            self._at = newline + 1 if newline >= 0 else len(text)
-        return text[start : self._at], None
+            at = newline + 1 if newline >= 0 else len(text)
+        self._text = text[at:]
+        return text[:at], None
+
+    @staticmethod
+    def _is_open(text: str, at: int, label: re.Match[str] | None) -> bool:
+        """Return whether more text may make a line begin with a label, or with none."""
+        if label is not None:
+            return label.end() == len(text)
+        begun = text[at : at + _LONGEST_LABEL].lstrip(" \t\ufeff#*").lower()
+        return len(text) - at < _LONGEST_LABEL and any(word.startswith(begun[: len(word)]) for word in _LABELS)
 
 
 FINAL_ANSWER = "FINAL_ANSWER"
