@@ -157,12 +157,6 @@ def test_an_iterator_that_fails_is_closed_and_its_error_raised() -> None:
     assert closed == [True]
 
 
-async def test_the_lean_path_adds_no_coroutine_of_its_own() -> None:
-    waiting = FunctionModel(whole)(request(), root())
-    assert getattr(waiting, "__name__", "") == "whole"
-    assert (await waiting).text == "whole"
-
-
 @pytest.mark.parametrize(
     ("function", "told"),
     [

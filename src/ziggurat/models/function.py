@@ -1,8 +1,9 @@
 """FunctionModel: a model made from your own function."""
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
-from typing import Annotated, Any, Literal, cast
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -10,7 +11,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.reply import Collector, OutputModes, model_facts, response_of
 
@@ -42,7 +43,7 @@ class FunctionModel:
             reply.
     """
 
-    __slots__ = ("_form", "_function", "_plain", "facts", "name")
+    __slots__ = ("_form", "_function", "facts", "name")
 
     @checked
     def __init__(
@@ -56,21 +57,15 @@ class FunctionModel:
         self.name: NonEmptyText = name
         self.facts: Mapping[Fact[Any], object] = model_facts(name, window, output_modes)
         self._function = function
-        self._form, lean = _form(function)
-        self._plain: Model = cast("Model", function) if lean else self._general
+        self._form = _form(function)
 
-    def __call__(self, request: ModelRequest, ctx: Context, /) -> Coroutine[Any, Any, ModelResponse]:
-        return self._plain(request, ctx)
-
-    async def _general(self, request: ModelRequest, ctx: Context) -> ModelResponse:
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
         if self._form == "request and context":
             reply = self._function(request, ctx)
         else:
             reply = self._function(request if self._form == "request" else request.messages)
         if hasattr(reply, "__await__"):
             reply = await reply
-        if type(reply) is ModelResponse:
-            return reply
         return response_of(reply, model=self.name, usage=_ONE_CALL) or await self._collect(reply, ctx)
 
     async def _collect(self, reply: object, ctx: Context) -> ModelResponse:
@@ -104,8 +99,8 @@ class FunctionModel:
         return f"function({self.name!r})"
 
 
-def _form(function: Callable[..., Any]) -> tuple[_Form, bool]:
-    """Return how to call a function, and whether it is a model service already."""
+def _form(function: Callable[..., Any]) -> _Form:
+    """Return how to call a function."""
     name = getattr(function, "__name__", None) or type(function).__name__
     try:
         signature = inspect.signature(function)
@@ -120,22 +115,14 @@ def _form(function: Callable[..., Any]) -> tuple[_Form, bool]:
     if needed or not positional:
         raise ConfigurationError(f"FunctionModel needs a function that takes {_FORMS}; {name}{signature} does not")
     if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "ctx"):
-        whole = inspect.iscoroutinefunction(function) and signature.return_annotation in (
-            ModelResponse,
-            "ModelResponse",
-        )
-        return "request and context", whole
-    return _single(positional[0], f"{name}{signature}"), False
+        return "request and context"
+    return _single(positional[0], f"{name}{signature}")
 
 
 def _single(parameter: inspect.Parameter, signature: str) -> _Form:
     if parameter.annotation in (ModelRequest, "ModelRequest") or parameter.name.startswith("_"):
         return "request"
-    if (
-        parameter.name == "messages"
-        or "Message" in str(parameter.annotation)
-        or "Transcript" in str(parameter.annotation)
-    ):
+    if parameter.name == "messages" or re.search("Message|Transcript", str(parameter.annotation)):
         return "messages"
     if parameter.name == "request" and parameter.annotation not in (Context, "Context"):
         return "request"

@@ -186,12 +186,10 @@ def _factory(provider: str) -> Callable[..., object]:
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise
-        raise ConfigurationError(
-            f"the provider {provider!r} is listed as {target!r}, but there is no module {error.name}; "
-            "fix its entry in PROVIDERS"
-        ) from error
+        why: Exception = error
     except (AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"the provider {provider!r} is listed as {target!r}, which is not 'module:factory' of something there; "
-            "fix its entry in PROVIDERS"
-        ) from error
+        why = error
+    raise ConfigurationError(
+        f"the provider {provider!r} is listed as {target!r}, which is not 'module:factory' of something there ({why}); "
+        "fix its entry in PROVIDERS"
+    ) from why

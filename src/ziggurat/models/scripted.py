@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
@@ -183,8 +184,7 @@ class ScriptedModel:
     def _prepare(self, reply: ScriptedReply, where: str) -> "_Prepared":
         whole = response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
-            message = normalised(whole.message)
-            return whole if message is whole.message else _with_message(whole, message)
+            return replace(whole, message=normalised(whole.message))
         if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
             return reply
         if isinstance(reply, (list, tuple)) and reply:
@@ -213,10 +213,6 @@ class ScriptedModel:
 _Prepared = (
     ModelResponse | BaseException | type[BaseException] | Sequence[Piece] | Callable[[ModelRequest], ScriptedReply]
 )
-
-
-def _with_message(response: ModelResponse, message: Message) -> ModelResponse:
-    return ModelResponse(message, response.finish, response.usage, response.model, response.id, response.raw)
 
 
 def _check_piece(piece: object, where: str) -> None:

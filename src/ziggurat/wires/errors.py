@@ -1,5 +1,7 @@
 """Error bodies of the three formats."""
 
+from http import HTTPStatus
+
 from ziggurat.core.errors import ModelError
 from ziggurat.wires.types import Json, ResponseChunk, Wire
 
@@ -41,21 +43,6 @@ _OPENAI = {
     429: ("requests", "rate_limit_exceeded"),
 }
 
-_TEXTS = {
-    400: "The request was not valid.",
-    401: "Incorrect API key provided.",
-    403: "This key may not use this model.",
-    404: "The model does not exist.",
-    408: "The request took too long.",
-    413: "The request is too large.",
-    429: "Rate limit reached, please try again later.",
-    500: "The server had an error while processing your request.",
-    502: "Bad gateway.",
-    503: "The engine is currently overloaded.",
-    504: "The upstream timed out.",
-    529: "Overloaded",
-}
-
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status for an error of a script."""
@@ -68,7 +55,8 @@ def error_body(
     wire: Wire | None, status: int, message: str = "", code: str | None = None, *, request_id: str | None = None
 ) -> Json:
     """Return the body of an error as the provider writes it; `code` replaces its kind of error."""
-    message = message or _TEXTS.get(status, "Something went wrong.")
+    if not message:
+        message = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Overloaded"
     if wire == "messages":
         kind = code or _ANTHROPIC.get(status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

@@ -23,6 +23,7 @@ from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
 from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
+from ziggurat.models.http.stated import whole
 from ziggurat.models.http.strict import OPENAI, strict_schema
 
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
@@ -37,15 +38,7 @@ def to_json(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_whole(value))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return _encode(whole(value))
 
 
 def fitted(text: str, rule: str) -> str:

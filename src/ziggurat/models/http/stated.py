@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ziggurat.messages.limits import check_depth
+from ziggurat.messages.parts import mended
 
 T = TypeVar("T")
 
@@ -18,21 +19,21 @@ def read(decoder: "msgspec.json.Decoder[T]", data: bytes | str) -> T:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         try:
-            loose = _whole(json.loads(data, strict=False))
+            loose = whole(json.loads(data, strict=False))
         except (ValueError, RecursionError):
             raise msgspec.DecodeError(str(error)) from None
         return decoder.decode(msgspec.json.encode(loose))
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Return a value that can be encoded: with lone surrogates replaced, and NaN and infinities as text."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return mended(value)
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if isinstance(value, dict):
-        return {_whole(key): _whole(each) for key, each in value.items()}
-    return [_whole(each) for each in value] if isinstance(value, list) else value
+        return {whole(key): whole(each) for key, each in value.items()}
+    return [whole(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def usage_as(kind: type[T], usage: object) -> T | None:

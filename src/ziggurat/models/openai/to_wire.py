@@ -330,18 +330,11 @@ def _set_thoughts(wire: Wire, thoughts: list[Thinking], dialect: Dialect) -> Non
             wire[field] = text
 
 
-_FORMATS = {
-    "audio/wav": "wav",
+_FORMATS = {  # others are called as they are
     "audio/x-wav": "wav",
     "audio/wave": "wav",
     "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
-    "audio/flac": "flac",
-    "audio/ogg": "ogg",
-    "audio/opus": "opus",
-    "audio/aac": "aac",
     "audio/mp4": "m4a",
-    "audio/webm": "webm",
     "audio/pcm": "pcm16",
 }
 
