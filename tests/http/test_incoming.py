@@ -15,18 +15,11 @@ from ziggurat.providers import Limits
 MEBIBYTE = 1 << 20
 
 
-def packed(data: bytes, how: str) -> bytes:
-    if how == "gzip":
-        return gzip.compress(data)
-    return zlib.compress(data) if how == "deflate" else zlib.compress(data, wbits=-15)
-
-
-@pytest.mark.parametrize("how", ["gzip", "deflate", "raw deflate"])
-async def test_compressed_replies(how: str) -> None:
+async def test_compressed_replies() -> None:
     data = b"".join(b"%d," % number for number in range(500_000))
 
     async def answer(asked: Asked) -> None:
-        await asked.reply(packed(data, how), content_encoding=how.split()[-1])
+        await asked.reply(gzip.compress(data), content_encoding="gzip")
 
     async with serving(answer) as server:
         assert await fetch(Client(server.url)) == data

@@ -24,10 +24,9 @@ class _Inflater:
     """Decompresses a body in pieces of limited size."""
 
     def __init__(self, encoding: str) -> None:
-        if encoding not in ("gzip", "x-gzip", "deflate"):
+        if encoding not in ("gzip", "x-gzip"):
             raise ModelError(f"the reply is encoded as {encoding[:40]!r}, which was not requested", kind="malformed")
-        self._plain = zlib.decompressobj(47 if "gzip" in encoding else 15)
-        self._raw = encoding == "deflate"  # some servers omit the zlib header
+        self._plain = zlib.decompressobj(31)
         self.read: int = 0
 
     @property
@@ -41,10 +40,6 @@ class _Inflater:
         try:
             return self._plain.decompress(self._plain.unconsumed_tail + data, _PIECE)
         except zlib.error as error:
-            if self._raw and self.read == len(data):
-                self._raw, self._plain = False, zlib.decompressobj(-15)
-                self.read = 0
-                return self.take(data)
             raise ModelError(f"the reply cannot be decompressed: {error}", kind="malformed") from error
 
 

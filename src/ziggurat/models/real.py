@@ -1,7 +1,7 @@
 """Forbid calls to real models, so that no test spends money by mistake."""
 
 import os
-from types import TracebackType
+from contextlib import AbstractContextManager, ExitStack
 
 from ziggurat.core.errors import ConfigurationError
 
@@ -17,25 +17,15 @@ class _Switch:
     forbidden: bool | None = None
 
 
-class _Setting:
-    """A setting that applies immediately; in a ``with`` block it is undone at the end."""
-
-    __slots__ = ("_before",)
-
-    def __init__(self, forbidden: bool) -> None:
-        self._before = _Switch.forbidden
-        _Switch.forbidden = forbidden
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _Switch.forbidden = self._before
+def _set(forbidden: bool) -> ExitStack:
+    """Change the setting at once; a ``with`` block undoes it at its end."""
+    undo = ExitStack()
+    undo.callback(setattr, _Switch, "forbidden", _Switch.forbidden)
+    _Switch.forbidden = forbidden
+    return undo
 
 
-def forbid_real_calls() -> _Setting:
+def forbid_real_calls() -> AbstractContextManager[object]:
     """Refuse every call to a real model from now on, in all threads; or within a block only.
 
     ::
@@ -43,12 +33,12 @@ def forbid_real_calls() -> _Setting:
         with forbid_real_calls():
             agent.run_sync("...")       # raises if it would reach a provider
     """
-    return _Setting(True)
+    return _set(True)
 
 
-def allow_real_calls() -> _Setting:
+def allow_real_calls() -> AbstractContextManager[object]:
     """Allow calls to real models from now on, whatever the environment says; or within a block only."""
-    return _Setting(False)
+    return _set(False)
 
 
 def require_real_calls_allowed(model_name: str) -> None:

@@ -22,8 +22,7 @@ from ziggurat.messages import OutputSchema, ToolSpec, Transcript
 from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.models.local.engine import ChatTemplate, Engine, engine_for
 from ziggurat.models.local.minilm import MiniLm, cosine
-from ziggurat.models.local.speech import text_of
-from ziggurat.models.local.templated import TemplatedModel
+from ziggurat.models.local.templated import TemplatedModel, text_of
 from ziggurat.providers import local
 
 nightly = pytest.mark.skipif(not LONG, reason="takes long: ZIGGURAT_LONG")

@@ -22,9 +22,8 @@ from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, O
 from ziggurat.messages.parts import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.minilm import MiniLm, Vector, cosine
-from ziggurat.models.local.schema import Field, fields_of, words_of
+from ziggurat.models.local.schema import Field, fields_of, offered, words_of
 from ziggurat.models.local.spans import Span, Words, expression_in, rarity
-from ziggurat.models.local.speech import offered
 from ziggurat.models.local.wordpiece import pieces
 
 _NAME = "demo"

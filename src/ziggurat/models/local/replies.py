@@ -24,7 +24,6 @@ from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
 from ziggurat.models.local.schema import Field, fields_of, words_of
 from ziggurat.models.local.spans import in_digits, rarity
-from ziggurat.models.local.speech import json_rule
 
 _STEM = 4
 """Two words are the same if one begins with the other, and the shorter one has so many letters: edit, edited."""
@@ -239,6 +238,30 @@ def calls_grammar(
         lines.append(f'call_{number}: {json.dumps(head)} arguments_{number} "}}"')
         lines.append(f"arguments_{number}: {json_rule(tool.parameters)}")
     return "\n".join(lines) + "\n"
+
+
+def json_rule(schema: Mapping[str, Any]) -> str:
+    """Return the body of a grammar's rule for JSON that fits a schema, on one line."""
+    guidance = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+    return f"%json {json.dumps({**_closed(schema), 'x-guidance': guidance})}"
+
+
+def _closed(schema: Any) -> Any:
+    """Return a schema whose objects allow no unnamed properties where it is silent about them."""
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = dict(schema)
+    for place in ("properties", "$defs", "definitions"):
+        if isinstance(closed.get(place), Mapping):
+            closed[place] = {name: _closed(part) for name, part in closed[place].items()}
+    for place in ("anyOf", "oneOf", "prefixItems"):
+        if isinstance(closed.get(place), list):
+            closed[place] = [_closed(part) for part in closed[place]]
+    if "items" in closed:
+        closed["items"] = _closed(closed["items"])
+    if "properties" in closed and not closed.keys() & {"additionalProperties", "patternProperties", "allOf"}:
+        closed["additionalProperties"] = False
+    return closed
 
 
 def answer_grammar(output: Mapping[str, Any] | None = None, *, thinking: Thinking = "never") -> str:

@@ -1,10 +1,13 @@
-"""The values that a JSON Schema asks for: the arguments of a tool, or the fields of structured output."""
+"""The tools that a request offers, and the values that a JSON Schema asks for: arguments, or fields of output."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+
+from ziggurat.core.errors import ConfigurationError
+from ziggurat.messages.model import ModelRequest, ToolSpec
 
 Kind = Literal["choice", "boolean", "number", "text", "other"]
 _KINDS: Mapping[str, Kind] = {
@@ -74,3 +77,17 @@ def _resolve(part: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0) -
     if isinstance(kind, list):
         return {**part, "type": next((option for option in kind if option != "null"), "string")}
     return part
+
+
+def offered(request: ModelRequest) -> tuple[ToolSpec, ...]:
+    """Return the tools that may be called, as restricted by the settings."""
+    choice = request.settings.tool_choice
+    if choice == "none":
+        return ()
+    if choice in (None, "auto", "required"):
+        return request.tools
+    named = tuple(tool for tool in request.tools if tool.name == choice)
+    if not named:
+        known = ", ".join(tool.name for tool in request.tools) or "none"
+        raise ConfigurationError(f"tool_choice names {choice!r}, which is not among the tools ({known})")
+    return named

@@ -16,7 +16,7 @@ from ziggurat.messages.delta import ThinkingDelta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.catalogue import CATALOGUE, check_installed, pinned
@@ -32,10 +32,14 @@ from ziggurat.models.local.replies import (
     reply_tool,
     tool_functions,
 )
-from ziggurat.models.local.speech import body_of, offered, text_of, usage_of
+from ziggurat.models.local.schema import offered
 from ziggurat.models.reply import Collector
 
 _TRY_AGAIN = frozenset({"transient", "timeout", "interrupted"})
+
+
+_LONGEST_REPLY = 512
+"""The maximum of tokens in a reply if the caller sets none; small models seldom stop by themselves."""
 
 
 class TemplatedModel:
@@ -110,7 +114,7 @@ class TemplatedModel:
                 if reason == "length":
                     reply.finish = "length"
                 if chunk.get("usage"):
-                    reply.usage += usage_of(chunk["usage"])
+                    reply.usage += _usage_of(chunk["usage"])
         for delta in reader.end():
             await reply.push(delta)
 
@@ -200,7 +204,7 @@ class _Prompt:
         fields: dict[str, Any] = {"messages": messages, "chat_template_kwargs": self._variables}
         if grammar is not None:
             fields["grammar"] = grammar
-        return body_of(self._settings, **fields)
+        return _body_of(self._settings, **fields)
 
 
 def _statements(request: ModelRequest) -> Iterator[str]:
@@ -238,6 +242,38 @@ def _outcomes(request: ModelRequest) -> dict[str, ToolResult]:
             if result.id in calls:
                 outcomes[calls[result.id].fingerprint()] = result
     return outcomes
+
+
+def _body_of(settings: ModelSettings, **fields: Any) -> dict[str, Any]:
+    """Return the request to llama.cpp for some settings; by default with temperature 0 and at most 512 tokens."""
+    body: dict[str, Any] = {
+        "temperature": 0.0 if settings.temperature is None else settings.temperature,
+        "max_tokens": settings.max_tokens or _LONGEST_REPLY,
+        "cache_prompt": True,
+    }
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop"] = list(settings.stop)
+    if settings.seed is not None:
+        body["seed"] = settings.seed
+    return {**body, **fields, **settings.extra}
+
+
+def text_of(chunk: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    """Return the thought and the text in a chunk, and the finish reason if it is the last one."""
+    for choice in chunk.get("choices", ()):
+        delta = choice.get("delta", {})
+        return delta.get("reasoning_content") or "", delta.get("content") or "", choice.get("finish_reason")
+    return "", "", None
+
+
+def _usage_of(counted: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=counted.get("prompt_tokens"),
+        output=counted.get("completion_tokens"),
+        cache_read=(counted.get("prompt_tokens_details") or {}).get("cached_tokens"),
+    )
 
 
 @checked
