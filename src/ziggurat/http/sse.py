@@ -18,10 +18,8 @@ class EventParser:
     >>> parser.feed(b'data: {"a"'), parser.feed(b': 1}\\n\\n')
     ([], [ServerEvent(event='message', data='{"a": 1}', id='')])
 
-    Attributes:
-        held: How many bytes were received since the last event.
-        last_id: The id of the last event, with which a stream is asked for again.
-        retry: The milliseconds to wait before reconnecting, if the server said so.
+    `held` is how many bytes were received since the last event, `last_id` the id with which a stream is asked for
+    again, `retry` the milliseconds to wait before that, if the server said so.
     """
 
     __slots__ = ("_after_return", "_begun", "_data", "_event", "_rest", "held", "last_id", "retry")

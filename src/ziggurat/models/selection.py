@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.http.providers import base_of, key_of
 
@@ -96,7 +95,7 @@ def _with_key() -> SelectedModel | None:
 
 
 def _served(waiting: Wait) -> SelectedModel | None:
-    answers = [(DIALECTS[name], *_ask(DIALECTS[name])) for name in _SERVERS]
+    answers = [(DIALECTS[name], base := base_of(DIALECTS[name], None), _ask(DIALECTS[name], base)) for name in _SERVERS]
     waiting([answer for _, _, answer in answers])
     for dialect, base, answer in answers:
         if answer.done() and answer.exception() is None:
@@ -112,15 +111,10 @@ def _installed() -> SelectedModel:
     return SelectedModel("demo", "there is no key, no local server and no other model")
 
 
-def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
+def _ask(dialect: Dialect, base: str) -> "Future[str]":
     """Ask a server for its models in a thread; the future has the name of the first one."""
     # The thread is a daemon, so that a server that never stops sending does not keep the process.
     answer: Future[str] = Future()
-    try:
-        base = base_of(dialect, None)
-    except ConfigurationError as error:
-        answer.set_exception(error)
-        return "", answer
 
     def ask() -> None:
         try:
@@ -131,7 +125,7 @@ def _ask(dialect: Dialect) -> tuple[str, "Future[str]"]:
             answer.set_result(name)
 
     threading.Thread(target=ask, name=f"ziggurat-probe-{dialect.name}", daemon=True).start()
-    return base, answer
+    return answer
 
 
 def _first_model(base: str, key: str) -> str:

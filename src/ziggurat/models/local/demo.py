@@ -288,14 +288,9 @@ def _score(tool: _Described, copier: Copier, vector: Sequence[float]) -> float:
 
 
 class EmbeddedModel:
-    """A model service that needs no API key and no network.
+    """The demo: picks one tool, and copies parts of the request into its arguments or the fields of structured output.
 
-    It is a demo, for first runs, tests and simple commands: a sentence-embedding model picks one tool, and parts of the
-    request become its arguments or the fields of structured output, so that none is invented. It says so where no tool
-    fits or a value is not found. It does not talk: without tools it says what it is.
-
-    Args:
-        embedder: The sentence-embedding model.
+    It says so where no tool fits or a value is not found. It does not talk: without tools it says what it is.
     """
 
     _warned: ClassVar[bool] = False  # once per process is enough

@@ -289,22 +289,9 @@ class _Call(msgspec.Struct):
 class ReplyReader:
     """Reads a reply while it is generated: returns its thought, calls and text as deltas.
 
-    Args:
-        calls: Whether an array is one of calls; otherwise all is text but a thought.
-        choice: What the array of calls is if the model chooses to answer.
-        first: The number of the first call, for its id.
-        answered: Fingerprints of calls that are not to be repeated; they are counted and left out.
-        revise: Returns a call as it is passed on; by default as it was generated.
-        thinking: Whether the reply begins within a thought.
-
-    Attributes:
-        count: How many calls were read.
-        repeated: The names of tools whose calls were left out.
-        complete: Whether the reply can be parsed so far: no array of calls is open.
-
-    >>> reader = ReplyReader()
-    >>> reader.push("He") + reader.push("llo")
-    [TextDelta(text='He'), TextDelta(text='llo')]
+    Calls whose fingerprints are `answered` are counted in `repeated` and left out; `revise` returns a call as it is
+    passed on. An array that is the `choice` means that the model chooses to answer. `complete` says whether no array
+    of calls is open.
     """
 
     def __init__(

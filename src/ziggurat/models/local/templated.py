@@ -43,21 +43,12 @@ _LONGEST_REPLY = 512
 
 
 class TemplatedModel:
-    """A model service over any GGUF file that has a chat template.
+    """A model service over any GGUF file that has a chat template; made by `local`.
 
-    The file's own chat template shows the conversation and the tools. If there are tools, a grammar restricts the reply
-    to calls of existing tools with arguments that fit their schemas, or to an answer. A call that was answered since
-    the last user message is not repeated: the model is asked for an answer instead. If one of these calls failed, and
-    no structured output is needed, the answer is what each call returned, word for word: small models say that work was
-    done although it failed. How good the choice is depends on the model.
-
-    Args:
-        engine: The loaded file.
-        name: Its name, by default that of the file.
-        stated_only: Whether optional arguments that the conversation does not state are left out of calls.
-        only_calls: Whether an answer to a request that has tools is never in the model's own words, so that it cannot
-            state what no call has done: it is what the calls returned, or says that none was made. Structured output
-            is the model's.
+    If there are tools, a grammar restricts the reply to calls of existing tools with arguments that fit their schemas,
+    or to an answer. A call that was answered since the last user message is not repeated: the model is asked for an
+    answer instead. If one of these calls failed, and no structured output is needed, the answer is what each call
+    returned, word for word: small models say that work was done although it failed.
     """
 
     def __init__(

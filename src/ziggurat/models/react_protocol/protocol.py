@@ -92,9 +92,6 @@ class ReactParser:
 
     A reply has one action; text after it is ignored, and so is all text from an ``Observation:`` on, which the model
     must not write. Text before any label counts as a thought if an action follows.
-
-    Args:
-        call_id: The id of the tool call, if there is one.
     """
 
     def __init__(self, call_id: str) -> None:
