@@ -2,145 +2,17 @@
 
 import asyncio
 import ssl
-import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ModelError, Timeout, attach
+from ziggurat.core.errors import ConfigurationError, ModelError, Timeout
 from ziggurat.core.settings import checked
-from ziggurat.http.connection import Connection, Incoming, require_parser
+from ziggurat.http.connection import LEFT, Connection, Incoming, Pool, require_parser
 from ziggurat.http.limits import Limits
 from ziggurat.http.route import Route
-
-
-class Pool:
-    """Keeps connections open and lends each to one call at a time; waiting calls are served in order."""
-
-    def __init__(self, connect: "Callable[[Pool, Context], Awaitable[Connection]]", limits: Limits) -> None:
-        self._connect = connect
-        self._limits = limits
-        self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
-        self._opening = 0
-        self._waiters: deque[asyncio.Future[Connection | None]] = deque()
-        self._closed = False
-        self._watch: AsyncGenerator[None, None] | None = None
-
-    @property
-    def open(self) -> int:
-        """The number of open connections, idle ones included."""
-        return len(self._all)
-
-    async def borrow(self, ctx: Context) -> Connection:
-        """Return an idle connection, a new one if allowed, or else the next that is released."""
-        if self._watch is None:
-            self._watch = self._until_the_loop_ends()
-            await anext(self._watch)
-        while self._idle:
-            connection = self._idle.pop()
-            if time.monotonic() - connection.idle_since < self._limits.keep_alive and connection.usable():
-                return connection
-            connection.abandon()
-        while len(self._all) + self._opening >= self._limits.connections:
-            turn = await self._turn()
-            if turn is None:
-                self._opening -= 1  # the place reserved by `_freed`
-                break
-            if turn.usable():
-                return turn
-            turn.abandon()
-        return await self._opened(ctx)
-
-    async def _opened(self, ctx: Context) -> Connection:
-        self._opening += 1
-        try:
-            connection = await self._connect(self, ctx)
-        except BaseException as error:
-            self._opening -= 1
-            self._freed()
-            attach(error, "sent", False)
-            raise
-        self._opening -= 1
-        if self._closed:
-            connection.abandon()
-            raise ModelError("the client was closed while it connected", kind="connection", transient=False)
-        self._all.add(connection)
-        return connection
-
-    async def _turn(self) -> Connection | None:
-        """Wait for a connection that is released, or for None: the place of one."""
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on(waiter.result())
-            raise
-
-    def _pass_on(self, connection: Connection | None) -> None:
-        if connection is None:
-            self._opening -= 1
-            self._freed()
-        else:
-            self.release(connection)
-
-    def release(self, connection: Connection) -> None:
-        """Take back a connection that can be used again."""
-        if self._closed or connection not in self._all:
-            connection.abandon()
-            return
-        waiter = self._next()
-        if waiter is not None:
-            waiter.set_result(connection)
-        elif len(self._idle) < self._limits.idle_connections:
-            connection.idle_since = time.monotonic()
-            self._idle.append(connection)
-        else:
-            connection.abandon()
-
-    def forget(self, connection: Connection) -> None:
-        """Remove a connection; a waiting call may open another in its place."""
-        if connection in self._all:
-            self._all.discard(connection)
-            if connection in self._idle:
-                self._idle.remove(connection)
-            self._freed()
-
-    def _freed(self) -> None:
-        waiter = self._next()
-        if waiter is not None:
-            self._opening += 1  # reserves the place until the waiter runs
-            waiter.set_result(None)
-
-    def _next(self) -> "asyncio.Future[Connection | None] | None":
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                return waiter
-        return None
-
-    def close(self) -> None:
-        """Close all connections; calls in progress fail."""
-        self._closed = True
-        for connection in tuple(self._all):
-            connection.abandon()
-        self._idle.clear()
-        while (waiter := self._next()) is not None:
-            waiter.set_exception(ModelError("the client was closed", kind="connection", transient=False))
-
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close the pool when the event loop shuts down, which closes unfinished asynchronous generators."""
-        try:
-            yield
-        finally:
-            self.close()
-            await asyncio.sleep(0)  # the transports close in the loop's next turn
-
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -276,9 +148,6 @@ def _fit(name: str, value: str) -> bool:
     return bool(name) and name.isascii() and value.isascii() and value.isprintable() and name.isprintable()
 
 
-_LEFT = 2.0
-
-
 class UserClient:
     """Sends requests with the user's own client, whose timeouts, proxies and certificates apply."""
 
@@ -353,7 +222,7 @@ class _UserReply:
     async def end(self, *, whole: bool) -> None:
         try:
             if whole:
-                async with self._ctx.limit(_LEFT):
+                async with self._ctx.limit(LEFT):
                     while await self.more():
                         pass
         except (ModelError, Timeout):

@@ -1,15 +1,17 @@
 """Connection: an HTTP/1.1 connection with one request at a time, parsed by llhttp; and the reply that arrives on it,
-decompressed and within limits of size and time."""
+decompressed and within limits of size and time; and the pool that keeps connections open."""
 
 import asyncio
 import select
+import time
 import zlib
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, cast
 
 from ziggurat.core.clock import Timer
 from ziggurat.core.context import Context
-from ziggurat.core.errors import MissingExtra, ModelError
+from ziggurat.core.errors import MissingExtra, ModelError, attach
 from ziggurat.http.limits import Limits
 
 _LONGEST_HEAD = 1 << 16
@@ -17,7 +19,7 @@ _HELD = 1 << 18  # unread bytes at which reading from the server is paused
 _PIECE = 1 << 20  # bytes decompressed at a time
 _RATIO = 200  # event streams compress to a tenth; decompression bombs to a thousandth
 _SMALL = 1 << 23
-_LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
+LEFT = 2.0  # seconds for a reply to end after its last event, so that the connection can be kept
 
 
 class _Inflater:
@@ -149,7 +151,7 @@ class Incoming:
         self._left = True
         self._pieces.clear()
         self._stop_timer()
-        self._timer = self._clock.call_at(self._now() + _LEFT, self.close)
+        self._timer = self._clock.call_at(self._now() + LEFT, self.close)
         if self._paused:
             self._paused = False
             self._line.resume()
@@ -226,20 +228,10 @@ def require_parser() -> None:
         raise MissingExtra("asking a model over HTTP", "http") from None
 
 
-class ConnectionPool(Protocol):
-    def release(self, connection: "Connection") -> None:
-        """Take back a connection that can be used again."""
-        ...
-
-    def forget(self, connection: "Connection") -> None:
-        """Remove a connection that is closed or will be."""
-        ...
-
-
 class Connection(asyncio.Protocol):
     """An HTTP/1.1 connection with one request at a time; with no pool, for one request only."""
 
-    def __init__(self, home: ConnectionPool | None, name: str) -> None:
+    def __init__(self, home: "Pool | None", name: str) -> None:
         import httptools
 
         self.home = home
@@ -380,3 +372,128 @@ class Connection(asyncio.Protocol):
             self.home.release(self)
         else:
             self.abandon()
+
+
+class Pool:
+    """Keeps connections open and lends each to one call at a time; waiting calls are served in order."""
+
+    def __init__(self, connect: "Callable[[Pool, Context], Awaitable[Connection]]", limits: Limits) -> None:
+        self._connect = connect
+        self._limits = limits
+        self._idle: list[Connection] = []
+        self._all: set[Connection] = set()
+        self._opening = 0
+        self._waiters: deque[asyncio.Future[Connection | None]] = deque()
+        self._closed = False
+        self._watch: AsyncGenerator[None, None] | None = None
+
+    @property
+    def open(self) -> int:
+        """The number of open connections, idle ones included."""
+        return len(self._all)
+
+    async def borrow(self, ctx: Context) -> Connection:
+        """Return an idle connection, a new one if allowed, or else the next that is released."""
+        if self._watch is None:
+            self._watch = self._until_the_loop_ends()
+            await anext(self._watch)
+        while self._idle:
+            connection = self._idle.pop()
+            if time.monotonic() - connection.idle_since < self._limits.keep_alive and connection.usable():
+                return connection
+            connection.abandon()
+        while len(self._all) + self._opening >= self._limits.connections:
+            turn = await self._turn()
+            if turn is None:
+                self._opening -= 1  # the place reserved by `_freed`
+                break
+            if turn.usable():
+                return turn
+            turn.abandon()
+        return await self._opened(ctx)
+
+    async def _opened(self, ctx: Context) -> Connection:
+        self._opening += 1
+        try:
+            connection = await self._connect(self, ctx)
+        except BaseException as error:
+            self._opening -= 1
+            self._freed()
+            attach(error, "sent", False)
+            raise
+        self._opening -= 1
+        if self._closed:
+            connection.abandon()
+            raise ModelError("the client was closed while it connected", kind="connection", transient=False)
+        self._all.add(connection)
+        return connection
+
+    async def _turn(self) -> Connection | None:
+        """Wait for a connection that is released, or for None: the place of one."""
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._pass_on(waiter.result())
+            raise
+
+    def _pass_on(self, connection: Connection | None) -> None:
+        if connection is None:
+            self._opening -= 1
+            self._freed()
+        else:
+            self.release(connection)
+
+    def release(self, connection: Connection) -> None:
+        """Take back a connection that can be used again."""
+        if self._closed or connection not in self._all:
+            connection.abandon()
+            return
+        waiter = self._next()
+        if waiter is not None:
+            waiter.set_result(connection)
+        elif len(self._idle) < self._limits.idle_connections:
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+        else:
+            connection.abandon()
+
+    def forget(self, connection: Connection) -> None:
+        """Remove a connection; a waiting call may open another in its place."""
+        if connection in self._all:
+            self._all.discard(connection)
+            if connection in self._idle:
+                self._idle.remove(connection)
+            self._freed()
+
+    def _freed(self) -> None:
+        waiter = self._next()
+        if waiter is not None:
+            self._opening += 1  # reserves the place until the waiter runs
+            waiter.set_result(None)
+
+    def _next(self) -> "asyncio.Future[Connection | None] | None":
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                return waiter
+        return None
+
+    def close(self) -> None:
+        """Close all connections; calls in progress fail."""
+        self._closed = True
+        for connection in tuple(self._all):
+            connection.abandon()
+        self._idle.clear()
+        while (waiter := self._next()) is not None:
+            waiter.set_exception(ModelError("the client was closed", kind="connection", transient=False))
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        """Close the pool when the event loop shuts down, which closes unfinished asynchronous generators."""
+        try:
+            yield
+        finally:
+            self.close()
+            await asyncio.sleep(0)  # the transports close in the loop's next turn

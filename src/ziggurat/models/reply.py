@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of, refolded
 from ziggurat.messages.events import Delta
 from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW, OutputMode
 from ziggurat.messages.message import Message
@@ -30,17 +29,6 @@ def model_facts(
     return {NAME: name, MODEL_NAME: name, WINDOW: window, OUTPUT_MODES: tuple(output_modes)}
 
 
-def normalised(message: Message) -> Message:
-    """Return the message as folding its deltas gives it: adjacent texts joined, empty ones left out."""
-    parts = message.parts
-    if len(parts) == 1 and not (isinstance(parts[0], Text) and not parts[0].text):
-        return message
-    fold = Fold()
-    for delta in deltas_of(message):
-        fold.push(delta)
-    return msgspec.structs.replace(message, parts=fold.message().parts)
-
-
 def _finish(message: Message) -> FinishReason:
     return "tool_calls" if message.tool_calls else "stop"
 
@@ -56,7 +44,7 @@ def response_of(reply: object, *, model: str, usage: Usage) -> ModelResponse | N
         return reply
     if isinstance(reply, Message):
         _check_role(reply, model)
-        reply = normalised(reply)
+        reply = refolded(reply)
         return ModelResponse(reply, _finish(reply), usage, model)
     return None
 

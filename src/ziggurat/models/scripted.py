@@ -13,13 +13,13 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.core.tasks import closed
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of, refolded
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.parts import Part, ToolCall
 from ziggurat.messages.usage import Usage
-from ziggurat.models.reply import Collector, OutputModes, model_facts, normalised, response_of
+from ziggurat.models.reply import Collector, OutputModes, model_facts, response_of
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
 
@@ -184,7 +184,7 @@ class ScriptedModel:
     def _prepare(self, reply: ScriptedReply, where: str) -> "_Prepared":
         whole = response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
-            return replace(whole, message=normalised(whole.message))
+            return replace(whole, message=refolded(whole.message))
         if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
             return reply
         if isinstance(reply, (list, tuple)) and reply:
