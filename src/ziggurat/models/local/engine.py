@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ziggurat.core.errors import ConfigurationError, MissingExtra, ModelError
+from ziggurat.core.errors import ConfigurationError, ContextOverflow, MissingExtra, ModelError
 
 SLOTS = 4
 """How many requests one engine serves at the same time; more are queued."""
@@ -60,7 +60,7 @@ class Engine:
         self._key = secrets.token_hex(32)
         self._server: Any = None
         self._template = ChatTemplate()
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="ziggurat-local")
 
     def __repr__(self) -> str:
         return f"Engine({self.path.name!r}, slots={self.slots}, context={self.context})"
@@ -83,7 +83,7 @@ class Engine:
             except RuntimeError:  # the event loop is closed, so no one waits for the rest
                 stopped.set()
 
-        self._threads().submit(self._work, {**body, "stream": True}, put, stopped)
+        self._threads.submit(self._work, {**body, "stream": True}, put, stopped)
         try:
             while (item := await queue.get()) is not _END:
                 if isinstance(item, BaseException):
@@ -114,12 +114,6 @@ class Engine:
             raise ModelError(f"{self.path.name} refused the request: {error}", transient=False) from error
         if isinstance(answer, dict) and "error" in answer:
             raise _failure(answer["error"])
-
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.slots, thread_name_prefix="ziggurat-local")
-            return self._pool
 
     def load(self) -> Any:
         """Load the weights unless they are loaded; blocks for up to a few seconds."""
@@ -165,14 +159,6 @@ class Engine:
             parameters.hostnames = [str(room / "model.sock")]
         return parameters
 
-    def close(self) -> None:
-        """Free the weights and the threads; a later request loads them again."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-            self._server = None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-
 
 def _processors() -> int:
     """Return how many processors this process may use, which may be fewer than the machine has."""
@@ -196,10 +182,9 @@ def _failure(error: Mapping[str, Any]) -> ModelError:
     code = error.get("code", 500)
     message = str(error.get("message", "unknown error"))
     if error.get("type") == "exceed_context_size_error":
-        return ModelError(
+        return ContextOverflow(
             f"the conversation has {error.get('n_prompt_tokens', 'too many')} tokens and the model takes "
-            f"{error.get('n_ctx', 'fewer')}; shorten or compact it",
-            transient=False,
+            f"{error.get('n_ctx', 'fewer')}; shorten or compact it"
         )
     return ModelError(f"llama.cpp failed ({code}): {message}", transient=code in (429, 503))
 
