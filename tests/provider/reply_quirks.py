@@ -9,9 +9,8 @@ from tests.provider.catalogue import quirk_maker
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.messages.parts import ToolCall
-from ziggurat.testing.server.provider import torn
-from ziggurat.testing.server.quirk import Quirk, message_of
-from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait
+from ziggurat.testing.server.quirk import Quirk
+from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait, message_of, torn
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
     "truncated": lambda text: text[: max(1, len(text) // 2)],

@@ -1,30 +1,21 @@
 """The fake provider: a real HTTP server on loopback that speaks three formats from a script."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec.structs import replace
 
-from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Timer
-from ziggurat.core.context import CLOCK, root
+from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
-from ziggurat.messages.delta import PartDelta, ToolCallDelta, deltas_of
-from ziggurat.messages.events import Delta
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage, estimate_tokens
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
 from ziggurat.testing.server.loopback import LoopbackServer, RawRequest
-from ziggurat.testing.server.quirk import Quirk, changed, message_of, written
-from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, Wait, error_answer
+from ziggurat.testing.server.quirk import Quirk, changed, written
+from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, ask, error_answer
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import wire_of
-
-_PIECES = 50
-_SHORT = 12
 
 
 class FakeProvider(LoopbackServer):
@@ -130,7 +121,7 @@ class FakeProvider(LoopbackServer):
         key = (seen.path, seen.body)
         reply = self._again.pop(key, None)
         if reply is None:
-            reply = await _ask(self._model, request, seen)
+            reply = await ask(self._model, request, seen)
         if any(quirk.breaks for quirk in quirks):
             self._again[key] = reply
         return reply
@@ -139,86 +130,3 @@ class FakeProvider(LoopbackServer):
 def _models() -> HttpResponse:
     listed = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}]}
     return HttpResponse(200, (("content-type", "application/json"),), (msgspec.json.encode(listed),))
-
-
-class _ReplyRecorder:
-    """Records the events of a model (as an Emit), and its pauses (as a Clock)."""
-
-    blocked = 0.0
-    now = staticmethod(SYSTEM_CLOCK.now)
-    monotonic = staticmethod(SYSTEM_CLOCK.monotonic)
-
-    def __init__(self) -> None:
-        self.deltas: list[PartDelta | Wait] = []
-
-    async def __call__(self, event: Event, /) -> None:
-        if isinstance(event, Delta):
-            self.deltas.append(event.delta)
-        elif isinstance(event, Dropped):
-            self.deltas.clear()
-
-    def listens(self, kind: type[Event], /) -> bool:
-        return kind is Delta or kind is Dropped
-
-    async def sleep(self, seconds: float) -> None:
-        self.deltas.append(Wait(seconds))
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return SYSTEM_CLOCK.call_at(when, callback)
-
-
-async def _ask(
-    model: Service[ModelRequest, ModelResponse], request: ModelRequest, seen: ReceivedRequest
-) -> ReplyContent:
-    """Call a model with a request; an error it raises becomes part of the reply."""
-    recorder = _ReplyRecorder()
-    name = _model_name(seen)
-    reply = ReplyContent((), usage=_estimate(Usage(), seen, ""), model=name, id=str(seen.number))
-    try:
-        response = await model(request, root("provider").within(CLOCK, recorder).emitting(recorder))
-    except Exception as error:  # noqa: BLE001 - the provider simulates whatever error a script raises
-        return replace(reply, pieces=_unique(torn(recorder.deltas), seen.number), error=error)
-    deltas = recorder.deltas
-    if message_of(deltas).parts != response.message.parts:
-        deltas = list(deltas_of(response.message))
-    usage = _estimate(response.usage, seen, response.text)
-    pieces = _unique(torn(deltas), seen.number)
-    return replace(reply, pieces=pieces, finish=response.finish, usage=usage)
-
-
-def _model_name(seen: ReceivedRequest) -> str:
-    body = seen.json
-    name = body.get("model") if isinstance(body, dict) else None
-    return name if isinstance(name, str) else "scripted"
-
-
-def _estimate(usage: Usage, seen: ReceivedRequest, text: str) -> Usage:
-    """Fill unknown token counts with estimates, a quarter of the characters; real providers always report usage."""
-    tokens_in = usage.input if usage.input is not None else len(seen.body) // 4
-    tokens_out = usage.output if usage.output is not None else max(1, estimate_tokens(text))
-    return replace(usage, input=tokens_in, output=tokens_out)
-
-
-def torn(deltas: Iterable[PartDelta | Wait]) -> list[PartDelta | Wait]:
-    """Split tool arguments into pieces, as real models stream them."""
-    pieces: list[PartDelta | Wait] = []
-    for delta in deltas:
-        if not isinstance(delta, ToolCallDelta) or len(delta.arguments) <= _SHORT:
-            pieces.append(delta)
-            continue
-        size = max(_SHORT, -(-len(delta.arguments) // _PIECES))
-        pieces.append(replace(delta, arguments=""))
-        for at in range(0, len(delta.arguments), size):
-            pieces.append(ToolCallDelta(delta.index, delta.arguments[at : at + size]))
-    return pieces
-
-
-def _unique(pieces: Iterable[PartDelta | Wait], number: int) -> tuple[PartDelta | Wait, ...]:
-    """Replace generated call ids by ids unique in the whole conversation, as a provider's are."""
-    renamed: list[PartDelta | Wait] = []
-    for piece in pieces:
-        if isinstance(piece, ToolCallDelta) and piece.name:
-            left_open = piece.id in ("", "call") or (piece.id.startswith("call-") and piece.id[5:].isdigit())
-            piece = replace(piece, id=f"call_{number}_{piece.index}") if left_open else piece
-        renamed.append(piece)
-    return tuple(renamed)

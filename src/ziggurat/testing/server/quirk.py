@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta
-from ziggurat.messages.message import Message
+from ziggurat.messages.delta import PartDelta, TextDelta
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,
@@ -16,6 +15,7 @@ from ziggurat.testing.server.types import (
     ReplyContent,
     Wait,
     error_answer,
+    message_of,
 )
 from ziggurat.wires.errors import status_of
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
@@ -190,14 +190,6 @@ def streamed(writer: ReplyWriter, pieces: Iterable[PartDelta | Wait], *, whole: 
         yield from writer.delta(part, piece)
         if last.get(part) == at:
             yield from writer.close(part)
-
-
-def message_of(pieces: Iterable[PartDelta | Wait]) -> Message:
-    fold = Fold()
-    for piece in pieces:
-        if not isinstance(piece, Wait):
-            fold.push(piece)
-    return fold.message()
 
 
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:
