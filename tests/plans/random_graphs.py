@@ -157,23 +157,24 @@ def model_of(graph: Declared, choices: Choices) -> tuple[dict[int, set[int]], di
     return runs, before
 
 
-def why_refused(graph: Declared) -> str | None:
-    """Return why a graph without loops is refused, by trying all that its routes may choose; None if it is not."""
+def is_refused(graph: Declared) -> bool:
+    """Return whether a graph without loops has a node that never runs, by trying all that its routes may choose."""
     ways = [
         [[each] for each in targets] if single else [list(each) for each in subsets(targets)]
         for targets, single in graph.routes.values()
     ]
     running: set[int] = set()
-    written = False
     for way in product(*ways):
         choices = dict(zip(graph.routes, way, strict=True))
-        runs, before = model_of(graph, lambda source, _, choices=choices: choices[source])  # type: ignore[misc]
+        runs, _ = model_of(graph, lambda source, _, choices=choices: choices[source])  # type: ignore[misc]
         running.update(runs)
-        writers = [each for each in graph.writers if each in runs]
-        written = written or any(one not in before[other] for one, other in pairwise(writers))
-    if len(running) < len(graph.joins):
-        return "can never start"
-    return "may run at the same time" if written else None
+    return len(running) < len(graph.joins)
+
+
+def writes_at_once(graph: Declared) -> bool:
+    """Return whether two nodes of a run write the field without a reducer, neither of them after the other."""
+    runs, before = model_of(graph, by_chance(graph))
+    return any(one not in before[other] for one, other in pairwise(each for each in graph.writers if each in runs))
 
 
 def subsets(targets: Sequence[int]) -> Iterator[tuple[int, ...]]:

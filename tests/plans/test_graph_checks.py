@@ -14,30 +14,19 @@ from ziggurat import ConfigurationError
 from ziggurat.flows import step
 from ziggurat.plans import START, Graph, append, merge
 from ziggurat.plans.reducers import Reducer
+from ziggurat.plans.state import StateType
 
 
 def to_b_or_c(state: State) -> Literal["b", "c"]:
     return "b"
 
 
-def to_several(state: State) -> list[Literal["b", "c"]]:
-    return ["b"]
-
-
 def to_a_or_end(state: State) -> Literal["a", "end"]:
     return "end"
 
 
-def to_a_or_d(state: State) -> Literal["a", "d"]:
-    return "a"
-
-
 async def topic(state: State) -> str:
     return ""
-
-
-async def unknown(state: State) -> dict[str, Any]:
-    return {}
 
 
 class Misspelled(TypedDict):
@@ -82,18 +71,6 @@ def _both(state: State) -> list[Literal["a", "c"]]:
     return ["a", "c"]
 
 
-def _nobody_knows(graph: Graph[State]) -> None:
-    drawn("a", writers="b")(graph)
-    graph.node(unknown)
-    graph.edge("a", ("b", "unknown"))
-
-
-def _after_any(graph: Graph[State]) -> None:
-    drawn("a b", writers="c")(graph)
-    graph.node(topic, name="d", writes="topic", join="any")
-    graph.edge("a", ("b", "c"), "d")
-
-
 def _map_writes(graph: Graph[State]) -> None:
     async def item(note: str) -> str:
         return note
@@ -111,14 +88,6 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     "never": (drawn("a b c d", "b c > d", a=to_b_or_c), "d can never start"),
     "never, further on": (drawn("a b c b2 c2 d", "b > b2 > d", "c > c2 > d", a=to_b_or_c), "join='settled'"),
     "leaves": (drawn("s a b d e", "s > a d", "a > b d", "d > e", b=to_a_or_end), "leaves the loop of a"),
-    "leaves and goes on": (drawn("a b c", "a > b", b=_both), "left from b to c"),
-    "two decide": (drawn("a b c d", "a > b c", b=to_a_or_end, c=to_a_or_d), "left from c to d"),
-    "always back": (drawn("a b c", "a > b > a", b=(lambda state: [], ["c"])), "left from b to c"),
-    "both write": (drawn("a", "a > b c", writers="b c"), r"State\.topic.*topic: Annotated\[str, function\]"),
-    "a route may choose both": (drawn("a", writers="b c", a=(lambda state: "b", ["b", "c"])), "-> str"),
-    "both may write": (drawn("a", writers="b c", a=to_several), "b and c"),
-    "nobody knows": (_nobody_knows, "unknown"),
-    "after any": (_after_any, "c and d"),
     "map writes": (_map_writes, "State.topic"),
 }
 
@@ -131,6 +100,51 @@ def test_what_cannot_work_is_refused_when_it_is_built(case: str) -> None:
         declare(graph)
         graph.build("graph")
         pytest.fail("it was built")
+
+
+def _after_any(graph: Graph[State]) -> None:
+    drawn("a b", writers="c")(graph)
+    graph.node(topic, name="d", writes="topic", join="any")
+    graph.edge("a", ("b", "c"), "d")
+
+
+def _not_declared(graph: Graph[State]) -> None:
+    async def changes(state: State) -> dict[str, Any]:
+        return {"topic": ""}
+
+    drawn("a", writers="b")(graph)
+    graph.node(changes, name="c")
+    graph.edge("a", ("b", "c"))
+
+
+def _goes_back(state: State) -> str:
+    return "a"
+
+
+def _goes_on(state: State) -> str:
+    return "d"
+
+
+FAILING: dict[str, tuple[Declare, str]] = {
+    "leaves and goes on": (drawn("a b c", "a > b", b=_both), "b has left it to c"),
+    "two decide": (
+        drawn("a b c d", "a > b c", b=(_goes_back, ["a", "end"]), c=(_goes_on, ["a", "d"])),
+        "c has left it to d",
+    ),
+    "both write": (drawn("a", "a > b c", writers="b c"), r"b and c .*State\.topic.*topic: Annotated\[str, function\]"),
+    "a route chooses both": (drawn("a", writers="b c", a=(lambda state: ["b", "c"], ["b", "c"])), "b and c"),
+    "not declared": (_not_declared, "b and c"),
+    "after any": (_after_any, "c and d"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+async def test_what_depends_on_timing_is_refused_when_it_happens(case: str) -> None:
+    declare, word = FAILING[case]
+    graph = Graph(State)
+    declare(graph)
+    with pytest.raises(ConfigurationError, match=word):
+        await graph.build("graph").run(State())
 
 
 def _two_routes(graph: Graph[State]) -> None:
@@ -183,27 +197,17 @@ KINDS: list[tuple[Any, Reducer | None]] = [
 
 @pytest.mark.parametrize(("kind", "fits"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 def test_a_reducer_fits_its_field_and_the_one_that_is_advised_does(kind: Any, fits: Reducer | None) -> None:
-    def two_writers(annotation: Any) -> Graph[Any]:
-        graph: Graph[Any] = Graph(defstruct("Plain", [("field", annotation)]))
-        for name in "ab":
-            graph.node(empty, name=name, writes="field")
-        graph.edge("start", ("a", "b"))
-        return graph
+    def state(annotation: Any) -> StateType:
+        return StateType(defstruct("Plain", [("field", annotation)]))
 
-    async def empty(state: Any) -> Any: ...
-
-    with pytest.raises(ConfigurationError, match=r"both write Plain\.field") as raised:
-        two_writers(kind).build("graph")
     for reducer in (append, merge):
-        assert (f", {reducer.__name__}]" in str(raised.value)) == (reducer is fits)
+        assert (f", {reducer.__name__}]" in state(kind).advice("field")) == (reducer is fits)
         if reducer is fits:
-            two_writers(Annotated[kind, reducer]).build("graph")
+            state(Annotated[kind, reducer])
         else:
-            with pytest.raises(
-                ConfigurationError, match=rf"the field 'field' has the reducer {reducer.__name__}, which"
-            ):
-                two_writers(Annotated[kind, reducer])
-    two_writers(Annotated[kind, lambda value, update: update]).build("graph")
+            with pytest.raises(ConfigurationError, match=rf"the field 'field' has the reducer {reducer.__name__}"):
+                state(Annotated[kind, reducer])
+    state(Annotated[kind, lambda value, update: update])
 
 
 async def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_no_struct() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct, field
 
 from tests.plans.states import State, noting
-from ziggurat import Agent, Context, ModelRequest, ModelResponse
+from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import Answer, runs_of
 from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.flows import ask, flow, step
@@ -315,3 +315,34 @@ async def test_the_order_is_the_declared_one_after_a_branch_was_resumed_alone(tm
     run = await built.resume("r")
     assert run.output.notes == ["a()", "bad", "ok(a)"]
     assert calls == ["a", "bad", "ok", "bad"]
+
+
+async def test_with_a_reducer_a_run_that_failed_where_branches_met_goes_on() -> None:
+    store, calls = InMemoryStore(), list[str]()
+
+    class Plain(Struct):
+        title: str = ""
+
+    class Reduced(Struct):
+        title: Annotated[str, longest] = ""
+
+    def titles(state: type[Plain | Reduced]) -> Any:
+        graph: Graph[Any] = Graph(state)
+
+        @graph.node(writes="title")
+        async def a(_: Any) -> str:
+            calls.append("a")
+            return "Ur"
+
+        @graph.node(writes="title")
+        async def b(_: Any) -> str:
+            calls.append("b")
+            return "Uruk"
+
+        graph.edge("start", (a, b))
+        return graph.build("titles", store=store)
+
+    with pytest.raises(ConfigurationError, match="a and b have run at the same time"):
+        await titles(Plain).run(Plain(), run_id="r")
+    assert (await titles(Reduced).resume("r")).output == Reduced("Uruk")
+    assert calls == ["a", "b"]

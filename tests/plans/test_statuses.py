@@ -102,7 +102,9 @@ async def read_after_each_entry(plan: Any, store: InMemoryStore) -> None:
         assert recorded & nodes <= {path for path, _ in ends}
         statuses = await node_statuses(plan, f"cut-{cut}")
         marks = {name: MARKS[status] for name, status in statuses.items() if status in MARKS}
-        assert await plan.standing(f"cut-{cut}") == fact(plan, NODES).draw(marks)
+        names = fact(plan, NODES)
+        assert names is not None
+        assert await plan.standing(f"cut-{cut}") == names.draw(marks)
         before = ends
     assert await node_statuses(plan, f"cut-{len(entries)}") == await node_statuses(plan, "whole")
 

@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 from msgspec import Struct
 
 from ziggurat.core.codec import canonical
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.plans.state import StateType, Values
 
 
@@ -68,15 +69,16 @@ def joined(tokens: Sequence[Token], state_type: StateType) -> Token:
     if len(different) == 1:
         return first
     causes = [each.cause for each in different.values()]
+    reached, apart = _reached_from(causes)
+    _check_writes(apart, state_type)
     values = first.values
-    for cause in _new_in_others(causes):
+    for cause in _new_in_others(causes, reached):
         values = state_type.apply_all(values, cause.changes)
     return Token(NodeCause(tuple(causes), 1 + max([each.depth for each in causes])), values)
 
 
-def _new_in_others(causes: Sequence[NodeCause]) -> Iterator[NodeCause]:
+def _new_in_others(causes: Sequence[NodeCause], reached: dict[int, int]) -> Iterator[NodeCause]:
     """Yield the causes of all branches but those of the first: branch by branch, each after its parents."""
-    reached = _reached_from(causes)
     done: set[int] = set()
     for number, branch in enumerate(causes):
         earlier = (1 << number) - 1
@@ -101,9 +103,37 @@ def _new_in_others(causes: Sequence[NodeCause]) -> Iterator[NodeCause]:
             waiting.pop()
 
 
-def _reached_from(causes: Sequence[NodeCause]) -> dict[int, int]:
-    """Return from which branches each cause is reached, as bits, back to where all of them have met before."""
+def _check_writes(causes: Sequence[NodeCause], state_type: StateType) -> None:
+    """Check that of causes, each after its parents, no two write a field without a reducer at the same time."""
+    writers: list[NodeCause] = []
+    of_field: dict[str, int] = {}  # which of these have written it, as bits
+    before: dict[int, int] = {}  # which of them each cause follows
+    for cause in causes:
+        earlier = 0
+        for parent in cause.parents:
+            earlier |= before.get(id(parent), 0)
+        fields = {name for changes in cause.changes for name in changes if state_type.fields[name].reducer is None}
+        for field in fields:
+            beside = of_field.get(field, 0) & ~earlier
+            if beside:
+                other = writers[beside.bit_length() - 1]
+                raise ConfigurationError(
+                    f"{' and '.join(sorted([other.name, cause.name]))} have run at the same time, and both write "
+                    f"{state_type.name}.{field}, so its value would depend on timing: {state_type.advice(field)}, or "
+                    "let an edge put one after the other"
+                )
+        if fields:
+            own = 1 << len(writers)
+            writers.append(cause)
+            of_field |= {field: of_field.get(field, 0) | own for field in fields}
+            earlier |= own
+        before[id(cause)] = earlier
+
+
+def _reached_from(causes: Sequence[NodeCause]) -> tuple[dict[int, int], list[NodeCause]]:
+    """Return from which branches each cause is reached, as bits, and the causes since the branches parted, in order."""
     reached: dict[int, int] = {}
+    apart: list[NodeCause] = []
     everywhere = (1 << len(causes)) - 1
     for number, cause in enumerate(causes):
         reached[id(cause)] = reached.get(id(cause), 0) | 1 << number
@@ -113,7 +143,9 @@ def _reached_from(causes: Sequence[NodeCause]) -> dict[int, int]:
     while heap and open_branches:
         _, _, cause = heappop(heap)
         bits = reached[id(cause)]
-        open_branches -= bits != everywhere
+        if bits != everywhere:
+            open_branches -= 1
+            apart.append(cause)
         for parent in cause.parents:
             before = reached.get(id(parent))
             after = (before or 0) | bits
@@ -123,4 +155,4 @@ def _reached_from(causes: Sequence[NodeCause]) -> dict[int, int]:
                 open_branches += after != everywhere
             elif before != everywhere == after:
                 open_branches -= 1
-    return reached
+    return reached, apart[::-1]

@@ -26,7 +26,7 @@ from ziggurat.plans.graph_parts import (
     call_of_runnable,
     declared_writes,
 )
-from ziggurat.plans.graph_shape import Shape, check_graph, shape_of
+from ziggurat.plans.graph_shape import Shape, check_joins, shape_of
 from ziggurat.plans.state import StateType
 from ziggurat.plans.state_graph import StateGraph, built
 
@@ -202,6 +202,12 @@ class Graph(Generic[S]):
         if items is not None:
             if isinstance(items[0], str):
                 self._state_type.require(items[0], title)
+            for field in declared or ():
+                if self._state_type.fields[field].reducer is None:
+                    raise ConfigurationError(
+                        f"the node {title} is called for several items at the same time, and each writes "
+                        f"{self._state_type.name}.{field}: {self._state_type.advice(field)}"
+                    )
             checked = partial(self._state_type.checked, node=title, writes=declared)
             call = call_of_items(call, *items, checked, self._state_type)
         self._nodes[title] = GraphNode(len(self._nodes), title, call, declared, join, rounds, items is not None)
@@ -311,13 +317,12 @@ class Graph(Generic[S]):
             arguments: Those of all flows, see `flow`.
 
         Raises:
-            ConfigurationError: a node is never reached or never ends, an edge leads nowhere, a join can never start, or
-                two nodes that may run at the same time write a field that has no reducer; the message says how to fix
-                it.
+            ConfigurationError: a node is never reached or never ends, an edge leads nowhere, or a join can never start;
+                the message says how to fix it.
         """
         arguments.setdefault("description", "")
         shape = self._shape()
-        check_graph(shape, self._routes, self._state_type)
+        check_joins(shape, self._routes)
         return built(name, shape, dict(self._routes), self._state_type, store, arguments)
 
     def _shape(self) -> Shape:

@@ -191,6 +191,15 @@ class StateType:
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.fields)}"
         return f"the node {node} writes the field {name!r}, which {self.name} does not have; {hint}"
 
+    def advice(self, name: str) -> str:
+        """Return how a field gets a reducer."""
+        kind = self.fields[name].kind
+        title = getattr(kind, "__name__", str(kind)) if not hasattr(kind, "__args__") else str(kind)
+        reducer = fitting(kind)
+        if reducer is None:
+            return f"give it a reducer, a function (value, update) -> value: {name}: Annotated[{title}, function]"
+        return f"give it a reducer, such as {name}: Annotated[{title}, {reducer.__name__}]"
+
     def require(self, name: object, node: str) -> None:
         if name not in self.fields:
             raise ConfigurationError(self._unknown(name, node, None))
