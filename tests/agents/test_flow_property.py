@@ -13,8 +13,7 @@ from tests.stores.places import new_store, reopened, used
 from ziggurat import AgentRun
 from ziggurat.agents import runs_of
 from ziggurat.core.codec import as_type
-from ziggurat.journal.entries import Failure, Intent, JournalEntry, Result
-from ziggurat.journal.lines import as_error
+from ziggurat.journal.entries import Failure, Intent, JournalEntry, Result, as_error
 from ziggurat.messages import stops
 
 

@@ -16,7 +16,7 @@ from ziggurat.core.event import difference
 from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.journal import LocalJournal
-from ziggurat.journal.lines import as_error, read_entry
+from ziggurat.journal.entries import as_error, read_entry
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages import (
     Message,

@@ -11,8 +11,19 @@ from tests.samples import SEED, amount
 from ziggurat import AgentRequest, AgentRun, Message, user
 from ziggurat.core.codec import Raw, as_type, encode
 from ziggurat.errors import JournalCorrupt
-from ziggurat.journal.entries import Ended, Entered, Failure, JournalEntry, Opened, PlainResult, Result
-from ziggurat.journal.lines import ConversationReader, ConversationWriter, read_entry, write_entry
+from ziggurat.journal.entries import (
+    ConversationReader,
+    ConversationWriter,
+    Ended,
+    Entered,
+    Failure,
+    JournalEntry,
+    Opened,
+    PlainResult,
+    Result,
+    read_entry,
+    write_entry,
+)
 from ziggurat.messages import Transcript, assistant, stops
 from ziggurat.messages.rewriting import OriginalMessages
 

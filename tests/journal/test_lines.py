@@ -17,8 +17,11 @@ from ziggurat.journal.entries import (
     Result,
     Returned,
     Unanswered,
+    as_error,
+    fingerprint,
+    read_entry,
+    write_entry,
 )
-from ziggurat.journal.lines import as_error, fingerprint, read_entry, write_entry
 
 ENTRIES: list[JournalEntry] = [
     Opened("", "run-1", 1, 12.5), Entered("run", "agent", {"q": 1}, {"tools": ""}),

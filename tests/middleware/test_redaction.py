@@ -41,8 +41,7 @@ from ziggurat import (
 from ziggurat.core.codec import encode
 from ziggurat.errors import ForeignError, ModelError, RunExists
 from ziggurat.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta, ToolDelta
-from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned
-from ziggurat.journal.lines import shared
+from ziggurat.journal.entries import Entered, Intent, Opened, Pending, Returned, shared
 from ziggurat.layers.retry import retry
 from ziggurat.messages import Thinking, Transcript, assistant, stops
 from ziggurat.messages.conversation import Conversation

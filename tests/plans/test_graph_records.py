@@ -14,8 +14,7 @@ from ziggurat import Agent, ConfigurationError, Context, ModelRequest, ModelResp
 from ziggurat.agents import Answer, runs_of
 from ziggurat.errors import JournalMismatch, ModelError
 from ziggurat.flows import ask, flow, step
-from ziggurat.journal.entries import Result
-from ziggurat.journal.lines import write_entry
+from ziggurat.journal.entries import Result, write_entry
 from ziggurat.messages import assistant, stops
 from ziggurat.plans import END, START, Graph, append, merge
 from ziggurat.stores import InMemoryStore

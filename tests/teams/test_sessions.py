@@ -11,7 +11,7 @@ from tests.teams.patterns import ALONE, EVERY, built, member
 from ziggurat import Agent, AgentRequest, ModelRequest, Runnable, user
 from ziggurat.agents import Environment
 from ziggurat.errors import JournalCorrupt
-from ziggurat.journal.lines import ConversationReader
+from ziggurat.journal.entries import ConversationReader
 from ziggurat.messages import Transcript
 from ziggurat.messages.seen import made_of
 from ziggurat.middleware import Redaction

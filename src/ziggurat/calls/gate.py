@@ -37,9 +37,8 @@ from ziggurat.core.failures import NO_OUTCOMES, noting_mistakes
 from ziggurat.core.path import is_beneath, is_tool_call, upwards
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure, in_task
-from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned
+from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned, as_error
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.lines import as_error
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, Modify, PendingItem, Stage, decision_of
 from ziggurat.messages.model import ToolSpec
 from ziggurat.messages.parts import ToolCall, ToolResult

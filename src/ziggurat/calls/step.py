@@ -32,9 +32,8 @@ from ziggurat.core.errors import ConfigurationError, JournalMismatch, NotRepeata
 from ziggurat.core.service import EFFECT, NAME, Effect, Fact, Service, must_be, stack
 from ziggurat.core.settings import checked
 from ziggurat.core.tasks import as_failure
-from ziggurat.journal.entries import Failure, Intent, Record
+from ziggurat.journal.entries import Failure, Intent, Record, as_error
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.lines import as_error
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS

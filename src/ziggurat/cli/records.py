@@ -15,8 +15,7 @@ from ziggurat.core.codec import as_type, encode
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible_line
-from ziggurat.journal.entries import Opened
-from ziggurat.journal.lines import read_entry
+from ziggurat.journal.entries import Opened, read_entry
 from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
 from ziggurat.journal.writer import accept_loss as accept_loss_of, lines_of
 from ziggurat.messages import stops

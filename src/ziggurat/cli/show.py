@@ -26,9 +26,9 @@ from ziggurat.journal.entries import (
     Opened,
     Pending,
     Result,
+    as_error,
 )
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import as_error
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.formatting import call_text, duration, figures, round_in, shortened, usage_text

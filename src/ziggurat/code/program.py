@@ -11,9 +11,8 @@ from ziggurat.core.codec import Raw, as_type, decode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
 from ziggurat.core.path import escaped
-from ziggurat.journal.entries import Record
+from ziggurat.journal.entries import Record, fingerprint
 from ziggurat.journal.journal import journal_of
-from ziggurat.journal.lines import fingerprint
 from ziggurat.messages.parts import ToolCall
 from ziggurat.sandbox.errors import ProgramError, ProgramErrorKind
 from ziggurat.tools.toolbox import Toolbox

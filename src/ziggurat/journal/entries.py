@@ -1,13 +1,28 @@
-"""Journal entries, one frozen struct per kind; `Record`, the entries of one call; and views over those of a run."""
+"""Journal entries, one frozen struct per kind; `Record`, the entries of one call; and how entries are written as JSON.
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+User values stay raw JSON until their type is known. An entry is written without the messages that an earlier entry has.
+A line with ``"earlier": {"entry": 3, "length": 40}`` begins with the first 40 messages of entry 3; entry 0 is the
+session with which the run begins, or, with ``made_by``, what a member of a team sees of it. So a record grows by what
+is new, however often its agents are asked about all of it. In memory, entries refer to whole conversations.
+"""
+
+import builtins
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import reduce
 from itertools import islice
-from typing import TypeVar
+from operator import or_
+from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ziggurat.core.codec import Raw, as_type, decode
-from ziggurat.core.path import by_paths_above, is_beneath, is_model_call, is_tool_call, name_at, parent_of, upwards
+from ziggurat.core import errors
+from ziggurat.core.codec import SHAPE_VERSION, Raw, as_type, decode, digest, encode
+from ziggurat.core.errors import ForeignError, JournalCorrupt, ZigguratError, is_transient
+from ziggurat.core.failures import mark_mistake
+from ziggurat.core.path import is_tool_call, name_at, step_of
 
 
 class JournalEntry(Struct, frozen=True, gc=False, tag=True, tag_field="entry"):
@@ -276,268 +291,301 @@ class Record(Struct, eq=False):
         return next((outcome for outcome in reversed(self.outcomes) if isinstance(outcome, Result)), None)
 
 
-R = TypeVar("R")
+_RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
 
-class _WithUsage(Struct):
-    usage: Raw = Raw(b"null")
+def _line_type(kind: type[JournalEntry]) -> type[Struct]:
+    """Return a class to decode a line of this kind of entry, with user values as raw JSON."""
+    fields: list[tuple[str, object, object]] = []
+    for field in msgspec.structs.fields(kind):
+        value_type = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
+        fields.append((field.name, value_type, field.default))
+    definitions = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
+    return msgspec.defstruct(kind.__name__, definitions, tag=kind.__name__, tag_field="entry", gc=False)
 
 
-def _cost_of(tried: Tried) -> list[object]:
-    if not isinstance(tried, Result):
-        return [*tried.spent]
-    if isinstance(tried.value, Raw):
-        is_object = bytes(memoryview(tried.value)).startswith(b"{")
-        raw = decode(tried.value, _WithUsage).usage if is_object else None
-        usage = None if raw is None or bytes(memoryview(raw)) == b"null" else raw
+_KINDS: dict[str, type[JournalEntry]] = {kind.__name__: kind for kind in JournalEntry.__subclasses__()}
+_line: "msgspec.json.Decoder[Struct]" = msgspec.json.Decoder(reduce(or_, map(_line_type, _KINDS.values())))
+_COMMON: dict[str, type[Exception]] = {
+    name: getattr(builtins, name)
+    for name in ("ConnectionError", "OSError", "RuntimeError", "TimeoutError", "TypeError", "ValueError")
+}
+_OURS: dict[str, type[Exception]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, ZigguratError)
+}
+
+
+def fingerprint(request: object) -> str:
+    """Return a text that identifies a request: its own `fingerprint()`, or a digest of its JSON."""
+    return request.fingerprint() if hasattr(request, "fingerprint") else digest(request)
+
+
+def write_entry(entry: JournalEntry) -> bytes:
+    """Return an entry as one line of JSON; for an answered request only the fingerprint is written."""
+    if isinstance(entry, (Result, Failure)) and not isinstance(entry.request, Raw):
+        entry = replace(entry, request=fingerprint(entry.request))
+    return encode(entry)
+
+
+def read_entry(line: bytes) -> JournalEntry:
+    try:
+        read = _line.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise JournalCorrupt(f"not an entry of a journal: {error}") from error
+    values = [tuple(each) if isinstance(each, list) else each for each in msgspec.structs.astuple(read)]
+    kind: Callable[..., JournalEntry] = _KINDS[type(read).__name__]
+    return kind(*values)
+
+
+def as_error(recorded: object) -> Exception:
+    """Return a recorded error: the object itself in the same process, else a new one with its text and attributes."""
+    # Only our own classes and a few standard ones are recreated. An instance of a user's subclass of ours becomes the
+    # nearest class of ours, with the original name in `type_name`; any other error becomes a `ForeignError`. So does
+    # KeyError, whose text would gain quotes each time.
+    if isinstance(recorded, Exception):
+        return recorded
+    if not isinstance(recorded, Raw):
+        raise JournalCorrupt(f"not a recorded error: {type(recorded).__name__}")
+    return _decoded_error(decode(recorded, dict[str, object]))
+
+
+def error_of(failure: Failure) -> Exception:
+    error = as_error(failure.error)
+    mark_mistake(error, failure.mistake)
+    return error
+
+
+def _decoded_error(coded: dict[str, object]) -> Exception:
+    name, message = str(coded.get("type", "")), str(coded.get("message", ""))
+    known = str(coded.get("kind", ""))
+    kind = _OURS.get(known) or (_COMMON.get(known) if known == name else None)
+    if kind is None or kind is ForeignError:
+        error: Exception = ForeignError(name, message, transient=bool(coded.get("transient")))
     else:
-        usage = getattr(tried.value, "usage", None)
-    return [*tried.spent] if usage is None else [*tried.spent, usage]
+        error = kind.__new__(kind)
+        Exception.__init__(error, message)
+        facts = coded.get("facts")
+        if isinstance(facts, dict):
+            vars(error).update((fact, value) for fact, value in facts.items() if not str(fact).startswith("_"))
+        if name != kind.__name__:
+            vars(error)["type_name"] = name
+        if "transient" in coded and is_transient(error) != coded["transient"]:
+            vars(error)["transient"] = coded["transient"]
+    if isinstance(original := coded.get("original"), dict):
+        vars(error)["original"] = error.__cause__ = _decoded_error(original)
+    if isinstance(coded.get("place"), str):
+        vars(error)["recorded_place"] = coded["place"]
+    return error
 
 
-class Composites:
-    """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked."""
+def read_entries(lines: Iterable[bytes], read: Callable[[bytes], JournalEntry] = read_entry) -> list[JournalEntry]:
+    """Read the entries of a run, each with a function."""
+    entries: list[JournalEntry] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = read(line)
+        except JournalCorrupt as error:
+            raise JournalCorrupt(f"entry {number} cannot be read: {error}") from error
+        if isinstance(entry, Opened) and entry.version > SHAPE_VERSION:
+            raise JournalCorrupt(f"entry {number} was written by a newer version ({entry.version})")
+        entries.append(entry)
+    return entries
+
+
+BEGINNING = 0
+"""The number that stands for the conversation before the run, which its session has."""
+
+_FIELDS: dict[str, str] = {"Opened": "request", "Entered": "request", "Result": "value", "Ended": "run"}
+"""The fields with conversations, by the kinds of entries."""
+
+_REFERS = b'"earlier":{'
+
+
+class Earlier(Struct, frozen=True, omit_defaults=True):
+    """A reference to the first messages of an earlier entry."""
+
+    entry: int
+    length: int
+    past: bool = False
+    """Whether they belong to the original messages of a run that was rewritten."""
+    made_by: tuple[Any, ...] = ()
+    """How the conversation with these messages was made of that of the earlier entry."""
+    digest: str = ""
+    """That of these messages, if they were made of others."""
+
+
+class ConversationWriter:
+    """Writes the entries of one record; entries added to it are looked at when the next one is written."""
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self.begun: Sequence[object] = ()  # the messages of the session with which the run begins
+        # What agents that will be entered see of these, by their paths: conversations that can be made again.
+        self.known: dict[str, Any] = {}
         self._entries = entries
         self._looked_at = 0  # the number of entries seen
-        self._entered: set[str] = set()  # the paths of composites
-        self._above: set[str] = set()  # the paths of composites, and of all calls around them
-        self._around: set[str] = set()  # the paths of calls that others were made in
-        self._first: dict[str, int] = {}  # the index of the first entry at or below each path
+        self._last = BEGINNING  # the last entry that has asked something, and those of each path and each name
+        self._asked: dict[str, int] = {}
+        self._named: dict[str, int] = {}
+        self._longest: dict[str, tuple[int, int]] = {}  # the length and the number of the longest, by the name
+        self._followed: dict[str, Any] = {}  # the longest request, by the name of the agent
 
-    def __contains__(self, path: str) -> bool:
+    def line(self, entry: JournalEntry) -> bytes:
+        """Return an entry as a line of JSON, without the messages that earlier entries have."""
         self._look()
-        return path in self._above
+        if isinstance(entry, (Result, Failure)) and hasattr(entry.request, "follow"):
+            self._follow(entry.request, entry.path)
+        if type(entry) not in (Opened, Entered, Result, Ended):
+            return write_entry(entry)
+        field = _FIELDS[entry.kind]
+        value = getattr(entry, field)
+        numbers = self._numbers_before(entry) if isinstance(value, Struct) and hasattr(value, "messages") else ()
+        past = getattr(value, "past", None)
+        messages = (value if past is None else past).messages if numbers else ()
+        known = [(shared(self._messages(number), messages), number) for number in numbers]
+        length, number = max(known, default=(0, BEGINNING))
+        length = min(length, getattr(value, "start", length))
+        earlier = Earlier(number, length, past is not None)
+        made = self.known.pop(entry.path, None) if isinstance(entry, Entered) else None
+        if made is not None and self.begun and (common := shared(made[:], messages)) > length:
+            earlier = Earlier(BEGINNING, common, made_by=made.made_by, digest=made.first(common).digest())
+        length = earlier.length
+        if not length:
+            if isinstance(entry, Opened):  # the record has all that the session has, too
+                self.begun = ()
+            return write_entry(entry)
+        changes: dict[str, Any] = {field: _without_first(value, length)}
+        if isinstance(entry, Result):
+            changes["request"] = Raw(b'""')  # its `Entered` has the request
+        return write_entry(replace(entry, **changes))[:-1] + b',"earlier":' + encode(earlier) + b"}"
 
-    def costs(self, tried: Tried) -> list[object]:
-        """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none."""
-        # A composite has none, as its parts have it.
-        path = tried.path
-        composite = path in self and (path in self._entered or not is_model_call(path))
-        return (not composite and _cost_of(tried)) or [tried]
-
-    def tries_below(self, path: str, until: JournalEntry | None) -> Iterator[Tried]:
-        """Yield the tries of the calls below a path that were recorded before an entry."""
-        self._look()
-        if path not in self._around:
-            return
-        for entry in islice(self._entries, self._first[path], None):
-            if entry is until:
-                return
-            if isinstance(entry, (Result, Failure, Unanswered)) and entry.path != path and is_beneath(entry.path, path):
-                yield entry
+    def _follow(self, request: Any, path: str) -> None:
+        """Get the digests of a conversation from the longest one of the same agent."""
+        name = name_at(step_of(path)[0])
+        longest = self._followed.get(name, request)
+        request.follow(longest)
+        if request.length >= longest.length:
+            self._followed[name] = request
 
     def _look(self) -> None:
-        first, above = self._first, self._above
-        for at in range(self._looked_at, len(self._entries)):
-            entry = self._entries[at]
-            path = entry.path
-            while path and path not in first:
-                first[path] = at
-                path = parent_of(path)
-            if isinstance(entry, (Result, Failure, Unanswered)):
-                path = parent_of(entry.path)
-                while path and path not in self._around:
-                    self._around.add(path)
-                    path = parent_of(path)
-            if isinstance(entry, Entered):
-                path = entry.path
-                self._entered.add(path)
-                while path and path not in above:
-                    above.add(path)
-                    path = parent_of(path)
+        for number, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at + 1):
+            if isinstance(entry, Entered) or (isinstance(entry, Opened) and entry.request is not None):
+                self._last = self._asked[entry.path] = number
+                if isinstance(entry, Entered):
+                    self._named[entry.name] = number
+                    longest = len(self._messages(number)), number
+                    self._longest[entry.name] = max(longest, self._longest.get(entry.name, longest))
         self._looked_at = len(self._entries)
 
-
-class Acts:
-    """The acts in the entries of a run; entries added later are looked at when it is asked."""
-
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
-        self._entries = entries
-        self._looked_at = 0  # the number of entries seen
-        self._begun: dict[str, tuple[int, Intent]] = {}  # by path, the index of the first intent, and the last one
-        self._failed: dict[int, int] = {}  # the index of each failure, by its id
-        self._ended: set[str] = set()  # the paths of those with a result
-        self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
-        self.running: set[str] = set()  # the paths of those that run in this process
-
-    def before(self, failure: Failure | None) -> list[Intent]:
-        """Return the last intent of each act that had begun before a failure was recorded, all without one."""
-        self._look()
-        end = self._looked_at if failure is None else self._failed[id(failure)]
-        return [intent for first, intent in self._begun.values() if first < end]
-
-    def equal(self, digest: str) -> list[Intent]:
-        """Return the last intent of each act with this digest, without those that had ended before another began."""
-        # The other has begun because the outcome of these was known, or has taken their place.
-        self._look()
-        return [*self._equal.get(digest, {}).values()]
-
-    def _look(self) -> None:
-        for index, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at):
-            if isinstance(entry, Intent) and entry.once:
-                first, _ = self._begun.get(entry.path, (index, entry))
-                self._begun[entry.path] = (first, entry)
-                equal = self._equal.setdefault(entry.digest, {})
-                for path in self._ended.intersection(equal):
-                    del equal[path]
-                equal[entry.path] = entry
-            elif isinstance(entry, Result) and entry.path in self._begun:
-                self._ended.add(entry.path)
-            elif isinstance(entry, Failure):
-                self._failed[id(entry)] = index
-        self._looked_at = len(self._entries)
-
-
-class Durations:
-    """The seconds that composites (agents, teams) have worked; entries added later are read when it is asked."""
-
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
-        self._entries = entries
-        self._read = 0  # the number of entries read
-        self._run = self._began = 0.0  # the time of the run, at the last entry and when its last process began
-        self._worked: dict[str, float] = {}  # by the path of each composite
-        self._last: dict[str, float] = {}  # the time of the run up to which that counts, in the last process
-
-    def of(self, path: str) -> float:
-        """Return the seconds that the composite at `path` has worked so far; 0 if there is none."""
-        for entry in islice(self._entries, self._read, None):
-            self._add(entry)
-        self._read = len(self._entries)
-        return self._worked.get(path, 0.0)
-
-    def _add(self, entry: JournalEntry) -> None:
-        elapsed: float = getattr(entry, "elapsed", 0.0)
-        self._run = max(self._run, elapsed)
+    def _numbers_before(self, entry: JournalEntry) -> Collection[int]:
+        """Return the numbers of the entries that may have the first messages of an entry."""
         if isinstance(entry, Opened):
-            self._began = self._run
-            self._last.clear()
-        elif isinstance(entry, Entered) and entry.path not in self._worked:
-            self._worked[entry.path], self._last[entry.path] = 0.0, elapsed
-        measured = (entry.worked if isinstance(entry, Decided) else None) or {}
-        for path in upwards(entry.path) if elapsed else ():
-            if path in self._worked:
-                since = max(0.0, elapsed - self._last.get(path, self._began))
-                self._worked[path] = measured.get(path, self._worked[path] + since)
-                self._last[path] = elapsed
+            return () if self._entries else (BEGINNING,)
+        if isinstance(entry, Entered):
+            _, longest = self._longest.get(entry.name, (0, self._last))
+            return {self._last, self._named.get(entry.name, self._last), longest}
+        number = self._asked.get(entry.path)
+        return () if number is None else (number,)
+
+    def _messages(self, number: int) -> Sequence[object]:
+        if number == BEGINNING:
+            return self.begun
+        asked = self._entries[number - 1]
+        assert isinstance(asked, (Opened, Entered))
+        return _messages_of(asked)
 
 
-class Waits:
-    """The calls in the entries of a run that wait for a decision.
-
-    A wait in a part of a group that was not needed is over with the group, although nothing was decided; one that the
-    code of today did not come to is over with the end of the run.
-    """
-
-    def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
-        self._entries = entries
-        self._find = find
-        self._among = -1  # the number of entries of which `_at` is made
-        self._at: Mapping[str, list[Pending]] = {}  # those at and below each path
-
-    def numbered(self) -> dict[int, Pending]:
-        """Return them by the numbers of their entries, in the order in which they started waiting."""
-        numbered: dict[int, Pending] = {}
-        start = len(self._entries)
-        while start and not (isinstance(entry := self._entries[start - 1], Ended) and entry.waits is not None):
-            start -= 1
-        if start and isinstance(ended := self._entries[start - 1], Ended):  # what waited before is over, or in there
-            waits = ((each, self._entries[each - 1]) for each in ended.waits or ())
-            numbered = {each: wait for each, wait in waits if isinstance(wait, Pending)}
-        for number, entry in enumerate(self._entries[start:], start + 1):
-            if isinstance(entry, Pending):
-                numbered[number] = entry
-            elif numbered and isinstance(entry, Result):
-                numbered = {each: wait for each, wait in numbered.items() if not is_beneath(wait.path, entry.path)}
-        return {number: entry for number, entry in numbered.items() if self._lasts(entry)}
-
-    def of(self, ids: Collection[str]) -> tuple[int, ...]:
-        """Return the numbers of the entries with which calls of these ids last began to wait."""
-        numbers = {entry.id: number for number, entry in enumerate(self._entries, 1) if isinstance(entry, Pending)}
-        return tuple(sorted(numbers[each] for each in ids if each in numbers))
-
-    def at(self, path: str = "") -> list[Pending]:
-        """Return those at and below a path, in the order in which they started waiting; all of them by default."""
-        if self._among != len(self._entries):
-            self._among = len(self._entries)
-            self._at = by_paths_above((entry.path, entry) for entry in self.numbered().values())
-        return self._at.get(path, [])
-
-    def _lasts(self, entry: Pending) -> bool:
-        record = self._find(entry.path)
-        return record is not None and record.waits and record.pending is entry
+def _messages_of(asked: JournalEntry | None) -> Sequence[object]:
+    messages: Sequence[object] = getattr(getattr(asked, "request", None), "messages", ())
+    return messages
 
 
-def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
-    """Return the paths of the composites that are flows: programs that call one thing after the other."""
-    return frozenset(path for path, setup in _setups_in(entries) if "flow" in setup)
+def shared(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many values at the start of two sequences are equal."""
+    length = min(len(one), len(other))
+    one, other = (each if isinstance(each, list) else list(each) for each in (one[:length], other[:length]))
+    if one == other:
+        return length
+    low, high = 0, length - 1  # so many are equal, and at most so many
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
-def _setups_in(entries: Iterable[JournalEntry]) -> Iterator[tuple[str, Mapping[object, object]]]:
-    """Yield the paths of composites, and what is recorded of how each is set up."""
-    for entry in entries:
-        if isinstance(entry, Entered) and isinstance(setup := as_type(entry.setup, object), dict):
-            yield entry.path, setup
+def _without_first(value: Any, length: int) -> object:
+    changes: dict[str, Any] = {}
+    if hasattr(value, "start"):
+        changes["start"] = value.start - length
+    if getattr(value, "past", None) is None:
+        return replace(value, messages=value.messages[length:], **changes)
+    return replace(value, past=replace(value.past, messages=value.past.messages[length:]), **changes)
 
 
-def _handled_failures(entries: Sequence[JournalEntry]) -> set[int]:
-    """Return the ids of the failures after which a flow around them has made other calls, so that it knows of them."""
-    setups = {path: setup for path, setup in _setups_in(entries) if "flow" in setup}
-    handled: set[int] = set()
-    if not setups:
-        return handled
-    went_on: dict[str, bool] = {}  # for each call that has failed as a whole, whether its flow went on then
-    later: dict[str, set[str]] = {}  # of each flow, up to two of the calls in it that come later
-    for entry in reversed(entries):
-        if not isinstance(entry, (Entered, Failure, Intent, Pending, Result)):
-            continue
-        call, flow = entry.path, parent_of(entry.path)
-        while flow:
-            if flow in setups:
-                calls = later.setdefault(flow, set())
-                if isinstance(entry, Failure):
-                    if call == entry.path:
-                        went_on[call] = bool(calls - {call})
-                    if went_on.get(call, bool(calls - {call})) and _may_go_on(setups[flow], call, entry):
-                        handled.add(id(entry))
-                if len(calls) < 2:
-                    calls.add(call)
-            call, flow = flow, parent_of(flow)
-    return handled
+class ConversationReader:
+    """Reads the lines of one record in order, and puts the messages that earlier ones have back in their places."""
+
+    def __init__(
+        self,
+        kind: type[Any],
+        begun: Sequence[object] = (),
+        make: Callable[[Any, Iterable[object]], Any] | None = None,
+    ) -> None:
+        self.begun = begun
+        self._kind = kind
+        self._make = make  # makes a conversation of `begun` again, as its `made_by` says
+        self._entries: list[JournalEntry] = []
+
+    def entry(self, line: bytes) -> JournalEntry:
+        """Return the next entry with its whole conversation."""
+        entry = read_entry(line)
+        earlier = earlier_in(line)
+        if earlier is not None:
+            known = self._messages(earlier)[: earlier.length]
+            if len(known) < earlier.length:
+                raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
+            field = _FIELDS[entry.kind]
+            changes: dict[str, Any] = {field: self._whole(field, getattr(entry, field), known, past=earlier.past)}
+            entry = replace(entry, **changes)
+        elif isinstance(entry, (Opened, Entered)) and b'"request":{"messages":[' in line:
+            with suppress(JournalCorrupt):  # a flow may be asked something of another type
+                entry = replace(entry, request=as_type(entry.request, self._kind))
+        self._entries.append(entry)
+        return entry
+
+    def _whole(self, field: str, value: Raw, known: Sequence[object], *, past: bool) -> object:
+        """Return a request, or a run as it is written, with the first messages of its conversation put back."""
+        if field == "request":  # by reference to the messages that it shares with others
+            request = decode(value, self._kind)
+            return replace(request, messages=(*known, *request.messages))
+        run = decode(value, dict[str, Raw])
+        holder = decode(run["past"], dict[str, Raw]) if past else run
+        holder["messages"] = Raw(encode([*known, *decode(holder["messages"], list[Raw])]))
+        if past:
+            run["past"] = Raw(encode(holder))
+        if "start" in run:
+            run["start"] = Raw(encode(decode(run["start"], int) + len(known)))
+        return Raw(encode(run))
+
+    def entries(self, lines: Iterable[bytes]) -> list[JournalEntry]:
+        return read_entries(lines, self.entry)
+
+    def _messages(self, earlier: Earlier) -> Sequence[object]:
+        number = earlier.entry
+        if number == BEGINNING:
+            return self._made(earlier) if earlier.made_by else self.begun
+        return _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
+
+    def _made(self, earlier: Earlier) -> Sequence[object]:
+        made: Any = None if self._make is None else self._make(self.begun, earlier.made_by).first(earlier.length)
+        if made is None or made.digest() != earlier.digest:
+            raise JournalCorrupt(f"{earlier.made_by} does not see of the session what it saw when this was recorded")
+        messages: Sequence[object] = made[:]
+        return messages
 
 
-def _may_go_on(setup: Mapping[object, object], call: str, failure: Failure) -> bool:
-    """Return whether a flow that is set up so may go on after a failure in a call: a team, plan or graph not always."""
-    if failure.mistake:
-        return setup.keys() <= {"flow", "input"}
-    node = call.rpartition("/")[2].partition("#")[0]
-    return "graph" not in setup or node in str(setup.get("tolerant", "")).split(", ")
+def earlier_in(line: bytes) -> Earlier | None:
+    return decode(line, _Refers).earlier if _REFERS in line else None
 
 
-BROKEN_OFF = frozenset({"Failed", "Denied", "BudgetExceeded", "Timeout"})
-"""The stops after which the call that ended the run is made again when the run is resumed."""
-
-
-def withdraw_failures(entries: Sequence[JournalEntry], records: dict[str, Record]) -> None:
-    """Withdraw the failures that ended a run, so that their calls are made again."""
-    answered = {path for path, record in records.items() if record.result is not None}
-    for path in answered:
-        if not parent_of(path):
-            records[path].withdraw()  # the agent's own, such as a run that stopped at a budget: it goes on now
-    failed = {path: record for path, record in records.items() if record.has_failed}
-    decided = {parent_of(path) for path in answered if _is_alternative(path)}
-    handled = _handled_failures(entries) if failed else set()
-    for path, record in failed.items():
-        if id(record.outcomes[-1]) in handled:
-            continue
-        at = path
-        while at and parent_of(at) not in answered and not (_is_alternative(at) and parent_of(at) in decided):
-            at = parent_of(at)
-        if not at:
-            record.withdraw()  # with a result before the failure, if its run failed because of it
-
-
-def _is_alternative(path: str) -> bool:
-    """Return whether `path` is that of one of a combinator's alternatives, such as ``alt-1``."""
-    return path.rpartition("/")[2].startswith("alt-")
+class _Refers(Struct):
+    earlier: Earlier | None = None

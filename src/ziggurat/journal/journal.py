@@ -40,8 +40,11 @@ from ziggurat.journal.entries import (
     Result,
     Tried,
     Unanswered,
+    error_of,
+    fingerprint,
+    read_entries,
+    write_entry,
 )
-from ziggurat.journal.lines import error_of, fingerprint, read_entries, write_entry
 from ziggurat.journal.record import RunRecord
 
 if TYPE_CHECKING:

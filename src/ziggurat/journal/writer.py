@@ -16,6 +16,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, 
 from ziggurat.core.path import is_question
 from ziggurat.core.settings import NonEmptyText, implements
 from ziggurat.journal.entries import (
+    ConversationWriter,
     Decided,
     Ended,
     Intent,
@@ -25,9 +26,9 @@ from ziggurat.journal.entries import (
     Pending,
     PlainResult,
     Result,
+    write_entry,
 )
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import ConversationWriter, write_entry
 from ziggurat.journal.store import (
     InboxItem,
     LogInfo,

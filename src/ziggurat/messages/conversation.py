@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.journal.lines import shared
+from ziggurat.journal.entries import shared
 from ziggurat.messages.message import Message
 from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
 

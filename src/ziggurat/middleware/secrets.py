@@ -21,7 +21,7 @@ from ziggurat.core.errors import (
     is_transient,
     type_name_of,
 )
-from ziggurat.journal.lines import shared
+from ziggurat.journal.entries import shared
 from ziggurat.messages.conversation import ConversationPosition, Transcript
 from ziggurat.messages.delta import ThinkingDelta, ToolCallDelta
 from ziggurat.messages.message import Message

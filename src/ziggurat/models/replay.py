@@ -11,9 +11,8 @@ from ziggurat.core.event import difference
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.journal.entries import Failure, Outcome
+from ziggurat.journal.entries import Failure, Outcome, as_error
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import as_error
 from ziggurat.messages.delta import deltas_of, fit
 from ziggurat.messages.events import Delta
 from ziggurat.messages.model import ModelRequest, ModelResponse

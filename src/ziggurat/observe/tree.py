@@ -12,8 +12,18 @@ from ziggurat.core.codec import Raw, as_type, decode, encode
 from ziggurat.core.diagram import Mark
 from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
-from ziggurat.journal.entries import Decided, Ended, Entered, Failure, Intent, JournalEntry, Opened, Pending, Result
-from ziggurat.journal.lines import as_error
+from ziggurat.journal.entries import (
+    Decided,
+    Ended,
+    Entered,
+    Failure,
+    Intent,
+    JournalEntry,
+    Opened,
+    Pending,
+    Result,
+    as_error,
+)
 from ziggurat.messages import agent as runs
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem

@@ -13,9 +13,8 @@ from ziggurat.core.failures import call_given, ends_run, noting_mistakes
 from ziggurat.core.fan_out import FanOut, raise_suspended
 from ziggurat.core.path import parent_of
 from ziggurat.core.similar import similar
-from ziggurat.journal.entries import Failure
+from ziggurat.journal.entries import Failure, error_of
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.lines import error_of
 from ziggurat.messages.agent import refuse
 from ziggurat.messages.events import NodeChanged
 from ziggurat.plans.causes import NodeCause, Token, Update, joined

@@ -12,7 +12,7 @@ from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.core.event import Event, Skipped
 from ziggurat.core.settings import implements
-from ziggurat.journal.lines import ConversationReader
+from ziggurat.journal.entries import ConversationReader
 from ziggurat.journal.store import LiveMessages, LiveReader, Store, SupportsChangeSignal, run_log
 from ziggurat.journal.writer import known_run, lines_of, read_rows
 from ziggurat.messages.events import AnyEvent

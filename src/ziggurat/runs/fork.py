@@ -21,10 +21,10 @@ from ziggurat.journal.entries import (
     Result,
     Returned,
     Tried,
-    flows_in,
+    fingerprint,
 )
 from ziggurat.journal.journal import LocalJournal, journal_of
-from ziggurat.journal.lines import fingerprint
+from ziggurat.journal.record import flows_in
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
 from ziggurat.messages.steer import Steer

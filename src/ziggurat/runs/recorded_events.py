@@ -23,8 +23,8 @@ from ziggurat.journal.entries import (
     Result,
     Returned,
     Unanswered,
+    as_error,
 )
-from ziggurat.journal.lines import as_error
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
 from ziggurat.messages.events import (
     AgentEnded,

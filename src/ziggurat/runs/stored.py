@@ -13,9 +13,8 @@ from ziggurat.core.errors import JournalCorrupt, RunExists, StoreError, Ziggurat
 from ziggurat.core.event import Skipped
 from ziggurat.core.log import logger
 from ziggurat.core.tasks import finished
-from ziggurat.journal.entries import Ended, JournalEntry, Opened
+from ziggurat.journal.entries import Ended, JournalEntry, Opened, write_entry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import write_entry
 from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogInfo, Send, Store, run_log
 from ziggurat.journal.writer import LogWriter, chain_of, known_run
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted

@@ -13,8 +13,7 @@ from ziggurat.agents.handle import RunHandle
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds
-from ziggurat.journal.entries import Ended, JournalEntry
-from ziggurat.journal.lines import write_entry
+from ziggurat.journal.entries import Ended, JournalEntry, write_entry
 from ziggurat.observe.jsonl import event_line
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import Runs, runs_of

@@ -11,8 +11,7 @@ from msgspec import Struct
 from ziggurat.calls.wait import question_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import JournalCorrupt
-from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result
-from ziggurat.journal.lines import read_entry
+from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result, read_entry
 from ziggurat.journal.store import LogInfo, Store
 from ziggurat.journal.writer import lines_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem

@@ -6,8 +6,7 @@ from typing import Any
 from ziggurat.core.codec import Raw, as_type, decode, plain
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
-from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result
-from ziggurat.journal.lines import as_error
+from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result, as_error
 from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelResponse

@@ -8,9 +8,8 @@ from msgspec import Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.entries import BEGINNING, ConversationReader, JournalEntry, earlier_in, read_entry
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.journal.lines import BEGINNING, ConversationReader, earlier_in, read_entry
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.journal.writer import chain_of, known_run, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
