@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ziggurat.agents.agent import Agent
 from ziggurat.code.recursive import recursive_agent
 from ziggurat.code.tool import CodeTool
+from ziggurat.messages.message import tool_call
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 
 

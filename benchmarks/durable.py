@@ -19,9 +19,8 @@ from pathlib import Path
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
 from ziggurat.journal.store import Store
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import assistant, tool_call
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.file import FileStore
 from ziggurat.stores.sqlite import SqliteStore

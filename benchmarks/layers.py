@@ -27,9 +27,8 @@ from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, Text, tool_call
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, tool_call
 
 CALLS, STEPS, ROUNDS = 2_000, 200, 15
 

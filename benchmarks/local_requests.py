@@ -23,9 +23,8 @@ from typing import Any
 
 from ziggurat.core.context import root
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import tool_message, user
+from ziggurat.messages.message import ToolResult, tool_message, user
 from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import ToolResult
 from ziggurat.models.local.demo import EmbeddedModel
 from ziggurat.tools.builtin import evaluate
 

@@ -22,7 +22,7 @@ from ziggurat.core.context import root
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import MemoryStore, Query, open_memory
 from ziggurat.memory.words import CONTEXT
-from ziggurat.messages.embedding import EmbedRequest
+from ziggurat.messages.model import EmbedRequest
 from ziggurat.models.embed.resolve import resolve_embedder
 
 KINDS = {1: "several turns", 2: "time", 3: "open domain", 4: "one turn", 5: "adversarial"}

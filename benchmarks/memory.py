@@ -201,7 +201,7 @@ def living(runner: asyncio.Runner, store: "MemoryStore", wanted: np.ndarray, con
     """Measure an agent's memory with all that it does: embedding, looking for facts first, recording uses."""
     from ziggurat.core.context import Context
     from ziggurat.memory.agent_memory import AgentMemory
-    from ziggurat.messages.embedding import Embeddings, EmbedRequest
+    from ziggurat.messages.model import Embeddings, EmbedRequest
 
     async def embed(request: EmbedRequest, ctx: Context) -> Embeddings:
         return Embeddings(tuple(wanted[len(text) % len(wanted)].tobytes() for text in request.texts))

@@ -12,8 +12,8 @@ import time
 from statistics import median
 
 from ziggurat import Agent, tool
+from ziggurat.messages.message import ToolCall, tool_call
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, tool_call
 from ziggurat.models.scripted import ScriptedModel
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000

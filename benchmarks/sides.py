@@ -209,8 +209,7 @@ class Ziggurat:
         from msgspec.json import encode
 
         from ziggurat import Agent, Context, ModelRequest, ModelResponse
-        from ziggurat.messages.message import Message
-        from ziggurat.messages.parts import Text, ToolCall
+        from ziggurat.messages.message import Message, Text, ToolCall
 
         async def model(request: ModelRequest, ctx: Context) -> ModelResponse:
             calls = await PLAY.get().turn()
@@ -234,8 +233,8 @@ class Ziggurat:
         return text
 
     async def stream(self, agent: Any) -> int:
-        from ziggurat.messages.delta import TextDelta
         from ziggurat.messages.events import Delta
+        from ziggurat.messages.message import TextDelta
 
         count = 0
         async with agent.stream(PROMPT) as events:

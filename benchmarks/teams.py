@@ -25,8 +25,8 @@ from ziggurat.calls.enter import enter
 from ziggurat.core.context import AMBIENT, Context
 from ziggurat.flows import flow
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.message import tool_call
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.teams.debating import debate
 from ziggurat.teams.rounds import majority, parallel

@@ -19,10 +19,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 
 from ziggurat.agents.agent import Agent
 from ziggurat.core.context import Context
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import assistant, tool_call
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import tool_call
 from ziggurat.observe.metrics import Metrics
 from ziggurat.observe.otel import OpenTelemetry
 

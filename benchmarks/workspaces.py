@@ -29,7 +29,7 @@ from benchmarks.code_mode import length
 from ziggurat.agents.agent import Agent
 from ziggurat.code.deep import deep_agent
 from ziggurat.code.workspace import Workspace
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.message import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.skills.registry import Skills
 

@@ -34,16 +34,21 @@ if TYPE_CHECKING:
         Deny as Deny,
         Modify as Modify,
     )
-    from ziggurat.messages.budget import Budget as Budget
-    from ziggurat.messages.message import Message as Message, user as user
+    from ziggurat.messages.message import (
+        Image as Image,
+        Message as Message,
+        Text as Text,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+        user as user,
+    )
     from ziggurat.messages.middleware import Middleware as Middleware
     from ziggurat.messages.model import (
         ModelRequest as ModelRequest,
         ModelResponse as ModelResponse,
         ModelSettings as ModelSettings,
     )
-    from ziggurat.messages.parts import Image as Image, Text as Text, ToolCall as ToolCall, ToolResult as ToolResult
-    from ziggurat.messages.usage import Usage as Usage
+    from ziggurat.messages.usage import Budget as Budget, Usage as Usage
     from ziggurat.tools.approval import Approvals as Approvals, Rule as Rule
     from ziggurat.tools.function import raw_tool as raw_tool, tool as tool
     from ziggurat.tools.toolbox import Toolbox as Toolbox

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     )
     from ziggurat.core.stream import open_stream as open_stream
     from ziggurat.memory.merging import MemoriesMerged as MemoriesMerged
-    from ziggurat.messages.delta import (
-        Fold as Fold,
-        PartDelta as PartDelta,
-        TextDelta as TextDelta,
-        ThinkingDelta as ThinkingDelta,
-        ToolCallDelta as ToolCallDelta,
-    )
     from ziggurat.messages.events import (
         AgentEnded as AgentEnded,
         AgentStarted as AgentStarted,
@@ -56,6 +49,13 @@ if TYPE_CHECKING:
         ToolEnded as ToolEnded,
         ToolStarted as ToolStarted,
         Warned as Warned,
+    )
+    from ziggurat.messages.message import (
+        Fold as Fold,
+        PartDelta as PartDelta,
+        TextDelta as TextDelta,
+        ThinkingDelta as ThinkingDelta,
+        ToolCallDelta as ToolCallDelta,
     )
     from ziggurat.runs.control import SubscribedItem as SubscribedItem
 else:  # type checkers would accept any name of a module with __getattr__

@@ -66,7 +66,7 @@ def test_layers_stand_around_it() -> None:
 
 @pytest.mark.parametrize("arguments", ["{}", '{"input": 3}', '{"input": "x", "y": 1}', "[]", "no", '{"input": ""}'])
 def test_bad_arguments_are_told_to_the_model(arguments: str) -> None:
-    from ziggurat.messages.parts import ToolCall
+    from ziggurat.messages.message import ToolCall
 
     model = ScriptedModel(always="never")
     run = _outer(Agent(model, name="helper"), ToolCall("c", "helper", arguments))

@@ -32,7 +32,7 @@ from ziggurat.agents import Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages import stops
-from ziggurat.messages.facts import FINAL_ANSWER, OutputMode
+from ziggurat.messages.model import FINAL_ANSWER, OutputMode
 from ziggurat.models import ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

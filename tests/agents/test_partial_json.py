@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from tests.messages.strategies import json_values
 from ziggurat.agents.partial import partial
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages.limits import MAX_DEPTH
+from ziggurat.messages.message import MAX_DEPTH
 
 
 @pytest.mark.parametrize(

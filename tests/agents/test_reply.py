@@ -9,7 +9,7 @@ from tests.agents.support import assert_sendable, elsewhere, said, streamed, tim
 from ziggurat import Agent, ConfigurationError, Context, Key, ModelResponse, Toolbox, raw_tool, tool
 from ziggurat.errors import ModelRetry
 from ziggurat.messages import assistant, stops
-from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import OutputMode
 from ziggurat.models import FunctionModel, ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore
 from ziggurat.tools import tool_call

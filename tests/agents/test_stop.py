@@ -43,7 +43,7 @@ from ziggurat.agents import (
 from ziggurat.agents.stop import Advice, BasePolicy, Progress
 from ziggurat.errors import LimitExceeded, ModelError, ServiceError
 from ziggurat.messages import FinishReason, assistant, stops
-from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import OutputMode
 from ziggurat.models import FunctionModel, Pause, ScriptedModel, ScriptedReply
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call

@@ -37,7 +37,7 @@ from ziggurat.errors import JournalError
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Decided, Pending
 from ziggurat.messages import ToolSpec, tool_call
-from ziggurat.messages.facts import SPEC
+from ziggurat.messages.model import SPEC
 from ziggurat.tools import Tool
 from ziggurat.tools.approval import APPROVALS
 

@@ -21,7 +21,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Failure, Result
 from ziggurat.layers import CacheStore, cache, fallback, hedge, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, ToolCall, ToolSpec, Transcript, assistant, stops, tool_call
-from ziggurat.messages.budget import ASSUMED_OUTPUT
+from ziggurat.messages.usage import ASSUMED_OUTPUT
 from ziggurat.models import ScriptedModel
 
 

@@ -22,8 +22,8 @@ from ziggurat.errors import ModelError
 from ziggurat.fake_provider import FakeProvider
 from ziggurat.layers import fallback, hedge, pipeline, retry, steer, timeout
 from ziggurat.messages import Model, ModelSettings, assistant, tool_call
-from ziggurat.messages.budget import expected_usage
 from ziggurat.messages.conversation import characters
+from ziggurat.messages.usage import expected_usage
 from ziggurat.models.http import providers
 from ziggurat.observe import Metrics
 from ziggurat.testing import HandClock

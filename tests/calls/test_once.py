@@ -33,7 +33,7 @@ from ziggurat.flows import flow
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
-from ziggurat.messages.facts import SPEC
+from ziggurat.messages.model import SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.tools import tool_call
 

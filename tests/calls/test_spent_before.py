@@ -17,7 +17,7 @@ from ziggurat.calls.admission import ADMISSION
 from ziggurat.errors import ModelError, ServiceError
 from ziggurat.layers import hedge, retry, timeout
 from ziggurat.messages import ModelRequest, ModelResponse, assistant, stops, tool_call
-from ziggurat.messages.budget import expected_usage
+from ziggurat.messages.usage import expected_usage
 from ziggurat.testing import HandClock, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("place")

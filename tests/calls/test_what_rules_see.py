@@ -416,8 +416,7 @@ async def test_a_validator_cannot_change_what_was_approved() -> None:
 
 
 def test_a_tool_that_reads_its_arguments_itself_gets_plain_json() -> None:
-    from ziggurat.messages.facts import SPEC
-    from ziggurat.messages.model import ToolSpec
+    from ziggurat.messages.model import SPEC, ToolSpec
 
     class Plain:
         def __init__(self) -> None:

@@ -4,8 +4,8 @@ They were written from what is known of providers, and without a look at the one
 """
 
 from ziggurat import Message, Text, ToolCall, user
+from ziggurat.messages.message import File, Image, Part, Thinking, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import File, Image, Part, Thinking, ToolResult
 
 _KEYS = {"$top": {"type": "integer"}, "filter[name]": {"type": "string"}, "a.b": {}, "x" * 70: {}, "naïve": {}}
 ODD_TOOLS = (

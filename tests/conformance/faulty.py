@@ -10,8 +10,8 @@ import msgspec
 from tests.conformance.requests import ROOMS
 from ziggurat import Image, Message, Text, ToolCall, ToolResult, user
 from ziggurat.messages import ToolSpec, assistant, system, tool_message
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import fit, unrepeated
+from ziggurat.messages.conversation import Conversation, unrepeated
+from ziggurat.messages.message import fit
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.wires.types import Wire
 

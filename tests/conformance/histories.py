@@ -17,7 +17,8 @@ from tests.conformance.corpora import TRAFFIC, needed, recordings
 from tests.conformance.requests import meaning, read, write
 from ziggurat import Message, ToolCall
 from ziggurat.messages import Part, Thinking, ValidationPolicy, Violation, validate
-from ziggurat.messages.validation import is_proven, validate_rewrite
+from ziggurat.messages.message import is_proven
+from ziggurat.messages.validation import validate_rewrite
 
 SENDABLE = ValidationPolicy.sendable()
 NO_CALL = ("ToolBeforeAssistant", "UnknownToolResponse")

@@ -31,10 +31,9 @@ from ziggurat.messages import (
     validate,
     validate_all,
 )
-from ziggurat.messages.canonical import canonical as canonical_arguments
-from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import WholePart, deltas_of, fit, refolded, without_repeats
-from ziggurat.messages.limits import check_depth, check_size, unique_object
+from ziggurat.messages.arguments import canonical as canonical_arguments, check_size, unique_object
+from ziggurat.messages.conversation import Conversation, without_repeats
+from ziggurat.messages.message import WholePart, check_depth, deltas_of, fit, refolded
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl
@@ -201,24 +200,24 @@ def steps(messages: Sequence[Message]) -> None:
 SENDABLE = ValidationPolicy.sendable()
 
 CASES = [
-    *over("messages.canonical.canonical", canonical_arguments, JSON),
+    *over("messages.arguments.canonical", canonical_arguments, JSON),
     *over("agents.partial.partial", partial_json, JSON),
-    *over("messages.parts.ToolCall.parsed", lambda text: ToolCall("c", "f", text).parsed(), JSON),
-    *over("messages.parts.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON, **LARGE),
-    *over("messages.parts.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON, **LARGE),
-    *over("messages.parts.ToolResult.value", lambda text: ToolResult("c", "f", text).value(), JSON),
-    *over("messages.limits.check_size", check_size, JSON[:2]),
-    *over("messages.limits.check_depth", check_depth, (*JSON, *TEXT)),
-    *given("messages.limits.unique_object", unique_object, {
+    *over("messages.message.ToolCall.parsed", lambda text: ToolCall("c", "f", text).parsed(), JSON),
+    *over("messages.message.ToolCall.canonical", lambda text: ToolCall("c", "f", text).canonical(), JSON, **LARGE),
+    *over("messages.message.ToolCall.fingerprint", lambda text: ToolCall("c", "f", text).fingerprint(), JSON, **LARGE),
+    *over("messages.message.ToolResult.value", lambda text: ToolResult("c", "f", text).value(), JSON),
+    *over("messages.arguments.check_size", check_size, JSON[:2]),
+    *over("messages.arguments.check_depth", check_depth, (*JSON, *TEXT)),
+    *given("messages.arguments.unique_object", unique_object, {
         "one key": lambda size: [("k", 1)] * size,
         "the last key again": lambda size: [*((f"k{number}", 1) for number in range(size)), (f"k{size - 1}", 1)],
     }),
     *over("messages.usage.estimate_tokens", estimate_tokens, TEXT),
-    *given("messages.delta.fit", fit, MESSAGES),
-    *given("messages.delta.refolded", refolded, MESSAGES),
-    *given("messages.delta.deltas_of", lambda message: list(deltas_of(message)), MESSAGES),
-    *given("messages.delta.Fold", fold, DELTAS, reach=32_000),
-    *given("messages.delta.without_repeats", without_repeats, CONVERSATIONS),
+    *given("messages.message.fit", fit, MESSAGES),
+    *given("messages.message.refolded", refolded, MESSAGES),
+    *given("messages.message.deltas_of", lambda message: list(deltas_of(message)), MESSAGES),
+    *given("messages.message.Fold", fold, DELTAS, reach=32_000),
+    *given("messages.message.without_repeats", without_repeats, CONVERSATIONS),
     *given("messages.validation.validate", validate, CONVERSATIONS),
     *given("messages.validation.validate_all", validate_all, CONVERSATIONS),
     *given("messages.validation.validate_all", partial(validate_all, policy=SENDABLE), CONVERSATIONS),

@@ -20,9 +20,9 @@ from ziggurat.memory.search import pieces as query_pieces
 from ziggurat.memory.similar import find_same, term_cosine, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
-from ziggurat.messages.delta import DeltaFilter
-from ziggurat.messages.embedding import pack
-from ziggurat.messages.left_out import text_left_out
+from ziggurat.messages.arguments import text_left_out
+from ziggurat.messages.message import DeltaFilter
+from ziggurat.messages.model import pack
 from ziggurat.middleware import Redaction, Trim
 from ziggurat.middleware.secrets import Secrets, StreamMask
 from ziggurat.models.anthropic.from_wire import Reader as AnthropicReader, from_wire as from_anthropic
@@ -311,7 +311,7 @@ CASES = [
     *over("models.http.fitting.is_object", is_object, JSON),
     *over("models.http.fitting.object_text", lambda text: object_text(text, ANTHROPIC.key_rule), (*TEXT, *JSON)),
     *over("models.http.fitting.fitted", lambda text: fitted(text, CHAT.id_rule), TEXT),
-    *over("messages.left_out.text_left_out", lambda text: text_left_out(text + " null", NOTE.parameters), JSON),
+    *over("messages.arguments.text_left_out", lambda text: text_left_out(text + " null", NOTE.parameters), JSON),
     *given("http.sse.EventParser", parsed, SSE, reach=32_000),
     *over("models.http.failures.failure", lambda text: failure(None, {}, text, CHAT), (*TEXT, *JSON), **LOOKED_AT),
     *over("models.http.failures.failure_of", lambda text: failure_of({"message": text}, CHAT), TEXT),

@@ -14,10 +14,10 @@ from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repai
 from ziggurat.calls.tool_call import not_executed
 from ziggurat.core.similar import similar
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages.caller import answer_in_text
-from ziggurat.messages.delta import TextDelta
 from ziggurat.messages.events import Delta
 from ziggurat.messages.formatting import call_text, result_text, shortened
+from ziggurat.messages.message import TextDelta
+from ziggurat.messages.middleware import answer_in_text
 from ziggurat.observe import ConsoleView
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, SchemaValidator
@@ -135,7 +135,7 @@ CASES = [
     *over("tools.toolbox.Toolbox.unknown", BOX.unknown, TEXT),
     *over("tools.builtin.evaluate", evaluate, TEXT),
     *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
-    *given("messages.caller.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
+    *given("messages.middleware.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
     *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
     *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),

@@ -20,7 +20,7 @@ READERS = sorted({case.name for case in CASES if not case.name.startswith("plant
 MEASURED = (
     READERS
     if LONG
-    else ["http.sse.EventParser", "messages.delta.Fold", "agents.partial.partial", "tools.arguments.read"]
+    else ["http.sse.EventParser", "messages.message.Fold", "agents.partial.partial", "tools.arguments.read"]
 )
 
 # Memory that was returned would cost large inputs, and not small ones, the time to get it again.

@@ -25,7 +25,7 @@ from ziggurat.journal.entries import (
     write_entry,
 )
 from ziggurat.messages import Transcript, assistant, stops
-from ziggurat.messages.rewriting import OriginalMessages
+from ziggurat.messages.conversation import OriginalMessages
 
 COMPLETED = stops.Completed()
 

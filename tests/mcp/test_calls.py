@@ -12,7 +12,7 @@ from tests.mcp.serving import http, stdio
 from ziggurat import Context, Timeout, ToolError
 from ziggurat.core.context import root
 from ziggurat.mcp import Elicitation, McpClient
-from ziggurat.messages.parts import Image, Text, ToolResult
+from ziggurat.messages.message import Image, Text, ToolResult
 
 ERAS = ("legacy", "modern")
 KINDS = [(kind, era) for kind in ("stdio", "http", "json") for era in ERAS]

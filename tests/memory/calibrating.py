@@ -10,7 +10,7 @@ from ziggurat.core.context import root
 from ziggurat.memory import Bounds
 from ziggurat.memory.vectorizing import embed
 from ziggurat.memory.vectors import similarities
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.model import Embedder
 
 _SELDOM = 2.054
 """Standard deviations below the mean where 2 % of a normal distribution lie."""

@@ -24,8 +24,8 @@ from msgspec import Struct
 from ziggurat import Agent, ModelRequest, ToolCall
 from ziggurat.agents.memory.policies import FactsBy
 from ziggurat.memory import MemoryStore, Remembering, memory_tools, open_memory
-from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.message import MEMORY
+from ziggurat.messages.model import Embedder
 from ziggurat.models import ScriptedModel, resolve_embedder
 from ziggurat.tools import tool_call
 

@@ -22,7 +22,7 @@ from tests.faults.apsw_files import connector
 from tests.faults.power import Machine, Recording, RecordingFiles
 from ziggurat.memory import MemoryRecord, MemoryStore, Query
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 GROUP = 10
 """How many memories are written concurrently, each in its own call."""

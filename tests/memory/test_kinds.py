@@ -28,7 +28,7 @@ from ziggurat.memory import (
 )
 from ziggurat.memory.scoring import Eviction
 from ziggurat.memory.search import Recalled
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 

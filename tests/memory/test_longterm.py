@@ -9,7 +9,7 @@ from tests.memory.making import DAY, context
 from tests.samples import amount
 from ziggurat import ConfigurationError
 from ziggurat.memory import LocalMemoryStore, LongTermMemory, SemanticMemory, audit
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 from ziggurat.testing import HandClock
 
 

@@ -5,7 +5,7 @@ import pytest
 from ziggurat import ConfigurationError
 from ziggurat.core.codec import decode, encode
 from ziggurat.memory import MemoryRecord
-from ziggurat.messages.embedding import pack, unpack
+from ziggurat.messages.model import pack, unpack
 
 
 def test_a_record_is_written_and_read_whole() -> None:

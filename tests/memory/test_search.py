@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ziggurat.memory import LocalMemoryStore, MemoryRecord, Query
 from ziggurat.memory.search import relevance
 from ziggurat.memory.store import Hit
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 cosines = st.floats(-1, 1)
 shares = st.floats(0, 1)

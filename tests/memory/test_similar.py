@@ -13,7 +13,7 @@ from ziggurat.errors import MissingExtra
 from ziggurat.memory import MemoryRecord, TfIdf
 from ziggurat.memory.similar import cluster, find_same, say_the_same, term_cosine, wording
 from ziggurat.memory.words import terms
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 few = settings(max_examples=amount(30, 300))
 

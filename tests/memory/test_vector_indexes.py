@@ -6,7 +6,7 @@ from pathlib import Path
 from ziggurat.memory import MemoryRecord, Query
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.vectors import VectorIndexes
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 
 def records(count: int, start: int = 0) -> list[MemoryRecord]:

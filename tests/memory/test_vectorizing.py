@@ -14,7 +14,7 @@ from ziggurat.memory import AgentMemory, MemoryRecord, reembed
 from ziggurat.memory.record import SUBJECT
 from ziggurat.memory.vectorizing import BATCH, Reembedded, embed_records
 from ziggurat.memory.vectors import similarities
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 
 

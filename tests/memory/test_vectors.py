@@ -7,7 +7,7 @@ from tests.samples import amount, sample
 from ziggurat import ConfigurationError
 from ziggurat.errors import MissingExtra
 from ziggurat.memory.vectors import VectorIndex, similarities
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 
 def vectors(count: int, width: int, seed: int) -> list[bytes]:

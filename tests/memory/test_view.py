@@ -8,7 +8,7 @@ from tests.memory.making import context
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context
 from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, LongTermMemory, SemanticMemory, WorkingMemory
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 from ziggurat.testing import HandClock
 

@@ -10,8 +10,8 @@ from ziggurat.core.codec import decode, encode
 from ziggurat.core.failures import Cause
 from ziggurat.events import Diverged, Dropped, Retrying
 from ziggurat.messages import events
-from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AnyEvent
+from ziggurat.messages.message import deltas_of
 
 from .strategies import calls, messages, results, words
 from .test_agent import pending, runs

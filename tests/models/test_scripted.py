@@ -23,7 +23,7 @@ from ziggurat.core.service import fact, name_of
 from ziggurat.errors import ModelError
 from ziggurat.events import Delta, Fold, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, Transcript, assistant, tool_message
-from ziggurat.messages.facts import OUTPUT_MODES
+from ziggurat.messages.model import OUTPUT_MODES
 from ziggurat.models import PAUSE, Pause, ScriptedModel, ScriptedReply
 from ziggurat.tools import tool_call
 

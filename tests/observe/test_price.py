@@ -108,5 +108,5 @@ async def test_an_ended_run_without_the_extra_has_no_price_and_says_so_once(
 
 
 def test_the_list_is_read_when_it_is_used() -> None:
-    code = "import sys, ziggurat.messages.price; assert 'genai_prices' not in sys.modules"
+    code = "import sys, ziggurat.messages.usage; assert 'genai_prices' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

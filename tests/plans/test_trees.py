@@ -16,7 +16,7 @@ from ziggurat.events import Diverged, NodeChanged
 from ziggurat.flows import ask, flow, step
 from ziggurat.layers import retry, timeout
 from ziggurat.messages import assistant, stops, tool_call
-from ziggurat.messages.facts import SPEC
+from ziggurat.messages.model import SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import (
     Branch,

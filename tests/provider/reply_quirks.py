@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import PartDelta, TextDelta, ToolCall, ToolCallDelta
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait, message_of, torn
 

@@ -6,9 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelErrorKind
-from ziggurat.messages.message import assistant
+from ziggurat.messages.message import Thinking, ToolCall, assistant
 from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.scripted import ScriptedReply
 

@@ -22,7 +22,7 @@ from ziggurat.journal.store import run_log
 from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
 from ziggurat.messages import stops
-from ziggurat.messages.facts import OutputMode
+from ziggurat.messages.model import OutputMode
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.models import PAUSE, ScriptedModel, ScriptedReply
 from ziggurat.stores import InMemoryStore

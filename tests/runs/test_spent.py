@@ -31,7 +31,7 @@ from ziggurat.layers import CacheStore
 from ziggurat.layers.cache import cache
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import assistant, stops
-from ziggurat.messages.budget import ASSUMED_OUTPUT
+from ziggurat.messages.usage import ASSUMED_OUTPUT
 from ziggurat.middleware import OutputGuardrail
 from ziggurat.testing import HandClock
 from ziggurat.tools import tool_call

@@ -13,7 +13,7 @@ from ziggurat.agents import Environment
 from ziggurat.errors import JournalCorrupt
 from ziggurat.journal.entries import ConversationReader
 from ziggurat.messages import Transcript
-from ziggurat.messages.seen import made_of
+from ziggurat.messages.conversation import made_of
 from ziggurat.middleware import Redaction
 from ziggurat.stores import InMemoryStore, Session
 from ziggurat.teams import composite_handoff, explicit_handoff, handoffs, majority, sequential_handoff, swarm

@@ -10,7 +10,7 @@ from tests.samples import sample
 from tests.teams.patterns import NAMES, PATTERNS, member
 from ziggurat import ConfigurationError, Context, Message, Middleware, ModelRequest, user
 from ziggurat.messages import Transcript, assistant, system
-from ziggurat.messages.seen import SeenBy, view_of
+from ziggurat.messages.conversation import SeenBy, view_of
 from ziggurat.teams import TeamResult, group_chat, swarm
 from ziggurat.teams.visibility import signed
 

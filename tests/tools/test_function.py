@@ -34,7 +34,7 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.events import ToolDelta
 from ziggurat.journal import LocalJournal
 from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.facts import NORMALIZE, SPEC
+from ziggurat.messages.model import NORMALIZE, SPEC
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools import FunctionTool, tool_call

@@ -16,7 +16,7 @@ from ziggurat.layers.alternatives import fallback, hedge
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
 from ziggurat.messages import ToolSpec, stops
-from ziggurat.messages.facts import SPEC, WINDOW
+from ziggurat.messages.model import SPEC, WINDOW
 from ziggurat.models import ScriptedModel
 from ziggurat.teams import handoffs
 from ziggurat.tools import tool_call

@@ -190,7 +190,7 @@ def test_a_process_that_was_forked_has_threads_of_its_own_and_stands_in_no_run()
     code = """
 import asyncio, os
 from ziggurat.agents.agent import Agent
-from ziggurat.messages.parts import tool_call
+from ziggurat.messages.message import tool_call
 from ziggurat.models.scripted import ScriptedModel
 from ziggurat.tools.function import tool
 

@@ -14,7 +14,7 @@ from ziggurat.errors import InvalidArguments
 from ziggurat.journal import LocalJournal
 from ziggurat.layers.retry import retry
 from ziggurat.messages import ToolSpec
-from ziggurat.messages.facts import SPEC
+from ziggurat.messages.model import SPEC
 from ziggurat.testing import HandClock, assert_no_leaks
 from ziggurat.tools import ToolStatistics, tool_call
 from ziggurat.tools.guarded_call import GRACE

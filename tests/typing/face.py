@@ -35,11 +35,10 @@ from ziggurat.core.codec import decode
 from ziggurat.layers.alternatives import fallback
 from ziggurat.layers.retry import retry
 from ziggurat.layers.timeout import timeout
-from ziggurat.messages.agent import AgentRequest, PendingItem
-from ziggurat.messages.delta import Fold, TextDelta, deltas_of
+from ziggurat.messages.agent import AgentRequest, AgentStep, PendingItem
 from ziggurat.messages.events import AgentEnded, AnyEvent
 from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, filter_by_type, to_messages
-from ziggurat.messages.step import AgentStep
+from ziggurat.messages.message import Fold, TextDelta, deltas_of
 from ziggurat.messages.usage import Usage
 from ziggurat.stores.addresses import connect
 from ziggurat.tools.function import FunctionTool

@@ -19,8 +19,8 @@ from ziggurat.layers.retry import retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap
 from ziggurat.layers.timeout import timeout
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from ziggurat.agents import Answer, Approve, Output
 from ziggurat.agents.output import AnswerReader
 from ziggurat.flows import ask, event, flow, send, step
 from ziggurat.messages import ToolCall
-from ziggurat.messages.facts import FINAL_ANSWER, OutputMode
+from ziggurat.messages.model import FINAL_ANSWER, OutputMode
 from ziggurat.models import ScriptedModel
 from ziggurat.plans import Graph
 from ziggurat.tools import tool_call

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ziggurat.messages.agent import (
         AgentRequest as AgentRequest,
         AgentRun as AgentRun,
+        AgentStep as AgentStep,
         Answer as Answer,
         Approve as Approve,
         Decision as Decision,
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
         Modify as Modify,
         PendingItem as PendingItem,
     )
-    from ziggurat.messages.budget import Budget as Budget
-    from ziggurat.messages.step import AgentStep as AgentStep
+    from ziggurat.messages.usage import Budget as Budget
     from ziggurat.runs.options import Environment as Environment
     from ziggurat.runs.runs import runs_of as runs_of
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule

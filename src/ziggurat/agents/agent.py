@@ -25,10 +25,17 @@ from ziggurat.core.service import EFFECT, Service, name_of
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import Out
-from ziggurat.messages.budget import Budget
-from ziggurat.messages.facts import FINAL_ANSWER
 from ziggurat.messages.middleware import AnyMiddleware
-from ziggurat.messages.model import NO_SETTINGS, Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ziggurat.messages.model import (
+    FINAL_ANSWER,
+    NO_SETTINGS,
+    Model,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    ToolSpec,
+)
+from ziggurat.messages.usage import Budget
 from ziggurat.models.resolving import resolve
 from ziggurat.tools.approval import Approvals
 from ziggurat.tools.entry import Tool

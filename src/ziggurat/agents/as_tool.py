@@ -12,10 +12,8 @@ from ziggurat.core.service import COMPOSITE, NAME, Fact, fact, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.facts import NORMALIZE, SPEC
-from ziggurat.messages.message import user
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult, user
+from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
 from ziggurat.tools.function import APPROVED_CALL, checked_spec
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from ziggurat.core.event import Dropped, Event, PerRun
 from ziggurat.core.path import is_beneath
 from ziggurat.core.settings import checked
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta, ModelEnded, ToolStarted
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import TextDelta, ThinkingDelta, ToolCall
 
 _NOTHING = TextDelta("")
 

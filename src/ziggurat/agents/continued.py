@@ -17,8 +17,7 @@ from ziggurat.core.service import Layered
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message, assistant, taint_of, user
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import Message, ToolCall, assistant, taint_of, user
 
 
 def continued(agent: AgentService, name: str, read: ToolInput, ctx: Context) -> AgentService:

@@ -21,9 +21,8 @@ from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message, assistant
+from ziggurat.messages.message import Message, assistant, deltas_of
 from ziggurat.tools.parameter import Parameter
 
 _COMPLETED = stops.Completed()

@@ -13,9 +13,8 @@ from ziggurat.calls.hooks import HookChain, chained
 from ziggurat.core.context import Context
 from ziggurat.core.service import EFFECT, NAME, Effect, Fact
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.budget import Budget
 from ziggurat.messages.middleware import AnyMiddleware
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Budget, Usage
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.permissions import Permissions, known
 from ziggurat.tools.threads import rules_hold
@@ -101,6 +100,6 @@ def _with_prices(budget: Budget | None) -> Budget | None:
 
 
 def _list_price(model: str, usage: Usage) -> "Decimal | None":
-    from ziggurat.messages.price import price_of_calls
+    from ziggurat.messages.usage import price_of_calls
 
     return price_of_calls(usage, model)

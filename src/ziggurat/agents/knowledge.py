@@ -12,8 +12,8 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
 from ziggurat.knowledge.graph import Direction, KnowledgeGraph
 from ziggurat.knowledge.store import GraphStore
-from ziggurat.messages.facts import GRAPH_ADDED, GRAPH_ORIGIN
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import ToolResult
+from ziggurat.messages.model import GRAPH_ADDED, GRAPH_ORIGIN
 from ziggurat.tools.function import FunctionTool, tool
 
 T = TypeVar("T")

@@ -34,16 +34,12 @@ from ziggurat.core.tasks import contained, swallowed_cancellation
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import ParsedAnswer
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.delta import fit
+from ziggurat.messages.arguments import MAX_CALLS
+from ziggurat.messages.conversation import KNOWN, Conversation, OriginalMessages, Transcript
 from ziggurat.messages.events import StepEnded, StepStarted
-from ziggurat.messages.limits import MAX_CALLS
-from ziggurat.messages.message import Message, tool_calls_of
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, fit, tool_calls_of
+from ziggurat.messages.middleware import ParsedAnswer
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
-from ziggurat.messages.rewriting import OriginalMessages
-from ziggurat.messages.seen import KNOWN
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter

@@ -14,9 +14,9 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service, fact
 from ziggurat.core.settings import takes
 from ziggurat.core.similar import check_patterns
-from ziggurat.messages.budget import Budget
+from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.usage import Budget
 from ziggurat.tools.approval import APPROVALS, Approvals
 from ziggurat.tools.sources import SEARCH_TOOLS, offered
 from ziggurat.tools.toolbox import Toolbox

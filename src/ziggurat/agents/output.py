@@ -11,11 +11,9 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import Out
-from ziggurat.messages.caller import ParsedAnswer
-from ziggurat.messages.facts import FINAL_ANSWER, OUTPUT_MODES, OutputMode
-from ziggurat.messages.left_out import text_left_out
-from ziggurat.messages.limits import MAX_ARGUMENTS
-from ziggurat.messages.model import OutputSchema, ToolSpec
+from ziggurat.messages.arguments import MAX_ARGUMENTS, text_left_out
+from ziggurat.messages.middleware import ParsedAnswer
+from ziggurat.messages.model import FINAL_ANSWER, OUTPUT_MODES, OutputMode, OutputSchema, ToolSpec
 from ziggurat.tools.arguments import listing, read
 from ziggurat.tools.parameter import Parameter, Problem, read_back
 from ziggurat.tools.type_parts import alternatives

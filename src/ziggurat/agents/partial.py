@@ -8,11 +8,10 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.path import is_beneath
-from ziggurat.messages.delta import PartDelta, TextDelta, ToolCallDelta
+from ziggurat.messages.arguments import left_out
 from ziggurat.messages.events import AgentStarted, Delta, ModelEnded
-from ziggurat.messages.facts import FINAL_ANSWER
-from ziggurat.messages.left_out import left_out
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, PartDelta, TextDelta, ToolCallDelta
+from ziggurat.messages.model import FINAL_ANSWER
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

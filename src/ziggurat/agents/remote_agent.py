@@ -23,8 +23,7 @@ from ziggurat.layers.retry import retry
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text
+from ziggurat.messages.message import Message, Text
 from ziggurat.wires import a2a as wire
 
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -10,12 +10,10 @@ from ziggurat.core.context import Context, running
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetry
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.messages import stops
-from ziggurat.messages.caller import ParsedAnswer, answer_in_text
-from ziggurat.messages.facts import FINAL_ANSWER
-from ziggurat.messages.limits import MAX_CALLS
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.arguments import MAX_CALLS
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
+from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
+from ziggurat.messages.model import FINAL_ANSWER, ModelResponse
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:

@@ -19,7 +19,7 @@ from ziggurat.core.tasks import verb
 from ziggurat.journal.entries import Origin
 from ziggurat.journal.store import Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, Decisions, Out
-from ziggurat.messages.facts import AS_TOOL
+from ziggurat.messages.model import AS_TOOL
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.options import (
     Deps,

@@ -5,10 +5,9 @@ from typing import Any
 from msgspec import Struct
 
 from ziggurat.core.errors import RunNotFound
-from ziggurat.messages.agent import PendingItem, recorded_items
+from ziggurat.messages.agent import AgentStep, PendingItem, recorded_items, steps_of
 from ziggurat.messages.message import Message
 from ziggurat.messages.recorded import recorded_steps
-from ziggurat.messages.step import AgentStep, steps_of
 from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.runs.opener import Opener
 from ziggurat.runs.runs import labels_of

@@ -16,11 +16,10 @@ from ziggurat.core.service import Fact
 from ziggurat.core.settings import checked
 from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.journal import journal_of
+from ziggurat.messages.conversation import Place, Steer, Verb
 from ziggurat.messages.events import Steered
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.steer import Place, Steer, Verb
 from ziggurat.runs.control import STEERING, Mailbox
 
 _VERBS = frozenset(get_args(Verb))

@@ -17,8 +17,8 @@ from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.tasks import closed
 from ziggurat.messages import stops
 from ziggurat.messages.events import LoopWarning
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.tools.toolbox import Toolbox
 

@@ -13,11 +13,19 @@ from ziggurat.core.failures import call_given
 from ziggurat.core.path import is_beneath, is_tool_call, parent_of
 from ziggurat.journal.entries import Record, Tried
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.budget import ASSUMED_OUTPUT, TOKENS_AND_REQUESTS, Budget, Price, expected_usage, limits_of
+from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.stops import BudgetExceeded
-from ziggurat.messages.usage import Usage, as_usage
+from ziggurat.messages.usage import (
+    ASSUMED_OUTPUT,
+    TOKENS_AND_REQUESTS,
+    Budget,
+    Price,
+    Usage,
+    as_usage,
+    expected_usage,
+    limits_of,
+)
 
 _NOTHING = Usage()
 

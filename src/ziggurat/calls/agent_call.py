@@ -17,10 +17,9 @@ from ziggurat.core.failures import is_unexpected, log_failure, mistake_in
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
-from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.middleware import Middleware, ParsedAnswer, answer_in_text
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded, stop_of
 from ziggurat.messages.usage import Tally

@@ -19,7 +19,7 @@ from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, Seconds, ch
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.messages.events import Warned
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.schema import form_of, shown_form
 from ziggurat.tools.values import difference

@@ -32,10 +32,10 @@ from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Entered, Failure, Outcome, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import ParsedAnswer, answer_in_text
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import deltas_of
 from ziggurat.messages.events import AgentEnded, AgentStarted, Delta
+from ziggurat.messages.message import deltas_of
+from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import ModelResponse
 from ziggurat.tools.function import APPROVED_CALL
 from ziggurat.tools.guarded_call import frozen_in

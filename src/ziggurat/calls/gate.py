@@ -40,8 +40,8 @@ from ziggurat.core.tasks import as_failure, in_task
 from ziggurat.journal.entries import Decided, Failure, Intent, Record, Result, Returned, as_error
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Decision, Deny, DidNotHappen, Happened, Modify, PendingItem, Stage, decision_of
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.approval import APPROVALS, Approvals, Rule, Verdict
 from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.outcome import is_lost, unknown_outcome

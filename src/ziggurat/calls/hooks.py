@@ -18,12 +18,11 @@ from ziggurat.core.tasks import as_failure, closed
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.delta import DeltaFilter, PartDelta
+from ziggurat.messages.conversation import Rewrite
 from ziggurat.messages.events import MiddlewareCompleted, MiddlewareStarted
+from ziggurat.messages.message import DeltaFilter, PartDelta, ToolCall, ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.rewriting import Rewrite
 from ziggurat.messages.validation import SENDABLE, validate
 
 Q = TypeVar("Q")

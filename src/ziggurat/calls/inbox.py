@@ -21,9 +21,9 @@ from ziggurat.journal.entries import Decided, Ended, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
 from ziggurat.messages.agent import Answer, Decision, Modify, PendingItem, decision_of, recorded_items
-from ziggurat.messages.canonical import canonical
+from ziggurat.messages.arguments import canonical
+from ziggurat.messages.conversation import Steer, Verb
 from ziggurat.messages.message import Message
-from ziggurat.messages.steer import Steer, Verb
 from ziggurat.tools.toolbox import Toolbox
 
 

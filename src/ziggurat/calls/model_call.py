@@ -29,15 +29,23 @@ from ziggurat.core.tasks import contained
 from ziggurat.journal.entries import Outcome, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
-from ziggurat.messages.budget import cost_of, expected_usage, with_usage
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import DeltaFilter, Fold, PartDelta, deltas_of, fit, refolded, unrepeated
+from ziggurat.messages.conversation import Transcript, unrepeated
 from ziggurat.messages.events import ApprovalExecuted, Delta, ModelEnded, ModelStarted
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import (
+    DeltaFilter,
+    Fold,
+    Message,
+    Part,
+    PartDelta,
+    Thinking,
+    ToolCall,
+    deltas_of,
+    fit,
+    refolded,
+)
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.parts import Part, Thinking, ToolCall
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Usage, cost_of, expected_usage, with_usage
 from ziggurat.tools.approval import APPROVALS
 
 

@@ -16,15 +16,13 @@ from ziggurat.core.errors import ConfigurationError, ContextOverflow
 from ziggurat.core.service import fact
 from ziggurat.journal.entries import Entered, Result
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.budget import request_tokens
-from ziggurat.messages.conversation import Conversation, Transcript
+from ziggurat.messages.conversation import Conversation, OriginalMessages, Rewrite, Transcript
 from ziggurat.messages.events import Compacted
-from ziggurat.messages.facts import WINDOW
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.middleware import Middleware, RewriteRequest
+from ziggurat.messages.model import WINDOW, Model, ModelRequest, ModelResponse
 from ziggurat.messages.overflow import overflow_of
-from ziggurat.messages.rewriting import OriginalMessages, Rewrite, RewriteRequest
+from ziggurat.messages.usage import request_tokens
 from ziggurat.messages.validation import SENDABLE, validate, validate_rewrite
 
 

@@ -35,7 +35,7 @@ from ziggurat.core.tasks import as_failure
 from ziggurat.journal.entries import Failure, Intent, Record, as_error
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import refuse
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.guarded_call import Frozen, second_run_error
 from ziggurat.tools.outcome import is_lost, once_only, unknown_outcome

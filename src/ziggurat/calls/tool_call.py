@@ -39,7 +39,7 @@ from ziggurat.journal.entries import Intent, PlainResult, Record, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call
 from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry

@@ -34,10 +34,10 @@ from ziggurat.messages.agent import (
     decision_of,
     refuse,
 )
-from ziggurat.messages.canonical import canonical as canonical_arguments
+from ziggurat.messages.arguments import canonical as canonical_arguments
 from ziggurat.messages.events import ApprovalDecided, ApprovalRequested
+from ziggurat.messages.message import ToolCall
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall
 from ziggurat.tools.guarded_call import frozen_in
 
 Normalize = Callable[[ToolCall], ToolCall]

@@ -24,7 +24,7 @@ from ziggurat.messages.agent import (
     Modify,
     PendingItem,
 )
-from ziggurat.messages.canonical import canonical
+from ziggurat.messages.arguments import canonical
 
 NO = "the person said no"
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "

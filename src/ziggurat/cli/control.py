@@ -17,9 +17,9 @@ from ziggurat.core.visible import visible_line
 from ziggurat.journal.entries import Ended
 from ziggurat.journal.store import LogInfo, Store
 from ziggurat.messages.agent import AgentRun, PendingItem, recorded_items
+from ziggurat.messages.conversation import Verb
 from ziggurat.messages.events import AgentEnded, Delta, ModelStarted
 from ziggurat.messages.formatting import call_text, stop_text
-from ziggurat.messages.steer import Verb
 from ziggurat.observe.console import ConsoleView
 from ziggurat.observe.jsonl import JsonLines
 from ziggurat.runs.recorded_events import subscribe

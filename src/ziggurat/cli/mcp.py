@@ -20,7 +20,7 @@ from ziggurat.core.visible import visible_line
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.wire import ServerTool
 from ziggurat.messages.formatting import shortened
-from ziggurat.messages.parts import Text, ToolResult
+from ziggurat.messages.message import Text, ToolResult
 from ziggurat.serve.guard import check_address
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offering import McpServer

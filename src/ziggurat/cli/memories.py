@@ -14,8 +14,8 @@ from ziggurat.databases.writer import closed_when_unused
 
 if TYPE_CHECKING:
     from ziggurat.memory.store import MemoryStore
-    from ziggurat.messages.embedding import Embedder
     from ziggurat.messages.middleware import Middleware
+    from ziggurat.messages.model import Embedder
     from ziggurat.tools.entry import Tool
 
 _WHERE = "name a database with --store sqlite:///FILE or --store postgresql://HOST/DATABASE"

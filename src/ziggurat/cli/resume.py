@@ -31,9 +31,9 @@ from ziggurat.messages.agent import (
     recorded_item,
     stage_of,
 )
-from ziggurat.messages.canonical import canonical
+from ziggurat.messages.arguments import canonical
 from ziggurat.messages.formatting import call_text, plural
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 
 
 def resume(

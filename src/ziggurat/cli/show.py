@@ -32,9 +32,8 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.messages.agent import AgentRequest, AgentRun, decision_of
 from ziggurat.messages.formatting import call_text, duration, figures, round_in, shortened, usage_text
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.price import cost_text
-from ziggurat.messages.usage import tally_of
+from ziggurat.messages.message import ToolCall
+from ziggurat.messages.usage import cost_text, tally_of
 from ziggurat.observe.picture import diagram_svg
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree

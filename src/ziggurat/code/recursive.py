@@ -19,8 +19,8 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages import stops
-from ziggurat.messages.budget import Budget
 from ziggurat.messages.model import Model, ModelSettings
+from ziggurat.messages.usage import Budget
 from ziggurat.sandbox.sandbox import Sandbox
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import tool

@@ -6,8 +6,8 @@ from ziggurat.code.workspace import OF_RUN, Workspace
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.messages.message import ToolResult
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolResult
 from ziggurat.sandbox.files import MAX_FILE
 
 

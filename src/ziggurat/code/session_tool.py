@@ -11,9 +11,8 @@ from ziggurat.code.stubs import BATCHES, stubs_of, type_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import Fact
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.sandbox import Sandbox
 from ziggurat.tools.function import APPROVED_CALL
 from ziggurat.tools.toolbox import Toolbox

@@ -5,9 +5,8 @@ from typing import Any
 
 from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact
-from ziggurat.messages.facts import NORMALIZE, SPEC
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
+from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
 from ziggurat.sandbox.sandbox import Sandbox
 from ziggurat.tools.function import checked_spec
 from ziggurat.tools.signature import Signature

@@ -13,8 +13,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.sandbox import Sandbox
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import APPROVED_CALL

@@ -16,8 +16,7 @@ from ziggurat.core.visible import visible
 from ziggurat.mcp.results import message_of
 from ziggurat.mcp.wire import Said, roots_result
 from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.facts import MODEL_NAME
-from ziggurat.messages.model import Model, ModelRequest, ModelSettings
+from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettings
 from ziggurat.tools.validator import SchemaValidator
 
 _LONGEST = 4_000

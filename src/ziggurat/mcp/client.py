@@ -12,8 +12,7 @@ from ziggurat.mcp.lists import Lists
 from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, ServerTool, Template
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import Message, ToolResult
 from ziggurat.tools.sources import Offer
 
 

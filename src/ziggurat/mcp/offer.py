@@ -21,7 +21,7 @@ from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.results import origin_of
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import ToolResult
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.sources import SEARCH_TOOLS, Offer
 

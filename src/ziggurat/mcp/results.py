@@ -5,8 +5,7 @@ from base64 import b64decode
 from ziggurat.core.errors import ToolError, ToolErrorKind
 from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.mcp.wire import Block, Contents, Outcome, Said, is_given, structure_in
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
+from ziggurat.messages.message import Audio, File, Image, Message, Text, ToolResult
 
 _LONGEST_ERROR = 2_000
 _KINDS: dict[int, ToolErrorKind] = {INVALID_PARAMS: "invalid_arguments", METHOD_NOT_FOUND: "not_found"}

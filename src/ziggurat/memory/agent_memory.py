@@ -13,7 +13,7 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.search import BOUNDS, Bounds, Recalled, near_best
 from ziggurat.memory.store import MemoryStore
 from ziggurat.memory.view import CANDIDATES, View
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.model import Embedder
 
 Kind = Literal["episodic", "semantic", "longterm"]
 

@@ -11,7 +11,7 @@ from ziggurat.memory.search import Recalled
 from ziggurat.memory.store import OpenedStore, in_place_of
 from ziggurat.memory.view import CANDIDATES, View
 from ziggurat.memory.words import KEY_TAG
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.model import Embedder
 
 _LOWEST = lowest()
 _INSTANT = 1e-6

@@ -12,7 +12,7 @@ from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.view import CANDIDATES, View
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.model import Embedder
 
 
 class LongTermMemory(View):

@@ -26,9 +26,8 @@ from ziggurat.memory.merging import MergeRequest
 from ziggurat.memory.record import MemoryRecord, predecessors
 from ziggurat.memory.store import OpenedStore
 from ziggurat.memory.vectorizing import warn
-from ziggurat.messages.budget import TOKENS_AND_REQUESTS, Budget, limits_of
 from ziggurat.messages.model import Model, ModelRequest, ModelResponse
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import TOKENS_AND_REQUESTS, Budget, Usage, limits_of
 
 Owners = Collection[str] | Callable[[], Collection[str]]
 

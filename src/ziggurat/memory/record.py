@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.embedding import pack, unpack
+from ziggurat.messages.model import pack, unpack
 
 Origin = Literal["user", "model", "tool", "runtime"]
 """Who said the content."""

@@ -18,7 +18,7 @@ from ziggurat.databases.address import (
     without_secrets,
 )
 from ziggurat.memory.record import MemoryRecord, predecessors
-from ziggurat.messages.embedding import unpack
+from ziggurat.messages.model import unpack
 
 _LONGEST = LONGEST + 100
 """The longest memory id that every store accepts, in characters; an id may contain an owner and more."""

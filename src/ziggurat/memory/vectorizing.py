@@ -14,8 +14,8 @@ from ziggurat.core.log import logger
 from ziggurat.core.service import as_service
 from ziggurat.memory.record import MemoryRecord, subject_of
 from ziggurat.memory.store import UNEMBEDDED, MemoryStore
-from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest, pack, unpack
 from ziggurat.messages.events import Warned
+from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest, pack, unpack
 
 BATCH = 128
 """How many texts are embedded in one request."""

@@ -23,7 +23,7 @@ from ziggurat.memory.vectorizing import (
     try_embed,
 )
 from ziggurat.memory.words import KEY_TAG, query_words
-from ziggurat.messages.embedding import Embedder
+from ziggurat.messages.model import Embedder
 
 _LOWEST = lowest()
 CANDIDATES = 1000

@@ -6,9 +6,7 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.agents.recorded import decode_run as decode_run, encode_run as encode_run
-    from ziggurat.messages.budget import expected_tokens as expected_tokens, used_tokens as used_tokens
-    from ziggurat.messages.conversation import Transcript as Transcript
-    from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
+    from ziggurat.messages.conversation import Rewrite as Rewrite, Transcript as Transcript
     from ziggurat.messages.items import (
         HandoffItem as HandoffItem,
         MessageItem as MessageItem,
@@ -21,16 +19,28 @@ if TYPE_CHECKING:
         to_messages as to_messages,
     )
     from ziggurat.messages.message import (
+        Audio as Audio,
+        File as File,
+        Image as Image,
         Message as Message,
+        Part as Part,
         Role as Role,
+        Text as Text,
+        Thinking as Thinking,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
         assistant as assistant,
         decode_messages as decode_messages,
         encode_messages as encode_messages,
         system as system,
+        tool_call as tool_call,
         tool_message as tool_message,
         user as user,
     )
+    from ziggurat.messages.middleware import RewriteRequest as RewriteRequest
     from ziggurat.messages.model import (
+        Embeddings as Embeddings,
+        EmbedRequest as EmbedRequest,
         FinishReason as FinishReason,
         Model as Model,
         ModelRequest as ModelRequest,
@@ -39,19 +49,12 @@ if TYPE_CHECKING:
         OutputSchema as OutputSchema,
         ToolSpec as ToolSpec,
     )
-    from ziggurat.messages.parts import (
-        Audio as Audio,
-        File as File,
-        Image as Image,
-        Part as Part,
-        Text as Text,
-        Thinking as Thinking,
-        ToolCall as ToolCall,
-        ToolResult as ToolResult,
-        tool_call as tool_call,
+    from ziggurat.messages.usage import (
+        Usage as Usage,
+        estimate_tokens as estimate_tokens,
+        expected_tokens as expected_tokens,
+        used_tokens as used_tokens,
     )
-    from ziggurat.messages.rewriting import Rewrite as Rewrite, RewriteRequest as RewriteRequest
-    from ziggurat.messages.usage import Usage as Usage, estimate_tokens as estimate_tokens
     from ziggurat.messages.validation import (
         ValidationPolicy as ValidationPolicy,
         Violation as Violation,

@@ -1,8 +1,7 @@
-"""Agent requests and runs, pending calls and decisions."""
+"""Agent requests and runs, their steps, pending calls and decisions."""
 
 import collections.abc
 import json
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
 
 from msgspec import UNSET, Meta, Struct
@@ -10,26 +9,21 @@ from msgspec import UNSET, Meta, Struct
 from ziggurat.core import errors
 from ziggurat.core.codec import as_type, digest, plain
 from ziggurat.core.context import Context
-from ziggurat.core.errors import Suspend
 from ziggurat.core.failures import Cause
 from ziggurat.core.path import is_tool_call, name_at
 from ziggurat.journal.entries import Pending, Record
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.messages import stops
-from ziggurat.messages.canonical import canonical
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.facts import GRAPH_ORIGIN
-from ziggurat.messages.message import MEMORY, Message
-from ziggurat.messages.parts import ToolCall
-from ziggurat.messages.rewriting import OriginalMessages
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.arguments import canonical
+from ziggurat.messages.conversation import OriginalMessages, Transcript
+from ziggurat.messages.message import MEMORY, Message, ToolCall, ToolResult
+from ziggurat.messages.model import GRAPH_ORIGIN
+from ziggurat.messages.usage import Usage, total_of
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from typing_extensions import TypeVar
-
-    from ziggurat.messages.step import AgentStep
 
     ChangedArguments = str | collections.abc.Mapping[str, Any] | Struct
     Out = TypeVar("Out", default=Any, covariant=True)
@@ -310,7 +304,6 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     def trace(self) -> "tuple[AgentStep, ...]":
         """Return the steps of this run, each with thought, calls and results."""
-        from ziggurat.messages.step import steps_of
 
         return steps_of(self.history[self.start :])
 
@@ -379,8 +372,6 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
         Where a price depends on the length of a call, all are charged as calls of the mean length. Without the extra
         ``prices`` it is None, with a warning once.
         """
-        from ziggurat.messages.price import total_of
-
         return total_of(self.usage_by_model or {"": self.usage})
 
     if not TYPE_CHECKING:  # type checkers know the attributes
@@ -441,7 +432,9 @@ def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
     return tuple({item.id: item for item in items}.values())
 
 
-def recorded_items(journal: LocalJournal, waiting: Iterable[Pending] | None = None) -> tuple[PendingItem, ...]:
+def recorded_items(
+    journal: LocalJournal, waiting: collections.abc.Iterable[Pending] | None = None
+) -> tuple[PendingItem, ...]:
     """Return the calls that wait for a decision in the record of a run, all or some of them."""
     entries = journal.waits.at() if waiting is None else waiting
     return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
@@ -463,5 +456,51 @@ def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
         anywhere = journal.waits.at()
         waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
         if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
-            raise Suspend(recorded_items(journal, waiting or anywhere))
+            raise errors.Suspend(recorded_items(journal, waiting or anywhere))
     journal.begin_call(ctx.path, name)
+
+
+class AgentStep(Struct, frozen=True):
+    """One step of an agent's loop, as seen afterwards: thought, tool calls and results.
+
+    Attributes:
+        index: Its number, from 1.
+        thought: The model's reasoning, or else its text beside the calls.
+        calls: The tool calls.
+        results: Their results, in the order of the calls.
+        answer: What the model said, if it called no tool.
+        agent: In a run of a team, the name of the member that spoke.
+    """
+
+    index: int
+    thought: str
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    answer: str = ""
+    agent: str = ""
+
+    @property
+    def action(self) -> str:
+        """The calls as text, ``name {arguments}``."""
+        return "; ".join(f"{call.name} {call.arguments}" for call in self.calls)
+
+    @property
+    def observation(self) -> str:
+        """The results as text."""
+        return "; ".join(result.text for result in self.results)
+
+
+def steps_of(messages: collections.abc.Iterable[Message]) -> tuple[AgentStep, ...]:
+    """Return the steps in a conversation: each message of the model, with the results of its tool calls."""
+    replies: list[tuple[Message, list[ToolResult]]] = []
+    for message in messages:
+        if message.role == "assistant":
+            replies.append((message, []))
+        elif message.role == "tool" and replies:
+            replies[-1][1].extend(message.tool_results)
+    return tuple(_step(index, reply, results) for index, (reply, results) in enumerate(replies, 1))
+
+
+def _step(index: int, reply: Message, results: collections.abc.Iterable[ToolResult]) -> AgentStep:
+    beside, answer = (reply.text, "") if reply.tool_calls else ("", reply.text)
+    return AgentStep(index, reply.thinking or beside, reply.tool_calls, tuple(results), answer, reply.name or "")

@@ -1,19 +1,36 @@
-"""The append-only log of a conversation; it is never copied, and requests hold views of it."""
+"""The append-only log of a conversation; it is never copied, and requests hold views of it.
+
+A conversation may be rewritten, such as by compaction, be what one member of a team sees of another one, or be
+steered from outside.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import msgspec
 from msgspec import Struct, field
 
 from ziggurat.core.codec import encode
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.context import Key
+from ziggurat.core.errors import ConfigurationError, JournalCorrupt
 from ziggurat.journal.entries import shared
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import (
+    Image,
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    fit,
+    indented,
+    is_proven,
+    taint_of,
+)
 
 T = TypeVar("T")
+
 
 PICTURE = 340
 """The number of characters that a picture counts as: about the minimum in tokens that providers charge."""
@@ -70,7 +87,7 @@ class Conversation(Struct, eq=False, gc=False):
     Attributes:
         log: The messages; a copy is made of the first ones, whose order is not checked.
         rewritten: How often the conversation was rewritten before, such as by compaction.
-        made_by: How it was made of another one, as in `ziggurat.messages.seen`; the outermost first.
+        made_by: How it was made of another one, as in `ziggurat.messages.conversation`; the outermost first.
         beginning: A conversation that outlives this one, which begins with it.
 
     Raises:
@@ -277,7 +294,7 @@ class Transcript(Sequence[Message]):
 
     @property
     def made_by(self) -> tuple[Any, ...]:
-        """How the conversation was made of another one, as in `ziggurat.messages.seen`."""
+        """How the conversation was made of another one, as in `ziggurat.messages.conversation`."""
         return self._conversation.made_by
 
     @property
@@ -340,3 +357,205 @@ class ConversationPosition(Struct, frozen=True, gc=False):
     def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
         """Return what differs from a recorded position, and the digests of both."""
         return "conversation", recorded, self.fingerprint()
+
+
+class Rewrite(Struct, frozen=True, omit_defaults=True):
+    """A range of a conversation, and the messages that replace it.
+
+    Attributes:
+        start: The index of the first replaced message.
+        end: The index after the last replaced message; equal to `start` if none is replaced.
+        messages: The replacement.
+        by: The reducers that made it, in order, joined by ``>``.
+        replaced: The digest of the replaced messages.
+        fault: What went wrong while making it, empty if nothing did.
+    """
+
+    start: int = 0
+    end: int = 0
+    messages: tuple[Message, ...] = ()
+    by: str = ""
+    replaced: str = ""
+    fault: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything."""
+        return self.end > self.start or bool(self.messages)
+
+
+class OriginalMessages(Struct, frozen=True):
+    """The original messages of a run whose conversation was rewritten.
+
+    Attributes:
+        messages: All original messages up to the last rewriting.
+        since: The index in the run's `messages` at which later messages start.
+        rewritings: The rewritings, earliest first; the indices of each refer to the conversation at that time.
+    """
+
+    messages: tuple[Message, ...]
+    since: int
+    rewritings: tuple[Rewrite, ...]
+
+
+Choice = Literal["everything", "replies", "own", "question"]
+
+KNOWN: Key[Transcript] = Key("known conversation")
+"""A conversation that was there before the run, with which the request of an agent may begin: that of a session, or
+what a member of a team sees of it."""
+
+
+class SeenBy(Struct, frozen=True, array_like=True):
+    """How a conversation is made of another: as a member of a team sees it."""
+
+    member: str
+    visibility: Choice
+    hidden: tuple[str, ...] = ()
+    longest: int = 0
+
+
+def speaker_of(message: Message, before: str | None) -> str | None:
+    """Return the member in whose turn a message was said, after one in the turn of another."""
+    if message.role == "assistant":
+        return (message.name or "assistant").partition("/")[0]
+    if message.role != "tool" and (message.origin != "runtime" or message.name):
+        return None  # what the runtime said to a model in its turn has no name, what a team says has one
+    return before
+
+
+class MemberView:
+    """What one member sees of a conversation of a team that only grows; each message is looked at once."""
+
+    def __init__(self, by: SeenBy, of: tuple[SeenBy, ...] = ()) -> None:
+        self.seen = Conversation(made_by=(*of, by))
+        self.read = 0
+        self._by = by
+        self._speaker: str | None = None  # of the last message
+        self._taint: set[str] = set()
+
+    def copy(self) -> "MemberView":
+        copy = MemberView(self._by)
+        copy.seen.log += self.seen.log
+        copy.read, copy._speaker, copy._taint = self.read, self._speaker, {*self._taint}
+        return copy
+
+    def add(self, messages: Sequence[Message], *, asked: bool) -> None:
+        """Look at the next messages, with which the conversation begins, or which were said in it."""
+        self.read += len(messages)
+        for message in messages:
+            self._speaker = speaker = speaker_of(message, self._speaker)
+            if speaker not in self._by.hidden:
+                self._add(message, speaker, asked)
+
+    def _add(self, message: Message, speaker: str | None, asked: bool) -> None:
+        visibility, member, log = self._by.visibility, self._by.member, self.seen.log
+        if message.taint or message.role == "tool":
+            self._taint.update(taint_of((message,)))
+        if speaker is None:
+            log.append(cut(message, self._by.longest))
+        elif speaker == member:
+            if visibility != "question":
+                log.append(_own(message, member))
+        elif visibility == "everything":
+            log.extend(_without_thoughts(message))
+        elif visibility == "replies" and message.role == "assistant" and not message.tool_calls and message.text:
+            text = Text(f"[{message.name or speaker}] {indented(message.text)}")
+            reply = Message("user", (text,), message.name, None, tuple(sorted(self._taint)))
+            log.append(cut(reply, self._by.longest))
+        if visibility == "question" and speaker is not None and asked:  # the newest question alone
+            self.seen = Conversation((each for each in log if each.role == "system"), made_by=self.seen.made_by)
+
+
+def view_of(messages: Transcript, by: SeenBy) -> MemberView:
+    """Return what a member sees of the conversation that a team is asked with, which may only grow."""
+    made_by = messages.made_by
+    view = messages.note(by, lambda: MemberView(by, made_by))
+    if view.read > len(messages):
+        view = MemberView(by, made_by)
+    view.add(messages[view.read :], asked=True)
+    return view
+
+
+def made_of(messages: Transcript, made_by: Iterable[object]) -> Transcript:
+    """Return a conversation that was made of another one, made again."""
+    for each in made_by:
+        try:
+            by = msgspec.convert(each, SeenBy)
+        except msgspec.ValidationError as error:
+            raise JournalCorrupt(f"a newer version made a conversation in a way that is not known: {error}") from error
+        messages = view_of(messages, by).seen.view()
+    return messages
+
+
+def cut(message: Message, longest: int) -> Message:
+    """Return a message, cut to so many characters if it is shown as the reply of another; 0 for any number."""
+    text = message.text if longest and message.role == "user" and message.name else ""
+    if len(text) <= longest or not text.startswith(f"[{message.name}] "):
+        return message
+    return msgspec.structs.replace(message, parts=(Text(text[: longest - 1] + "…"),))
+
+
+def _own(message: Message, member: str) -> Message:
+    within = message.name or ""
+    return (
+        msgspec.structs.replace(message, name=within[len(member) + 1 :]) if within.startswith(member + "/") else message
+    )
+
+
+def _without_thoughts(message: Message) -> tuple[Message, ...]:
+    """Return a message of another member: its thoughts are for its own provider."""
+    parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
+    if len(parts) == len(message.parts):
+        return (message,)
+    return (msgspec.structs.replace(message, parts=parts),) if parts else ()
+
+
+Verb = Literal["cancel", "inject", "redirect"]
+"""Stop the run after a step, give it a message, or make the model abandon its plan and give it a message."""
+
+Place = Literal["before", "response", "tools"]
+"""Where in a step an act takes effect: before the model call, after its response, or while its tools run."""
+
+
+class Steer(Struct, frozen=True, omit_defaults=True):
+    """One act of steering, and where in the run it took effect.
+
+    Attributes:
+        verb: The kind of steering.
+        messages: Messages for the model.
+        step: The step in which it took effect.
+        place: Where in the step: ``"before"`` the model call, after its ``"response"``, or while its ``"tools"`` ran.
+        posted: The number of the item in the run's inbox that brought it; 0 for none.
+    """
+
+    verb: Verb
+    messages: tuple[Message, ...]
+    step: int
+    place: Place
+    posted: int = 0
+
+
+def unrepeated(message: Message, before: Transcript) -> Message:
+    """Return a model's message without the thoughts that the conversation before it holds already."""
+    if not any(isinstance(part, Thinking) and part.id for part in message.parts):
+        return message
+    fitted = fit(message)
+    parts = tuple([part for part in fitted.parts if not _is_known(part, before)])
+    return message if len(parts) == len(fitted.parts) else fit(msgspec.structs.replace(fitted, parts=parts))
+
+
+def without_repeats(messages: Iterable[Message]) -> list[Message]:
+    """Return messages that were put together without the thoughts that stand in an earlier one already."""
+    conversation = Conversation()
+    add_without_repeats(messages, conversation)
+    return conversation.log
+
+
+def add_without_repeats(messages: Iterable[Message], conversation: Conversation) -> None:
+    """Add messages to a conversation without the thoughts that stand in an earlier one already."""
+    for message in messages:
+        conversation.log.append(unrepeated(message, conversation.view()))
+
+
+def _is_known(part: Part, before: Transcript) -> bool:
+    return isinstance(part, Thinking) and bool(part.id) and is_proven(part) and before.holds(part)

@@ -18,9 +18,8 @@ from ziggurat.core.event import (
 )
 from ziggurat.core.failures import Cause
 from ziggurat.messages.agent import AgentRun, Decision, PendingItem
-from ziggurat.messages.delta import PartDelta, TextDelta
+from ziggurat.messages.message import PartDelta, TextDelta, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 
 
 class AgentStarted(Event, frozen=True):

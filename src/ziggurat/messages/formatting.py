@@ -9,8 +9,8 @@ import msgspec
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.visible import visible
 from ziggurat.messages import stops
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
-from ziggurat.messages.step import AgentStep
+from ziggurat.messages.agent import AgentStep
+from ziggurat.messages.message import Text, ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 
 _ROUND = re.compile(r"(.*/((?:round|turn|scores|choice)-\d+))(?:/|$)")
@@ -96,7 +96,7 @@ def figures(
     steps: int, model_calls: int, tool_calls: int, usage: Usage, models: Mapping[str, Usage], seconds: float
 ) -> str:
     """Return the figures of a run as one line of text, with the cost of the usage of its models."""
-    from ziggurat.messages.price import cost_text
+    from ziggurat.messages.usage import cost_text
 
     parts = [plural(steps, "step")]
     if model_calls != steps:

@@ -15,9 +15,7 @@ from msgspec.structs import force_setattr
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, new_id
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ToolErrorKind
-from ziggurat.messages.limits import check_depth
-from ziggurat.messages.message import Message, Role, tool_message
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.message import Message, Role, Text, ToolCall, ToolResult, check_depth, tool_message
 
 Moment = Annotated[datetime, Meta(tz=True)]
 

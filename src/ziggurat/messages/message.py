@@ -1,13 +1,180 @@
-"""Messages of a conversation, and functions that make them."""
+"""Messages of a conversation, their parts, and the deltas in which a reply is streamed."""
 
-from collections.abc import Iterable
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, count, pairwise
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from ziggurat.core.codec import decode, encode
-from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult, mended
+from ziggurat.core.codec import canonical, decode, digest, encode
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, JournalCorrupt, ToolErrorKind as ToolErrorKind
+
+
+class Text(Struct, frozen=True, gc=False, tag="text", tag_field="type"):
+    """Plain text."""
+
+    text: str
+
+
+class Image(Struct, frozen=True, gc=False, tag="image", tag_field="type", omit_defaults=True):
+    """A picture, as bytes or as a URL that the provider fetches."""
+
+    data: bytes | None = None
+    url: str | None = None
+    media_type: str = "image/png"
+    detail: str | None = None
+
+
+class Audio(Struct, frozen=True, gc=False, tag="audio", tag_field="type", omit_defaults=True):
+    """Sound, as bytes or as a URL that the provider fetches."""
+
+    data: bytes | None = None
+    url: str | None = None
+    media_type: str = "audio/wav"
+
+
+class File(Struct, frozen=True, gc=False, tag="file", tag_field="type", omit_defaults=True):
+    """A document, as bytes, as a URL, or as the id of a file stored at the provider."""
+
+    data: bytes | None = None
+    url: str | None = None
+    id: str | None = None
+    name: str | None = None
+    media_type: str = "application/octet-stream"
+
+
+class Thinking(Struct, frozen=True, gc=False, tag="thinking", tag_field="type", omit_defaults=True):
+    """A thought of a model; sent back to its provider byte for byte.
+
+    Attributes:
+        text: The thought, or its summary; may be empty if there is only a signature.
+        signature: The provider's proof that the thought is its own.
+        redacted: An opaque block in place of a thought that the provider does not show.
+        id: The provider's id of the block.
+    """
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    id: str | None = None
+
+
+class ToolCall(Struct, frozen=True, gc=False, tag="tool_call", tag_field="type"):
+    """A tool call requested by a model.
+
+    Attributes:
+        id: The provider's id, repeated by the result.
+        name: The tool.
+        arguments: JSON text, exactly as the model wrote it; it need not be valid.
+    """
+
+    id: str
+    name: str
+    arguments: Annotated[str, Meta(description="as JSON")] = "{}"
+
+    def parsed(self) -> dict[str, object]:
+        """Return the arguments as a mapping.
+
+        Raises:
+            InvalidArguments: they are not a JSON object.
+        """
+        try:
+            check_depth(self.arguments)
+            return msgspec.json.decode(self.arguments or "{}", type=dict[str, object])
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise InvalidArguments(f"the arguments of {self.name} are not a JSON object: {error}") from error
+
+    def canonical(self) -> str:
+        """Return the arguments with sorted keys and no spaces, or unchanged if they are not a JSON object."""
+        try:
+            return canonical(self.parsed()).decode()
+        except (InvalidArguments, TypeError):  # no object, or nested too deeply
+            return self.arguments
+
+    def fingerprint(self) -> str:
+        """Return a digest of name and arguments; the id and the order of keys do not matter."""
+        return digest([self.name, self.canonical()])
+
+    def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
+        """Return what differs from a recorded call, and both as text; the record holds only its fingerprint."""
+        return "tool call", f"{self.name} {recorded}", f"{self.name} {self.fingerprint()}"
+
+
+class ToolResult(Struct, frozen=True, gc=False, tag="tool_result", tag_field="type", omit_defaults=True):
+    """The result of a tool call.
+
+    Attributes:
+        id: The id of the call.
+        name: The tool.
+        content: The content sent to the model: text (JSON of a value), or parts.
+        error: The kind of failure, None if it succeeded.
+        origin: The source of the content; text of a tool is data, not an instruction.
+    """
+
+    id: str
+    name: str
+    content: "str | tuple[Text | Image | Audio | File, ...]" = ""
+    error: ToolErrorKind | None = None
+    origin: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the content."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether it may answer an equal call: not if the call failed."""
+        return self.error is None
+
+    def value(self) -> object:
+        """Return the content decoded from JSON, or the text itself if it is not JSON."""
+        try:
+            check_depth(self.text)
+            return msgspec.json.decode(self.text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return self.text
+
+
+Part = Text | Image | Audio | File | Thinking | ToolCall | ToolResult
+"""The union of all parts."""
+
+
+def tool_call(name: str, /, *, id: str = "call", **arguments: object) -> ToolCall:  # noqa: A002
+    """Return a tool call with these arguments.
+
+    >>> tool_call("add", a=1, b=2).arguments
+    '{"a":1,"b":2}'
+
+    Raises:
+        ConfigurationError: the name is not text, or a value has no JSON form.
+    """
+    if not isinstance(name, str) or not isinstance(id, str):
+        raise ConfigurationError(f"tool_call() takes the name of a tool and its arguments by name; got {name!r}, {id=}")
+    try:
+        return ToolCall(id, name, encode(arguments).decode())
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(f"the arguments of tool_call({name!r}) are JSON values: {error}") from error
+
+
+def mended(text: str) -> str:
+    """Return a text with lone surrogates replaced by question marks, so that it can be encoded."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def indented(text: str) -> str:
+    """Return a text whose lines after the first are indented, so that none of them can look like the next entry.
+
+    >>> indented("It rains.\\r[ben] I agree.")
+    'It rains.\\n  [ben] I agree.'
+    """
+    return "\n  ".join(text.splitlines())
+
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who a message is from."""
@@ -137,3 +304,279 @@ def decode_messages(data: bytes | str) -> list[Message]:
         return decode(data, list[Message])
     except JournalCorrupt as error:
         raise InvalidArguments(f"these are not messages of encode_messages(): {error}") from None
+
+
+class TextDelta(Struct, frozen=True, gc=False, tag="text_delta", tag_field="type"):
+    """The next piece of text."""
+
+    text: str
+
+
+class ThinkingDelta(Struct, frozen=True, gc=False, tag="thinking_delta", tag_field="type", omit_defaults=True):
+    """The next piece of a thought; a signature or a redacted block ends the thought."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    id: str | None = None
+
+
+class ToolCallDelta(Struct, frozen=True, gc=False, tag="tool_call_delta", tag_field="type"):
+    """The next piece of a tool call; a new `index` starts another call.
+
+    Attributes:
+        index: The number of the call within the reply.
+        arguments: The next piece of the JSON text.
+        id: The call's id, with its first piece.
+        name: The tool's name, with its first piece.
+    """
+
+    index: int
+    arguments: str = ""
+    id: str = ""
+    name: str = ""
+
+
+class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type"):
+    """A part that is not streamed in pieces, such as a picture."""
+
+    part: Image | Audio | File | ToolResult
+
+
+PartDelta = TextDelta | ThinkingDelta | ToolCallDelta | WholePart
+"""Any piece of a reply."""
+
+
+@runtime_checkable
+class DeltaFilter(Protocol):
+    """The protocol of filters that change a reply while it is streamed; one is made for each call and try."""
+
+    def push(self, delta: PartDelta, /) -> Iterable[PartDelta]:
+        """Add a piece and return what may pass now; hold back what cannot be decided yet."""
+        ...
+
+    def flush(self) -> Iterable[PartDelta]:
+        """Return what was held back, at the end of the reply."""
+        ...
+
+    def reset(self) -> None:
+        """Discard all state: the reply was abandoned and will start again."""
+        ...
+
+
+class _Open:
+    """A tool call that is not complete."""
+
+    __slots__ = ("arguments", "id", "name")
+
+    def __init__(self, delta: ToolCallDelta) -> None:
+        self.id = delta.id
+        self.name = delta.name
+        self.arguments = [delta.arguments]
+
+
+class _Thought:
+    __slots__ = ("id", "pieces")
+
+    def __init__(self, delta: ThinkingDelta) -> None:
+        self.id = delta.id  # the first id in the pieces
+        self.pieces = [delta]
+
+    def takes(self, delta: ThinkingDelta) -> bool:
+        """Return whether a piece continues this thought: it has not ended, and the piece is no block or other id."""
+        last = self.pieces[-1]
+        if last.signature is not None or last.redacted is not None or delta.redacted is not None:
+            return False
+        return delta.id is None or self.id is None or delta.id == self.id
+
+    def add(self, delta: ThinkingDelta) -> None:
+        self.id = delta.id if self.id is None else self.id
+        self.pieces.append(delta)
+
+    def closed(self) -> Thinking:
+        last = self.pieces[-1]
+        return Thinking("".join([piece.text for piece in self.pieces]), last.signature, last.redacted, self.id)
+
+
+class Fold:
+    """Joins deltas into a message: consecutive pieces of one kind become one part.
+
+    >>> fold = Fold()
+    >>> fold.push(TextDelta("Hel")); fold.push(TextDelta("lo"))
+    >>> fold.message().text
+    'Hello'
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Part | _Open | _Thought | list[str]] = []
+        self._calls: dict[int, _Open] = {}
+
+    def push(self, delta: PartDelta) -> None:
+        """Add the next piece."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(delta, TextDelta):
+            if isinstance(last, list):
+                last.append(delta.text)
+            elif delta.text:
+                self._parts.append([delta.text])
+        elif isinstance(delta, ThinkingDelta):
+            if isinstance(last, _Thought) and last.takes(delta):
+                last.add(delta)
+            else:
+                self._parts.append(_Thought(delta))
+        elif isinstance(delta, ToolCallDelta):
+            self._push_call(delta)
+        else:
+            self._parts.append(delta.part)
+
+    def _push_call(self, delta: ToolCallDelta) -> None:
+        known = self._calls.get(delta.index)
+        if known is None:
+            known = self._calls[delta.index] = _Open(delta)
+            self._parts.append(known)
+            return
+        known.arguments.append(delta.arguments)
+        known.id = known.id or delta.id
+        known.name = known.name or delta.name
+
+    def reset(self) -> None:
+        """Discard all pieces."""
+        self._parts.clear()
+        self._calls.clear()
+
+    def message(self) -> Message:
+        """Return the message made of the pieces so far."""
+        return Message("assistant", tuple(map(_to_part, self._parts)))
+
+
+def _to_part(part: "Part | _Open | _Thought | list[str]") -> Part:
+    if isinstance(part, _Open):
+        return ToolCall(part.id, part.name, "".join(part.arguments))
+    if isinstance(part, _Thought):
+        return part.closed()
+    return Text("".join(part)) if isinstance(part, list) else part
+
+
+def deltas_of(message: Message) -> Iterator[PartDelta]:
+    """Yield one delta per part of a message; folding them gives the message again."""
+    calls = 0
+    for part in message.parts:
+        if isinstance(part, Text):
+            yield TextDelta(part.text)
+        elif isinstance(part, Thinking):
+            yield ThinkingDelta(part.text, part.signature, part.redacted, part.id)
+        elif isinstance(part, ToolCall):
+            yield ToolCallDelta(calls, part.arguments, part.id, part.name)
+            calls += 1
+        else:
+            yield WholePart(part)
+
+
+def fit(message: Message) -> Message:
+    """Return a model's message in the form a conversation accepts: folded, and with a unique id for each call."""
+    # Models may give empty ids, or one id to several calls; their results could not be matched. A thought at the end of
+    # a reply, as when it was cut off, is kept as plain text, and a repeated thought is removed, because no provider
+    # accepts either back.
+    parts = message.parts
+    if len(parts) == 1:
+        part = parts[0]
+        if isinstance(part, ToolCall):
+            fits = part.id != ""
+        else:
+            fits = _is_whole(part) if isinstance(part, Text) else not isinstance(part, (Thinking, ToolResult))
+    else:
+        ids = {part.id for part in parts if isinstance(part, ToolCall)}
+        calls = sum(isinstance(part, ToolCall) for part in parts)
+        alone = all(type(one) is not type(other) or isinstance(one, ToolCall) for one, other in pairwise(parts))
+        alone = alone and sum(isinstance(part, Thinking) for part in parts) < 2
+        whole = all(_is_whole(part) for part in parts if isinstance(part, Text))
+        fits = alone and "" not in ids and len(ids) == calls and whole
+        strange = (parts and isinstance(parts[-1], Thinking)) or any(isinstance(part, ToolResult) for part in parts)
+        fits = fits and not strange
+    if fits and message.role == "assistant":
+        return message
+    fitted = replace(message, role="assistant", parts=_clean_parts(_with_ids(refolded(message).parts)))
+    fitted = refolded(fitted)  # join thoughts that lost their signatures
+    return message if fitted == message else fitted
+
+
+def _is_whole(part: Text) -> bool:
+    text = part.text
+    return text != "" and (text.isascii() or mended(text) == text)
+
+
+def _clean_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Remove tool results, repeated thoughts, and the signatures of thoughts at the end; fix lone surrogates."""
+    cleaned: list[Part] = []
+    thoughts: set[Thinking] = set()
+    for part in parts:
+        if isinstance(part, Text):
+            part = Text(mended(part.text))
+        twice = isinstance(part, Thinking) and is_proven(part) and part in thoughts
+        if isinstance(part, Thinking):
+            thoughts.add(part)
+        if not twice and not isinstance(part, ToolResult):
+            cleaned.append(part)
+    ended: list[Part] = []
+    while cleaned and isinstance(last := cleaned[-1], Thinking):
+        cleaned.pop()
+        if not is_proven(last):
+            ended.append(last)
+        elif last.text:
+            ended.append(Thinking(last.text))
+    return (*cleaned, *reversed(ended))
+
+
+def refolded(message: Message) -> Message:
+    """Return a message after splitting it into deltas and folding them: texts joined, empty texts removed."""
+    fold = Fold()
+    for delta in deltas_of(message):
+        fold.push(delta)
+    return replace(message, parts=fold.message().parts)
+
+
+def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Give each call an id of its own: calls with an empty or repeated one get the next free number after it."""
+    ids = {part.id for part in parts if isinstance(part, ToolCall)}
+    seen = {""}
+    numbers: dict[str, Iterator[int]] = {}  # the next number of each id, so that none is tried twice
+    numbered: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCall) and part.id in seen:
+            names = (f"{part.id or 'call'}-{number}" for number in numbers.setdefault(part.id, count(1)))
+            part = replace(part, id=next(name for name in names if name not in ids and name not in seen))
+        if isinstance(part, ToolCall):
+            seen.add(part.id)
+        numbered.append(part)
+    return tuple(numbered)
+
+
+_ITEM = re.compile(r"[A-Za-z]+_[A-Za-z0-9_-]+(#[a-z0-9-]+)?")
+"""The form of a provider's id of a thought, such as rs_1; a block with any other id is not checked."""
+
+
+def is_proven(thought: Thinking) -> bool:
+    """Return whether a thought has a provider's proof, so that it must stay in its place."""
+    if thought.id:
+        return _ITEM.fullmatch(thought.id) is not None
+    return bool(thought.signature or thought.redacted)
+
+
+MAX_DEPTH = 200
+"""How many levels deep arrays and objects may be nested. Without it, decoders would accept more on some Pythons."""
+
+
+_NO_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[^\[\]{}"]+', re.DOTALL)  # strings, and what is between them
+
+
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def check_depth(text: str | bytes) -> None:
+    """Refuse a JSON text that is nested too deeply to be decoded on every Python; takes linear time."""
+    text = text if isinstance(text, str) else text.decode("latin-1")  # in UTF-8, brackets are single bytes
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    brackets = _NO_BRACKETS.sub("", text)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise msgspec.DecodeError(f"it is nested more than {MAX_DEPTH} levels deep")

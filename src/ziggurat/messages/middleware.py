@@ -1,19 +1,50 @@
-"""The middleware base class."""
+"""The middleware base class, what its hooks are given, and the agent that makes a call, as middleware sees it."""
 
+from collections.abc import Sequence
 from inspect import iscoroutinefunction
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, cast
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, Struct
+from msgspec.structs import replace
 
-from ziggurat.core.context import Context
+from ziggurat.core.context import METER, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.delta import DeltaFilter, PartDelta
+from ziggurat.messages.conversation import Rewrite, Transcript, characters
+from ziggurat.messages.message import DeltaFilter, Message, PartDelta, ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.rewriting import Rewrite, RewriteRequest
+
+
+class RewriteRequest(Struct, frozen=True, eq=False):
+    """The next model call, as seen by middleware that may rewrite the conversation before it.
+
+    Attributes:
+        messages: The conversation; every call in it has its result.
+        model: The model that will be called, with its layers.
+        tokens: The approximate tokens of the request: the provider's count, plus an estimate of newer messages.
+        fixed: The approximate tokens of instructions and tools, which cannot be rewritten.
+        turns: The number of the user's own messages.
+        window: The model's context window in tokens, None if unknown.
+        overflow: The model's error if the conversation was too long; None before the call.
+        tries: How often this model call failed for that reason.
+    """
+
+    messages: Transcript
+    model: Service[ModelRequest, ModelResponse]
+    tokens: int
+    fixed: int = 0
+    turns: int = 0
+    window: int | None = None
+    overflow: str | None = None
+    tries: int = 0
+
+    def with_messages(self, messages: Sequence[Message]) -> "RewriteRequest":
+        """Return the request with another conversation, its size estimated."""
+        turns = sum(message.role == "user" and message.origin is None for message in messages)
+        tokens = self.fixed + sum(map(characters, messages)) // 4
+        return replace(self, messages=Transcript.of(*messages), tokens=tokens, turns=turns)
 
 
 class Middleware:
@@ -117,3 +148,38 @@ AnyMiddleware = Annotated[
     Middleware,
     Meta(description="made once, as Trim(last=20); a layer goes around one service, with stack(service, layer)"),
 ]
+
+
+class ParsedAnswer(Struct, frozen=True, eq=False):
+    """An answer that fits its type; the value may be None."""
+
+    value: Any
+    accepted: Any = UNSET
+    """The JSON from which it was made, if it is no text."""
+
+
+class Caller(Protocol):
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def own(self) -> Sequence[Middleware]:
+        """The middleware that was given to this agent itself, not to one above it."""
+        ...
+
+    @property
+    def outer(self) -> "Caller | None": ...
+
+    def answer_in(self, response: ModelResponse) -> ParsedAnswer | None:
+        """Return the final answer in a reply, parsed; None if there is none, or it does not fit the agent's output."""
+        ...
+
+
+CALLER: Key[Caller] = cast("Key[Caller]", METER)
+"""The agent that makes the call, in the scope of its calls."""
+
+
+def answer_in_text(response: ModelResponse) -> ParsedAnswer | None:
+    """Return the text of a reply as the final answer; None if it calls tools, or is not complete."""
+    ended = not response.tool_calls and response.finish not in ("malformed", "paused")
+    return ParsedAnswer(response.text) if ended else None

@@ -1,6 +1,8 @@
-"""Model requests and responses, tool specs and settings."""
+"""Model requests and responses, tool specs and settings, embeddings, and the facts of models and tools."""
 
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,12 +11,11 @@ from msgspec.structs import force_setattr
 
 from ziggurat.core.codec import canonical, digest
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.core.service import Effect as Effect, Service
+from ziggurat.core.service import Effect as Effect, Fact, Service
 from ziggurat.core.settings import CheckedStruct, Fraction, PositiveInt
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import Message, ToolCall
 from ziggurat.messages.recorded import first_difference, said_before
 from ziggurat.messages.usage import Usage
 
@@ -232,3 +233,92 @@ def written_text(response: ModelResponse, who: str) -> str:
 
 Model = Service[ModelRequest, ModelResponse]
 """The type of model services: a provider, a script or a function, with any layers around it."""
+
+OutputMode = Literal["native", "tool", "prompted"]
+
+MODEL_NAME: Fact[str] = Fact("model name", "")
+"""The provider's name of the model."""
+
+WINDOW: Fact[int | None] = Fact("window", None)
+"""The context window of the model in tokens, for input and output together."""
+
+OUTPUT_MODES: Fact[tuple[OutputMode, ...]] = Fact("output modes", ("tool", "prompted"))
+"""The ways to make the model follow a schema, best first: native support, a tool call, or an instruction."""
+
+
+SPEC: Fact[ToolSpec | None] = Fact("spec", None)
+"""The tool's name, schema and declarations."""
+
+AS_TOOL: Fact[Callable[[Any], Any] | None] = Fact("as tool", None)
+"""Makes a tool of a service that is none, such as an agent, with the layers around it."""
+
+NORMALIZE: Fact[Callable[[ToolCall], ToolCall] | None] = Fact("normalize", None)
+"""Returns a call with the arguments that the tool will receive: checked, converted, defaults filled in, as canonical
+JSON. A normalized call is returned unchanged. Raises InvalidArguments."""
+
+FINAL_ANSWER = "final_answer"
+"""The name of the tool that a model calls to give a typed final answer; not a tool of the user."""
+
+GRAPH_ORIGIN = "knowledge graph"
+"""The origin of a knowledge graph's answers; after a colon, the tools that the facts in it originally came from."""
+
+GRAPH_ADDED = "knowledge graph addition"
+"""The origin of a result that confirms an addition to a knowledge graph."""
+
+
+class EmbedRequest(Struct, frozen=True):
+    """A request to embed texts as vectors.
+
+    Attributes:
+        texts: The texts; the vectors come in the same order.
+        purpose: The use of the vectors, for embedders that treat queries and documents differently.
+    """
+
+    texts: tuple[str, ...]
+    purpose: Literal["document", "query"] = "document"
+
+
+class Embeddings(Struct, frozen=True):
+    """Vectors for texts.
+
+    Attributes:
+        vectors: One for each text, in order: 32-bit floats, least significant byte first, all of one length.
+        model: The model that made them; vectors of different models cannot be compared.
+        usage: The usage of the call.
+    """
+
+    vectors: tuple[bytes, ...]
+    model: str = ""
+    usage: Usage = Usage()
+
+    def spent_by(self, name: str) -> "Embeddings":
+        """Return them with their usage as that of the model of this name, unless it says whose it is."""
+        return msgspec.structs.replace(self, usage=self.usage.spent_by(name))
+
+
+Embedder = Service[EmbedRequest, Embeddings]
+"""A service that turns texts into vectors; texts with similar meanings get similar vectors."""
+
+
+def pack(vector: Iterable[float]) -> bytes:
+    """Encode a vector as 32-bit floats, least significant byte first.
+
+    >>> len(pack([0.5, 1.0, 2.0]))
+    12
+    """
+    return _little(array("f", vector)).tobytes()
+
+
+def unpack(embedding: bytes) -> "array[float]":
+    """Decode a vector that `pack` wrote."""
+    if len(embedding) % 4:
+        raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
+    vector = array("f")
+    vector.frombytes(embedding)
+    return _little(vector)
+
+
+def _little(vector: "array[float]") -> "array[float]":
+    if sys.byteorder == "big":
+        vector.byteswap()
+    return vector

@@ -10,10 +10,8 @@ from msgspec import Struct, field
 from ziggurat.core.codec import Raw, as_type, encode
 from ziggurat.core.path import is_question, parent_of
 from ziggurat.journal.entries import Entered, JournalEntry, Result
-from ziggurat.messages.delta import fit
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.steer import Steer
+from ziggurat.messages.conversation import Steer
+from ziggurat.messages.message import Message, Text, Thinking, ToolCall, ToolResult, fit
 
 T = TypeVar("T")
 

@@ -1,15 +1,27 @@
-"""Token usage of model calls; an unknown figure is None, never zero."""
+"""Token usage of model calls, what it costs, and budgets; an unknown figure or price is None, never zero."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+import msgspec
+from msgspec import Meta, Struct
 
-from ziggurat.core.codec import Raw, decode
-from ziggurat.core.errors import JournalCorrupt
+from ziggurat.core import errors
+from ziggurat.core.codec import Raw, decode, encode
+from ziggurat.core.event import warn_once
+from ziggurat.core.failures import asked_of
 from ziggurat.core.path import is_tool_call
+from ziggurat.core.settings import CheckedStruct, NonEmptyText, PositiveFloat, PositiveInt, checked
 from ziggurat.journal.entries import Result
 from ziggurat.journal.record import RunRecord
+from ziggurat.messages.conversation import characters
+from ziggurat.messages.message import Message
+
+if TYPE_CHECKING:
+    from ziggurat.messages.model import ModelRequest, ModelResponse
+
 
 _MOST = 2**53 - 1
 """The largest figure that all readers of JSON read exactly; a provider that states more does not count."""
@@ -53,8 +65,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         for name in _FIGURES:
             figure = getattr(self, name)
             if type(figure) is not int or not 0 <= figure <= _MOST:
-                force_setattr(self, name, None)
-        force_setattr(self, "requests", self.requests or 1)  # else it would say that nothing was used
+                msgspec.structs.force_setattr(self, name, None)
+        msgspec.structs.force_setattr(self, "requests", self.requests or 1)  # else it would say that nothing was used
 
     def __add__(self, other: "Usage") -> "Usage":
         return sum_of(self, other)
@@ -64,7 +76,7 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def spent_by(self, model: str) -> "Usage":
         """Return it as that of the model of this name, unless it is known whose it is, or nothing was used."""
-        return self if self.model or not model or self == _NOTHING else replace(self, model=model)
+        return self if self.model or not model or self == _NOTHING else msgspec.structs.replace(self, model=model)
 
     @property
     def total(self) -> int:
@@ -108,7 +120,7 @@ class _Sum(Struct, gc=False):
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
-        return replace(usages[0], model="") if usages[0].model else usages[0]
+        return msgspec.structs.replace(usages[0], model="") if usages[0].model else usages[0]
     total = _Sum()
     for usage in usages:
         total.add(usage)
@@ -120,7 +132,7 @@ def as_usage(cost: object) -> Usage | None:
     if isinstance(cost, Raw):
         try:
             return decode(cost, Usage)
-        except JournalCorrupt:
+        except errors.JournalCorrupt:
             return None
     return cost if isinstance(cost, Usage) else None
 
@@ -188,3 +200,328 @@ def tally_of(journal: RunRecord) -> Tally:
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text: a quarter of its characters, rounded down, at least 1 unless empty."""
     return max(1, len(text) // 4) if text else 0
+
+
+_KNOWN_AS = {"openai-responses": "openai", "xai": "x-ai", "gemini": "google"}
+
+
+@checked
+def cost(
+    usage: Usage, model: str, provider: NonEmptyText | None = None, *, at: datetime | None = None
+) -> Decimal | None:
+    """Return what a model call has cost, by the list prices of its provider.
+
+    Cached tokens: `usage.input` counts all input tokens. Of these, `cache_read` and `cache_write` are charged at their
+    own prices and the rest at the full price. If the provider has no such price, or the counts are unknown, they are
+    charged in full, so the result is at most too high.
+
+    Use it for one call: where a price depends on the length of a request, the sum of several would be charged wrongly.
+    For a run, see `AgentRun.cost`.
+
+    Args:
+        usage: The usage of the call.
+        model: The provider's name of the model; ``provider:model`` names both. ``demo`` and ``local:model`` run in
+            this process and cost nothing.
+        provider: The provider that answered; by default derived from the model's name.
+        at: The time of the call, as prices change; now by default.
+
+    Returns:
+        US dollars; None if the model or one of its prices is not listed, or the token counts are unknown.
+
+    Raises:
+        ConfigurationError: an argument has a wrong type.
+        MissingExtra: the extra ``prices`` is not installed.
+
+    >>> cost(Usage(input=1_000_000, output=0), "openai:gpt-4o") == Decimal("2.5")
+    True
+    """
+    if _is_local(provider or model):
+        return Decimal(0)
+    price = _calculated(usage, model, provider, at)
+    return None if price is None else Decimal(price.total_price)
+
+
+def price_of_calls(usage: Usage, model: str) -> Decimal | None:
+    """Return what one or several calls of a model have cost together; None if that is unknown."""
+    if usage == _NOTHING or _is_local(model):  # an answer from a cache, or of a model in this process
+        return Decimal(0)
+    price, calls = _calculated(usage, model), usage.requests
+    if price is None:
+        return None
+    if calls > 1 and any(isinstance(each, _library().types.TieredPrices) for each in vars(price.model_price).values()):
+        mean = Usage(*[figure and figure // calls for figure in msgspec.structs.astuple(sum_of(usage))])
+        each = price_of_calls(mean, model)
+        return None if each is None else each * calls
+    return Decimal(price.total_price)
+
+
+def total_of(usages: Mapping[str, Usage]) -> Decimal | None:
+    """Return what the usage of several models has cost together; None, with a warning once, without known prices."""
+    try:
+        prices = [price_of_calls(usage, model) for model, usage in usages.items()]
+    except errors.MissingExtra as error:
+        warn_once(f"the cost is None: {error}")
+        return None
+    return sum([price for price in prices if price is not None], Decimal(0)) if None not in prices else None
+
+
+def cost_text(usages: Mapping[str, Usage]) -> str:
+    """Return what the usage of several models has cost as text; empty if no tokens are known."""
+    if not any(usage.total for usage in usages.values()):
+        return ""
+    try:
+        prices = [price_of_calls(usage, model) for model, usage in usages.items()]
+    except errors.MissingExtra:
+        return "unpriced"
+    return dollars(prices)
+
+
+def dollars(prices: Sequence[Decimal | None]) -> str:
+    """Return the sum of prices as text, which says whether some are unknown.
+
+    >>> dollars([Decimal("0.10"), Decimal("0.02")]), dollars([Decimal(2), None]), dollars([None])
+    ('$0.12', 'at least $2', 'unpriced')
+    """
+    known = [price for price in prices if price is not None]
+    if not known:
+        return "unpriced"
+    return f"{'at least ' if len(known) < len(prices) else ''}${sum(known, Decimal(0)).normalize():f}"
+
+
+def _is_local(name: str) -> bool:
+    """Return whether a model, or the models of a provider, run in this process."""
+    return name.partition(":")[0] in ("demo", "local")
+
+
+def _calculated(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Any:
+    """Return the library's price of a call; None if the model or one of its prices is not listed."""
+    library = _library()
+    if usage.input is None or usage.output is None:
+        return None
+    name, who, address = _split_name(model, provider)
+    tokens = library.Usage(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+    )
+    try:
+        price = library.calc_price(tokens, name, provider_id=who, provider_api_url=address, genai_request_timestamp=at)
+    except (LookupError, ValueError):  # the model is not listed, or more tokens were cached than read
+        return None
+    prices = price.model_price
+    if (usage.input and prices.input_mtok is None) or (usage.output and prices.output_mtok is None):
+        return None  # the library counts a price that is not listed as zero
+    return price
+
+
+def _split_name(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
+    """Return the model's name, the provider's name, and the provider's URL if only that is known."""
+    if provider is None and ":" in model:
+        scheme, _, rest = model.partition(":")
+        if "@" in scheme:
+            address, _, name = model.partition("@")[2].rpartition(":")
+            return name, None, address
+        known = scheme.isidentifier() or scheme == "openai-responses"
+        if known:
+            provider, model = scheme, rest
+    return model, _KNOWN_AS.get(provider, provider) if provider else None, None
+
+
+def _library() -> Any:
+    try:
+        import genai_prices
+    except ImportError as error:
+        raise errors.MissingExtra("The price of a call", "prices") from error
+    return genai_prices
+
+
+_PositiveDecimal = Annotated[Decimal, Meta(gt=0)]
+
+ASSUMED_OUTPUT = 1024
+"""Tokens reserved for a reply without `max_tokens`, until a longer reply has been seen."""
+
+Price = Callable[[str, Usage], float | Decimal | None]
+"""Returns the cost of a call from the model's name and the usage; None if the price is unknown."""
+
+
+class Budget(CheckedStruct, frozen=True):
+    """Limits on what an agent and all agents below it spend together::
+
+        Agent(model, tools=[search], budget=Budget(tokens=50_000, cost=0.25, tools={"search": 3}))
+
+    Before a model call its estimated maximum is reserved, so concurrent calls cannot overspend. A run whose next
+    model call would exceed the budget stops with `BudgetExceeded` and the result so far. What was spent is read from
+    the run's record, failed tries included, so it survives a suspension.
+
+    Time is not part of a budget: a budget refuses calls before they start, but a time limit must stop running ones.
+    Use ``Agent(timeout=...)``, which also applies to all agents below.
+
+    Attributes:
+        tokens: Input and output together. If a provider states no usage, it is estimated; see `Usage`.
+        input: Input tokens alone, cached ones included.
+        output: Output tokens alone, reasoning included.
+        requests: Model calls.
+        tool_calls: Tool calls. Further ones are refused, with a result that tells the model so, and the run stops
+            once the results of that step are complete.
+        steps: Steps of all loops together; ``max_steps`` limits each agent separately.
+        cost: Money, in the currency of `price`.
+        tools: Calls of each tool, by its name. Further ones are refused, and the run continues.
+        price: Returns the cost of a call. An `Agent` uses the providers' list prices in US dollars by default.
+    """
+
+    tokens: PositiveInt | None = None
+    input: PositiveInt | None = None
+    output: PositiveInt | None = None
+    requests: PositiveInt | None = None
+    tool_calls: PositiveInt | None = None
+    steps: PositiveInt | None = None
+    cost: PositiveFloat | _PositiveDecimal | None = None
+    tools: Annotated[Mapping[str, PositiveInt], Meta(description="such as {'search': 3}")] = {}
+    price: Annotated[Price, Meta(description="called with the name of a model and a Usage")] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if all(getattr(self, name) is None for name in _LIMITS) and not self.tools:
+            named = ", ".join(f"{name}=..." for name in _LIMITS)
+            raise errors.ConfigurationError(
+                f"Budget() limits nothing: give {named} or tools={{...}}; for time there is Agent(timeout=...)"
+            )
+
+
+TOKENS_AND_REQUESTS: Mapping[str, Callable[[Usage], int]] = {
+    "tokens": lambda usage: usage.total,
+    "input": lambda usage: usage.input or 0,
+    "output": lambda usage: usage.output or 0,
+    "requests": lambda usage: usage.requests,
+}
+"""What each limit on the usage of model calls counts, by its name in `Budget`; `cost` needs a price, too."""
+
+_LIMITS = (*TOKENS_AND_REQUESTS, "tool_calls", "steps", "cost")
+
+
+def limits_of(budget: Budget) -> dict[str, float]:
+    """Return the limits on the usage of model calls that a budget sets, by name: tokens, requests and cost."""
+    limits: dict[str, float] = {
+        name: limit for name in TOKENS_AND_REQUESTS if (limit := getattr(budget, name)) is not None
+    }
+    if budget.cost is not None:
+        if budget.price is None:
+            raise errors.ConfigurationError(
+                "Budget(cost=...) needs a price=..., a function of a model's name and a Usage, "
+                "such as ziggurat.observe.cost"
+            )
+        limits["cost"] = float(budget.cost)
+    return limits
+
+
+def request_tokens(request: "ModelRequest") -> int:
+    """Estimate the tokens of a request: its messages, instructions and tools."""
+    tools = _tokens_of_tools(request) if request.tools else 0
+    return request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
+
+
+def _tokens_of_tools(request: "ModelRequest") -> int:
+    # Noted with the conversation, as its tools are mostly those of the call before, and their schemas are long.
+    known: list[Any] = request.messages.note("tokens of tools", list)
+    if not known or known[0] is not request.tools:
+        known[:] = [request.tools, len(encode(request.tools)) // 4]
+    return int(known[1])
+
+
+def expected_usage(request: "ModelRequest", longest: int = ASSUMED_OUTPUT) -> Usage:
+    """Estimate the maximum usage of a call: the request's length, and the longest reply allowed or seen so far."""
+    return Usage(request_tokens(request), request.settings.max_tokens or longest, requests=1, estimated=True)
+
+
+def expected_tokens(request: "ModelRequest") -> int:
+    """Estimate the maximum tokens of a request and its reply: the request's length plus the longest reply allowed."""
+    return expected_usage(request).total
+
+
+def used_tokens(outcome: object) -> int | None:
+    """Return the tokens used by a response or a failed call; None if unknown."""
+    usage = getattr(outcome, "usage", None)
+    if not isinstance(usage, Usage) or (usage.input is None and usage.output is None):
+        return None
+    return usage.total
+
+
+_ONE_CALL = Usage(requests=1)
+_REFUSED = Usage(0, 0, requests=1)
+
+_NOT_SENT = (
+    errors.LimitExceeded,
+    errors.Denied,
+    errors.InvalidArguments,
+    errors.CallerError,
+    errors.JournalError,
+    errors.Suspend,
+)
+"""Errors that say that nothing was sent to the model."""
+
+_REFUSALS = frozenset(
+    ("authentication", "permission", "not_found", "invalid_request", "context_overflow", "rate_limited", "overloaded")
+)
+"""The kinds of failure in which a model has read and written nothing."""
+
+
+def with_usage(response: "ModelResponse", request: "ModelRequest") -> "ModelResponse":
+    """Return a reply with complete usage; what is not stated is estimated from the texts."""
+    if _is_complete(response.usage):
+        return response
+    usage = _completed(response.usage, request_tokens(request), _tokens(response.message))
+    return msgspec.structs.replace(response, usage=usage)
+
+
+def cost_of(cost: object, expected: Usage) -> object | None:
+    """Return what a try has cost whose usage or error is given; None if nothing was sent to the model.
+
+    Args:
+        cost: The usage or the error, or the usage of a service that counts otherwise.
+        expected: What is reserved for the try.
+    """
+    if isinstance(cost, BaseException):
+        if isinstance(cost, _NOT_SENT) or errors.fact_of(cost, "sent", bool) is False:
+            return None
+        partial = errors.fact_of(cost, "partial", Message)
+        if partial is not None and partial.parts:
+            expected = msgspec.structs.replace(expected, output=_tokens(partial))
+        stated = errors.fact_of(cost, "usage", Usage) or (_REFUSED if _is_refusal(cost) else _ONE_CALL)
+        cost = stated.spent_by(asked_of(cost))
+    return _completed(cost, expected.input or 0, expected.output or 0) if isinstance(cost, Usage) else cost
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether an error is the model's own reply, which it has given without reading or writing anything."""
+    if not isinstance(error, errors.ModelError):
+        return False
+    return error.kind in _REFUSALS or ((error.status or 0) >= 400 and error.kind != "timeout")
+
+
+def _is_complete(usage: object) -> bool:
+    """Return whether usage says what one or several calls have used, or that nothing was used."""
+    if not isinstance(usage, Usage):
+        return False
+    if usage.input is None or usage.output is None or not usage.requests:
+        return usage == _NOTHING
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    return cached <= usage.input and (usage.reasoning or 0) <= usage.output
+
+
+def _completed(stated: object, read: int, written: int) -> Usage:
+    """Return usage with tokens and requests; what was read and written takes the place of what it does not state."""
+    usage = stated if isinstance(stated, Usage) else _ONE_CALL
+    if _is_complete(usage):
+        return usage
+    estimated = usage.estimated or usage.input is None or usage.output is None
+    read = read if usage.input is None else usage.input
+    written = written if usage.output is None else usage.output
+    fits = (usage.cache_read or 0) + (usage.cache_write or 0) <= read  # a part is not larger than the whole
+    cached = (usage.cache_read, usage.cache_write) if fits else (None, None)
+    reasoning = usage.reasoning if (usage.reasoning or 0) <= written else None
+    return Usage(read, written, *cached, reasoning, usage.requests or 1, usage.model, estimated)
+
+
+def _tokens(message: Message) -> int:
+    return characters(message) // 4 if message.parts else 0

@@ -1,6 +1,5 @@
 """Validation of conversations: whether one can be sent to a model, and what is wrong if not."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -10,8 +9,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import Settings
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult, is_proven
 
 ViolationCode = Literal[
     "AssistantBeforeUser",
@@ -99,9 +97,6 @@ class ValidationPolicy(Struct, frozen=True, kw_only=True):
         )
 
 
-_ITEM = re.compile(r"[A-Za-z]+_[A-Za-z0-9_-]+(#[a-z0-9-]+)?")
-"""The form of a provider's id of a thought, such as rs_1; a block with any other id is not checked."""
-
 _COMPARED = 100  # messages with the same words that a message is compared with to find the thoughts it has lost
 
 
@@ -156,13 +151,6 @@ def lost_reasoning(original: Sequence[Message], rewritten: Sequence[Message]) ->
             yield Violation(
                 "ReasoningOutOfOrder", f"in message {index} a thought stands in another place than it did", (index,)
             )
-
-
-def is_proven(thought: Thinking) -> bool:
-    """Return whether a thought has a provider's proof, so that it must stay in its place."""
-    if thought.id:
-        return _ITEM.fullmatch(thought.id) is not None
-    return bool(thought.signature or thought.redacted)
 
 
 def _without_thoughts(message: Message) -> tuple[Part, ...]:

@@ -8,9 +8,9 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Service, stack
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 
 ModelLayer = Callable[[Service[ModelRequest, ModelResponse]], Service[ModelRequest, ModelResponse]]
 ToolLayer = Callable[[Service[ToolCall, ToolResult]], Service[ToolCall, ToolResult]]

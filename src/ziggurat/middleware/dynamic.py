@@ -11,10 +11,9 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.similar import check_patterns
-from ziggurat.messages.facts import FINAL_ANSWER
+from ziggurat.messages.message import ToolCall
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.model import FINAL_ANSWER, ModelRequest
 
 Write = Callable[[ModelRequest, Context], str | Awaitable[str | None] | None]
 """Returns the instructions for a model request, or None to leave them unchanged."""

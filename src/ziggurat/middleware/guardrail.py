@@ -9,13 +9,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
-from ziggurat.messages.caller import CALLER, Caller, answer_in_text
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import fit, without_repeats
-from ziggurat.messages.message import Message, tool_message
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.conversation import Transcript, without_repeats
+from ziggurat.messages.message import Message, Text, ToolResult, fit, tool_message
+from ziggurat.messages.middleware import CALLER, Caller, Middleware, answer_in_text
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Text, ToolResult
 
 Check = Callable[[Any, Context], str | Awaitable[str | None] | None]
 """Returns what is wrong with an answer, written for the model, or None."""

@@ -9,10 +9,9 @@ from ziggurat.core.errors import type_name_of
 from ziggurat.core.settings import checked
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.delta import PartDelta
+from ziggurat.messages.message import PartDelta, ToolCall, ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 
 

@@ -12,11 +12,18 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import checked
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.delta import DeltaFilter, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages.events import ToolDelta, ToolEnded
+from ziggurat.messages.message import (
+    DeltaFilter,
+    PartDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+)
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.middleware.secrets import Masking, Secrets, StreamMask
 
 T = TypeVar("T")

@@ -23,10 +23,8 @@ from ziggurat.core.errors import (
 )
 from ziggurat.journal.entries import shared
 from ziggurat.messages.conversation import ConversationPosition, Transcript
-from ziggurat.messages.delta import ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import File, Message, Thinking, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import File, Thinking, ToolCall, ToolResult
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.messages.embedding import Embeddings as Embeddings, EmbedRequest as EmbedRequest
     from ziggurat.messages.model import (
+        Embeddings as Embeddings,
+        EmbedRequest as EmbedRequest,
         Model as Model,
         ModelRequest as ModelRequest,
         ModelResponse as ModelResponse,

@@ -13,8 +13,8 @@ from ziggurat.core.service import Fact
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.entries import Failure, Outcome, as_error
 from ziggurat.journal.journal import LocalJournal
-from ziggurat.messages.delta import deltas_of, fit
 from ziggurat.messages.events import Delta
+from ziggurat.messages.message import deltas_of, fit
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.reply import OutputModes, model_facts
 

@@ -9,12 +9,20 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of, refolded
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW, OutputMode
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import Part, Text, ToolCall
+from ziggurat.messages.message import (
+    Fold,
+    Message,
+    Part,
+    PartDelta,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    deltas_of,
+    refolded,
+)
+from ziggurat.messages.model import MODEL_NAME, OUTPUT_MODES, WINDOW, FinishReason, ModelResponse, OutputMode
 from ziggurat.messages.usage import Usage
 
 _DEFAULT_ID = "call"  # the default id of `tool_call`

@@ -13,11 +13,19 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeSeconds, PositiveInt, checked
 from ziggurat.core.tasks import closed
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta, deltas_of, refolded
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import (
+    Message,
+    Part,
+    PartDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    deltas_of,
+    refolded,
+)
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import Part, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.reply import Collector, OutputModes, model_facts, response_of
 

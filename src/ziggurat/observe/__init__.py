@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.messages.price import cost as cost
+    from ziggurat.messages.usage import cost as cost
     from ziggurat.observe.console import ConsoleView as ConsoleView
     from ziggurat.observe.instruments import (
         CounterMetric as CounterMetric,

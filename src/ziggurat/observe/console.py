@@ -11,9 +11,8 @@ from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.visible import visible
 from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRun, Answer, Approve, Deny, Happened, Modify
-from ziggurat.messages.delta import TextDelta, ThinkingDelta
 from ziggurat.messages.formatting import call_text, duration, plural, result_text, round_in, shortened, stop_text
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import TextDelta, ThinkingDelta, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.screen import LiveLine, Screen
 

@@ -9,7 +9,7 @@ import msgspec
 from ziggurat.core.codec import encode
 from ziggurat.core.context import AMBIENT, METER, RUN_ID
 from ziggurat.core.visible import escaped_json, visible_line
-from ziggurat.messages.caller import CALLER
+from ziggurat.messages.middleware import CALLER
 
 _FIELDS = ("run_id", "path", "agent", "trace_id", "span_id")
 _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}

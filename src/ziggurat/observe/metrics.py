@@ -11,13 +11,11 @@ from ziggurat.core.context import METERS, Context
 from ziggurat.core.errors import Suspend, type_name_of
 from ziggurat.core.service import Service, name_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import CALLER
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.middleware import CALLER, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.price import total_of
 from ziggurat.messages.stops import status_of
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Usage, total_of
 from ziggurat.observe.conventions import BUCKETS, CONVENTIONS
 from ziggurat.observe.first_chunk import FirstChunk
 from ziggurat.observe.instruments import Instruments, counter_lines, duration_lines, gauge_lines

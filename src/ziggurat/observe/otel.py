@@ -8,10 +8,9 @@ from ziggurat.core.errors import ConfigurationError, MissingExtra, Suspend, type
 from ziggurat.core.service import Service, name_of
 from ziggurat.core.settings import checked, implements
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.caller import CALLER
-from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.middleware import CALLER, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 from ziggurat.observe import otel_attributes as attributes
 from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion, Instruments

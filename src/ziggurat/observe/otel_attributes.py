@@ -11,9 +11,8 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.conventions import Names

@@ -27,8 +27,8 @@ from ziggurat.journal.entries import (
 from ziggurat.messages import agent as runs
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.observe.run_node import NodeKind, RunNode, tree_diagram, tree_text
 

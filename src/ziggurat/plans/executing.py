@@ -20,9 +20,8 @@ from ziggurat.core.errors import ConfigurationError, ServiceError
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.store import Store
 from ziggurat.messages.events import NodeStatus
-from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import check_depth, indented
 from ziggurat.messages.model import Model
-from ziggurat.messages.parts import indented
 from ziggurat.plans import nodes
 from ziggurat.plans.building import plan_flow, prepared
 from ziggurat.plans.nodes import Node, OnFailure, Task

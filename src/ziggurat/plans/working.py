@@ -14,7 +14,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import stack
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 from ziggurat.plans.nodes import Place, Task
 from ziggurat.plans.result import PlanResult
 from ziggurat.plans.variables import Variables, fill

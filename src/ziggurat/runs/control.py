@@ -15,8 +15,8 @@ from ziggurat.core.log import logger
 from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
+from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
-from ziggurat.messages.steer import Verb
 
 
 class SubscribedItem(Struct, frozen=True):

@@ -26,8 +26,8 @@ from ziggurat.journal.entries import (
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.record import flows_in
 from ziggurat.messages.agent import AgentRequest
+from ziggurat.messages.conversation import Steer
 from ziggurat.messages.recorded import RecordedStep, recorded_steps
-from ziggurat.messages.steer import Steer
 from ziggurat.runs.options import Live, Prompt, request_of
 from ziggurat.tools.fork_effects import ForkEffects
 

@@ -15,8 +15,7 @@ from ziggurat.core.event import SILENCE, Emit, Listener, NestedEvents, listening
 from ziggurat.core.path import ID, check_new_name, is_id
 from ziggurat.core.settings import CheckedStruct, PositiveInt
 from ziggurat.messages.agent import AgentRequest, Decisions
-from ziggurat.messages.message import Message, user
-from ziggurat.messages.parts import Part, Text, mended
+from ziggurat.messages.message import Message, Part, Text, mended, user
 from ziggurat.messages.validation import SENDABLE, problem_in, validate
 from ziggurat.runs.control import RunControl
 from ziggurat.stores.session import Session

@@ -26,6 +26,7 @@ from ziggurat.journal.entries import (
     as_error,
 )
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, decision_of, recorded_item, stage_of
+from ziggurat.messages.conversation import Steer
 from ziggurat.messages.events import (
     AgentEnded,
     AgentStarted,
@@ -35,9 +36,8 @@ from ziggurat.messages.events import (
     Steered,
     ToolEnded,
 )
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall, ToolResult
-from ziggurat.messages.steer import Steer
 from ziggurat.messages.usage import Usage, as_usage
 from ziggurat.runs.control import SubscribedItem
 

@@ -13,8 +13,8 @@ from ziggurat.core.similar import similar
 from ziggurat.journal.entries import Ended, Pending, RedactEntry, Result
 from ziggurat.journal.store import UNFINISHED, LogInfo, Store
 from ziggurat.messages.agent import Answer, PendingItem, recorded_item
+from ziggurat.messages.conversation import Verb
 from ziggurat.messages.message import Message
-from ziggurat.messages.steer import Verb
 from ziggurat.runs.options import Prompt, RunId, user_messages
 from ziggurat.runs.runs import Runs, runs_of
 

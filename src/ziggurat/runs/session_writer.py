@@ -20,8 +20,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Store
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem, recorded_items
 from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import Message, ToolCall, ToolResult
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.stops import status_of
 from ziggurat.runs.runs import RunConditions, Runs

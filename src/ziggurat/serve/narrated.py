@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ziggurat.core.codec import digest, encode
 from ziggurat.messages.agent import AgentRun, PendingItem
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
 
 
 class Begin(Struct, frozen=True):

@@ -13,10 +13,9 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core import event
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
-from ziggurat.messages import delta, events
+from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text, Thinking, ToolCall
+from ziggurat.messages.message import Message, Text, Thinking, ToolCall
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated

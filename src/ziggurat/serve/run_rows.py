@@ -16,8 +16,7 @@ from ziggurat.journal.store import LogInfo, Store
 from ziggurat.journal.writer import lines_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
 from ziggurat.messages.formatting import shortened
-from ziggurat.messages.price import total_of
-from ziggurat.messages.usage import Usage
+from ziggurat.messages.usage import Usage, total_of
 from ziggurat.runs.runs import conditions_of
 
 _PROMPT = 200

@@ -8,11 +8,10 @@ from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
 from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result, as_error
 from ziggurat.messages.formatting import call_text
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, Part, Text, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
-from ziggurat.messages.price import total_of
 from ziggurat.messages.recorded import recorded_steps
+from ziggurat.messages.usage import total_of
 from ziggurat.observe.run_node import RunNode
 from ziggurat.observe.tree import run_tree
 from ziggurat.runs.fork import calls_of

@@ -15,8 +15,8 @@ from ziggurat.core.service import Fact
 from ziggurat.core.settings import Fraction, NonNegativeInt, checked
 from ziggurat.core.similar import similar
 from ziggurat.memory.words import query_words, stems
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.skills.skill import MAIN, Skill, digest_of, load_skill
 from ziggurat.tools.function import FunctionTool, raw_tool
 

@@ -16,11 +16,8 @@ from ziggurat.core.errors import described, fact_of
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.delta import add_without_repeats
-from ziggurat.messages.message import Message, assistant
-from ziggurat.messages.parts import indented, mended
-from ziggurat.messages.seen import Choice
+from ziggurat.messages.conversation import Choice, Conversation, Transcript, add_without_repeats
+from ziggurat.messages.message import Message, assistant, indented, mended
 from ziggurat.teams.visibility import View, Views, note, signed
 
 FAILED = "could not answer"

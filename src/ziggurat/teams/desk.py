@@ -24,8 +24,7 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
 from ziggurat.messages.events import HandedOff
 from ziggurat.messages.items import HandoffItem, handoff_entries
-from ziggurat.messages.message import HANDOFF, Message
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import HANDOFF, Message, ToolResult
 from ziggurat.teams.conversation import MemberTurn, TeamConversation, full_name
 from ziggurat.teams.handoff import (
     Handoff,

@@ -9,7 +9,8 @@ from msgspec.json import decode
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.limits import check_depth, check_size
+from ziggurat.messages.arguments import check_size
+from ziggurat.messages.message import check_depth
 
 T = TypeVar("T")
 

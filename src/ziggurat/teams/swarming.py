@@ -13,8 +13,7 @@ from ziggurat.core.diagram import DiagramEdge
 from ziggurat.core.errors import ConfigurationError, LimitExceeded
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, NonNegativeInt, PositiveInt, Share, checked
 from ziggurat.messages.agent import AgentRequest, AgentRun, Out
-from ziggurat.messages.message import user
-from ziggurat.messages.parts import indented
+from ziggurat.messages.message import indented, user
 from ziggurat.teams.conversation import MemberTurn, TeamConversation
 from ziggurat.teams.program import TeamArguments, as_runnable, members_by_name
 from ziggurat.teams.replies import listed_in

@@ -10,10 +10,8 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text
-from ziggurat.messages.seen import KNOWN, Choice, MemberView, SeenBy, cut, speaker_of, view_of
+from ziggurat.messages.conversation import KNOWN, Choice, MemberView, SeenBy, Transcript, cut, speaker_of, view_of
+from ziggurat.messages.message import Message, Text
 from ziggurat.messages.validation import SENDABLE, validate
 from ziggurat.runs.session_writer import SESSION_WRITER
 

@@ -9,8 +9,18 @@ from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt
-from ziggurat.messages.message import Message, assistant, system, tool_message, user
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import (
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    assistant,
+    system,
+    tool_message,
+    user,
+)
 from ziggurat.messages.validation import ViolationCode
 
 Damage = Literal[

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.messages.parts import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
+    from ziggurat.messages.message import ToolCall as ToolCall, ToolResult as ToolResult, tool_call as tool_call
     from ziggurat.tools.approval import Approvals as Approvals, Approver as Approver, Rule as Rule
     from ziggurat.tools.builtin import calculator as calculator, echo as echo, timestamp as timestamp
     from ziggurat.tools.entry import Tool as Tool, ToolStatistics as ToolStatistics

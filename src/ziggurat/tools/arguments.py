@@ -10,7 +10,7 @@ from decimal import Decimal
 import msgspec
 
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.limits import check_size, unique_object
+from ziggurat.messages.arguments import check_size, unique_object
 from ziggurat.tools.values import field_names
 
 MAX_DEPTH = 100

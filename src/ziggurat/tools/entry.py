@@ -8,9 +8,8 @@ from msgspec import Struct
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import COMPOSITE, Service, fact, innermost, name_of, rewrapped, wrapped_in
 from ziggurat.core.settings import advice
-from ziggurat.messages.facts import AS_TOOL, NORMALIZE, SPEC
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.model import AS_TOOL, NORMALIZE, SPEC, ToolSpec
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.signature import plain_form
 from ziggurat.tools.sources import ToolSource

@@ -13,9 +13,8 @@ from ziggurat.core.settings import Decorated, NonNegativeInt, Seconds, checked
 from ziggurat.journal.entries import Returned
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.events import ToolDelta
-from ziggurat.messages.facts import NORMALIZE, SPEC
-from ziggurat.messages.model import Effect, Interrupted, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.model import NORMALIZE, SPEC, Effect, Interrupted, ToolSpec
 from ziggurat.tools.guarded_call import Frozen, run_bounded, run_guarded, run_in_thread
 from ziggurat.tools.outcome import once_only
 from ziggurat.tools.permissions import Permissions, known

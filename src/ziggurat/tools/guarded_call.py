@@ -19,8 +19,8 @@ from ziggurat.core.log import logger
 from ziggurat.core.path import is_beneath
 from ziggurat.core.tasks import Isolated, ring
 from ziggurat.messages.events import ToolAbandoned
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import Effect
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.results import ended_by, presentable, result_of, text_of_error
 from ziggurat.tools.threads import POOL, ThreadCall, ThreadRaised
 

@@ -15,7 +15,7 @@ from ziggurat.core.errors import (
     ToolError,
     is_transient,
 )
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import ToolResult
 from ziggurat.tools.guarded_call import Frozen
 from ziggurat.tools.results import text_of_error
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service, layer
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.tools.results import result_of
 

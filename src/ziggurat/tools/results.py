@@ -20,8 +20,7 @@ from ziggurat.core.errors import (
     is_transient,
     text_of,
 )
-from ziggurat.messages.limits import MAX_DEPTH
-from ziggurat.messages.parts import Audio, File, Image, Text, ToolCall, ToolResult, mended
+from ziggurat.messages.message import MAX_DEPTH, Audio, File, Image, Text, ToolCall, ToolResult, mended
 from ziggurat.messages.validation import problem_in_part
 
 MAX_RESULT = 200_000

@@ -13,7 +13,7 @@ import msgspec
 
 from ziggurat.core.codec import container_of, is_text
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.limits import MAX_ARGUMENTS
+from ziggurat.messages.arguments import MAX_ARGUMENTS
 from ziggurat.tools.patterns import must_be_fast
 from ziggurat.tools.type_parts import Part, alternatives, divide, field_types, rebuilt
 from ziggurat.tools.unions import shown_union

@@ -9,8 +9,8 @@ import msgspec
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.similar import similar
-from ziggurat.messages.limits import SHORT, check_size
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.arguments import SHORT, check_size
+from ziggurat.messages.message import ToolCall
 from ziggurat.tools.arguments import MAX_DEPTH, MAX_PROBLEMS, has_infinity, listing, read, shown
 from ziggurat.tools.inspection import Docstring, Inspection, check_described, describe, inspect_function, reader_of
 from ziggurat.tools.parameter import Parameter, Problem

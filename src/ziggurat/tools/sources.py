@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service, name_of
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
 
 SEARCH_TOOLS = "search_tools"
 """The name of the tool that finds others; its result is a list of objects with a `name`."""

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
-from ziggurat.messages import parts as own
+from ziggurat.messages import message as own
 
 T = TypeVar("T")
 

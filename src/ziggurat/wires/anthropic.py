@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.message import Part, PartDelta, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import Part, Text, Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
 from ziggurat.wires.server_items import ReplyPart, message_of

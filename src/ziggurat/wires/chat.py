@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from ziggurat.messages.message import PartDelta, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import Thinking, ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
 from ziggurat.wires.server_items import ReplyPart, ServerCall, ServerItem, message_of

@@ -12,10 +12,20 @@ from msgspec.structs import replace
 from ziggurat.core.codec import plain
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.messages.conversation import Conversation
-from ziggurat.messages.delta import refolded
-from ziggurat.messages.message import Message, tool_message
+from ziggurat.messages.message import (
+    Audio,
+    File,
+    Image,
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    refolded,
+    tool_message,
+)
 from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.wires.types import ApprovalResponse, Json, Wire
 
 _FILE_FIELDS = ("file_url", "file_id", "filename")

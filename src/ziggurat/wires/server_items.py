@@ -4,9 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ziggurat.messages.delta import Fold, PartDelta, refolded
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Part, ToolResult
+from ziggurat.messages.message import Fold, Message, Part, PartDelta, ToolResult, refolded
 
 
 class ServerCall(Struct, frozen=True):

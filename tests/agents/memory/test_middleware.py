@@ -51,8 +51,8 @@ from ziggurat.memory import (
 from ziggurat.memory.record import DOUBTS, SUBJECT
 from ziggurat.memory.store import Hit
 from ziggurat.messages import FinishReason, assistant
-from ziggurat.messages.embedding import pack
 from ziggurat.messages.message import MEMORY
+from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel, ScriptedReply
 from ziggurat.stops import BudgetExceeded
 from ziggurat.stores import InMemoryStore

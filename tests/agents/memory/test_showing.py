@@ -12,9 +12,8 @@ from tests.samples import sample
 from ziggurat import Agent, AgentRun, Context, ModelRequest, ToolResult, tool
 from ziggurat.agents.memory.showing import READ, WRITE, notes_on
 from ziggurat.memory import AgentMemory, LocalMemoryStore, Remembering, memory_tools
-from ziggurat.messages.embedding import pack
-from ziggurat.messages.facts import SPEC
 from ziggurat.messages.message import MEMORY
+from ziggurat.messages.model import SPEC, pack
 from ziggurat.models import Embeddings, EmbedRequest, ScriptedModel
 from ziggurat.tools import tool_call
 

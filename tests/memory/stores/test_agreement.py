@@ -12,7 +12,7 @@ from tests.stores.server import schema
 from ziggurat.memory import EpisodicMemory, LocalMemoryStore, MemoryRecord, MemoryStore, Query, SemanticMemory
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 MEMORIES, QUERIES, OWNERS = 400, amount(60, 500), ("ann", "ben", "Zoë/desk")
 WORDS = r"""

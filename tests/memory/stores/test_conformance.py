@@ -16,7 +16,7 @@ from ziggurat.errors import StoreError
 from ziggurat.memory import LocalMemoryStore, MemoryExists, MemoryRecord, MemoryStore, Query
 from ziggurat.memory.stores.postgres import PostgresMemoryStore
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

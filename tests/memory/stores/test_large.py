@@ -14,7 +14,7 @@ from ziggurat.memory import AgentMemory, EpisodicMemory, LocalMemoryStore, Memor
 from ziggurat.memory.search import Candidate
 from ziggurat.memory.stores.sqlite import SqliteMemoryStore
 from ziggurat.memory.stores.sqlite_rows import MemoryRows
-from ziggurat.messages.embedding import pack
+from ziggurat.messages.model import pack
 from ziggurat.models import Embeddings, EmbedRequest
 
 SMALL, LARGE = 2500, 10_000

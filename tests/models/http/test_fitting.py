@@ -20,7 +20,7 @@ from ziggurat.fake_provider import FakeProvider, cut, status
 from ziggurat.http.sse import ServerEvent
 from ziggurat.layers import fallback
 from ziggurat.messages import Transcript, assistant, tool_call, tool_message
-from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.message import ToolCallDelta
 from ziggurat.messages.model import ModelRequest, ToolSpec
 from ziggurat.models.anthropic import Reader as AnthropicReader
 from ziggurat.models.http.dialect import DIALECTS, at_address

@@ -18,7 +18,7 @@ from ziggurat.core.service import fact, name_of
 from ziggurat.errors import ModelError, StreamInterrupted
 from ziggurat.events import Delta, TextDelta
 from ziggurat.layers import retry
-from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
+from ziggurat.messages.model import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.models import forbid_real_calls
 from ziggurat.models.http.service import HttpModel
 from ziggurat.providers import Limits

@@ -11,7 +11,7 @@ from ziggurat import ModelRequest, ModelResponse, Text, Usage, user
 from ziggurat.events import TextDelta
 from ziggurat.http.sse import ServerEvent
 from ziggurat.messages import Transcript
-from ziggurat.messages.budget import with_usage
+from ziggurat.messages.usage import with_usage
 from ziggurat.models import anthropic, openai, openai_responses
 from ziggurat.models.http.dialect import dialect_of
 from ziggurat.testing.server.quirk import streamed

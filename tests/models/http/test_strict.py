@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ziggurat.messages.left_out import left_out, text_left_out
+from ziggurat.messages.arguments import left_out, text_left_out
 from ziggurat.models.http.strict import OPENAI, strict_schema
 from ziggurat.tools import SchemaValidator
 

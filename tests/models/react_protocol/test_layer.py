@@ -26,7 +26,7 @@ from ziggurat.core import root
 from ziggurat.core.service import fact, name_of
 from ziggurat.events import Delta, Dropped, Fold, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, ToolSpec, Transcript, assistant, tool_message
-from ziggurat.messages.facts import OUTPUT_MODES
+from ziggurat.messages.model import OUTPUT_MODES
 from ziggurat.models import FunctionModel, ScriptedModel, react
 
 Model = Service[ModelRequest, ModelResponse]

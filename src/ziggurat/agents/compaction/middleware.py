@@ -10,12 +10,10 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ContextOverflow, ServiceError, described
 from ziggurat.core.service import as_service
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Share, checked
-from ziggurat.messages.conversation import characters
+from ziggurat.messages.conversation import Rewrite, characters
 from ziggurat.messages.events import Warned
-from ziggurat.messages.message import Message, tool_message
-from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolResult
-from ziggurat.messages.rewriting import Rewrite, RewriteRequest
+from ziggurat.messages.message import Message, ToolResult, tool_message
+from ziggurat.messages.middleware import Middleware, RewriteRequest
 
 _REDUCERS: tuple[Reducer, ...] = (Mask(), Drop())
 """The default reducers, which call no model."""

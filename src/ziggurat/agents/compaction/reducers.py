@@ -11,14 +11,11 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.service import Service, as_service, fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt, PositiveInt
-from ziggurat.messages.budget import Budget
 from ziggurat.messages.conversation import Transcript, characters
-from ziggurat.messages.facts import WINDOW
-from ziggurat.messages.message import Message, taint_of
-from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
+from ziggurat.messages.message import Message, Text, Thinking, ToolCall, ToolResult, taint_of
+from ziggurat.messages.model import WINDOW, Model, ModelRequest, ModelSettings, written_text
 from ziggurat.messages.overflow import overflow_of
-from ziggurat.messages.parts import Text, Thinking, ToolCall, ToolResult
-from ziggurat.messages.usage import estimate_tokens
+from ziggurat.messages.usage import Budget, estimate_tokens
 
 _PROMPT = """\
 You are given a part of a conversation between a user and an assistant that calls tools. Write down, briefly and in \

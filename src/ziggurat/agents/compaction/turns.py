@@ -14,8 +14,7 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, checked
 from ziggurat.messages.conversation import characters
-from ziggurat.messages.message import Message
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
 
 _IMPORTANT = 0.8
 """`TurnCount` keeps turns of at least this importance, however old they are."""

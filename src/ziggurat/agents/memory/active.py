@@ -18,9 +18,8 @@ from ziggurat.memory.scoring import Score
 from ziggurat.memory.search import BOUNDS, Bounds
 from ziggurat.memory.similar import say_the_same
 from ziggurat.memory.store import MemoryStore, Query
-from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
-from ziggurat.messages.facts import GRAPH_ADDED, GRAPH_ORIGIN
 from ziggurat.messages.message import MEMORY, Message, taint_of
+from ziggurat.messages.model import GRAPH_ADDED, GRAPH_ORIGIN, Embedder, Embeddings, EmbedRequest
 from ziggurat.messages.usage import Usage
 from ziggurat.runs.fork import ids_with_origins
 

@@ -23,10 +23,10 @@ from ziggurat.memory.store import MemoryStore, open_memory
 from ziggurat.memory.vectorizing import warn
 from ziggurat.memory.words import is_polite, query_words
 from ziggurat.messages.agent import AgentRequest, AgentRun
-from ziggurat.messages.embedding import Embedder
 from ziggurat.messages.events import MemoryRecalled, MemoryStored
 from ziggurat.messages.message import MEMORY, Message
 from ziggurat.messages.middleware import Middleware
+from ziggurat.messages.model import Embedder
 
 Owner = str | Callable[[Context], str]
 

@@ -14,9 +14,8 @@ from ziggurat.memory.kinds import WorkingMemory
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import Bounds, Recalled
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import MEMORY, Message
+from ziggurat.messages.message import MEMORY, Message, Text, ToolResult
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import Text, ToolResult
 from ziggurat.messages.usage import estimate_tokens
 from ziggurat.tools.function import FunctionTool, tool
 

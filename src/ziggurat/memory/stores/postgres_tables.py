@@ -11,7 +11,7 @@ from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.store import UNEMBEDDED, Query
 from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.words import indexed_words
-from ziggurat.messages.embedding import pack, unpack
+from ziggurat.messages.model import pack, unpack
 
 _LOCK = 0x5A494D4D
 """The key of the advisory lock held while tables and indexes are created."""

@@ -7,10 +7,8 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, check_depth
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.anthropic.reading import (
     CALLER,

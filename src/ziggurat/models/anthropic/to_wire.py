@@ -6,10 +6,8 @@ from typing import Any
 from msgspec import Raw
 
 from ziggurat.core.errors import ConfigurationError, ModelError
-from ziggurat.messages.facts import FINAL_ANSWER
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.anthropic.reading import CALLER, OPAQUE
 from ziggurat.models.anthropic.versions import ModelCapabilities, capabilities
 from ziggurat.models.http.dialect import Dialect

@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.core.settings import PositiveInt, SecretText, checked
 from ziggurat.http.client import HttpReply
 from ziggurat.http.limits import Limits
-from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
+from ziggurat.messages.model import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http import stated
 from ziggurat.models.http.dialect import dialect_of

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import PositiveInt, checked
-from ziggurat.messages.embedding import Embedder, Embeddings, EmbedRequest
+from ziggurat.messages.model import Embedder, Embeddings, EmbedRequest
 
 
 class _Cached:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ziggurat.core.errors import ContextOverflow, ModelError, ModelErrorKind
-from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import check_depth
 from ziggurat.messages.overflow import is_too_long
 from ziggurat.models.http.dialect import Dialect
 

@@ -15,13 +15,9 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ziggurat.messages.delta import PartDelta, ToolCallDelta
-from ziggurat.messages.facts import FINAL_ANSWER
-from ziggurat.messages.left_out import text_left_out
-from ziggurat.messages.limits import check_depth
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ToolSpec
-from ziggurat.messages.parts import Part, Text, ToolCall, ToolResult
+from ziggurat.messages.arguments import text_left_out
+from ziggurat.messages.message import Message, Part, PartDelta, Text, ToolCall, ToolCallDelta, ToolResult, check_depth
+from ziggurat.messages.model import FINAL_ANSWER, ModelRequest, ModelResponse, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.stated import whole
 from ziggurat.models.http.strict import OPENAI, strict_schema

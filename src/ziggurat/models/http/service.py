@@ -12,10 +12,9 @@ from ziggurat.core.service import NAME, Fact
 from ziggurat.http.client import Headers, HttpReply, Transport
 from ziggurat.http.route import is_loopback
 from ziggurat.http.sse import EventParser, ServerEvent
-from ziggurat.messages.delta import PartDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import OutputMode
-from ziggurat.messages.model import ModelRequest, ModelResponse
+from ziggurat.messages.message import PartDelta
+from ziggurat.messages.model import ModelRequest, ModelResponse, OutputMode
 from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_in, window_of
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
@@ -242,7 +241,7 @@ async def _opening(reply: HttpReply) -> bytes:
 
 
 async def _tell(response: ModelResponse, ctx: Context, names: Names) -> None:
-    from ziggurat.messages.delta import deltas_of
+    from ziggurat.messages.message import deltas_of
 
     for delta in deltas_of(response.message):
         await ctx.emit(Delta(ctx.path, names.shown(delta)))

@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ziggurat.messages.limits import check_depth
-from ziggurat.messages.parts import mended
+from ziggurat.messages.message import check_depth, mended
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.messages.left_out import resolved, takes_null, types_of
+from ziggurat.messages.arguments import resolved, takes_null, types_of
 
 _TEXTS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _ANNOTATED = frozenset({"type", "title", "description", "enum", "const", "$ref"})

@@ -14,12 +14,17 @@ from ziggurat.core.context import Context
 from ziggurat.core.log import logger
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import checked
-from ziggurat.messages.delta import TextDelta, ToolCallDelta
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.message import Message, Text, TextDelta, ToolCall, ToolCallDelta, ToolResult
+from ziggurat.messages.model import (
+    MODEL_NAME,
+    OUTPUT_MODES,
+    FinishReason,
+    ModelRequest,
+    ModelResponse,
+    OutputSchema,
+    ToolSpec,
+)
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.minilm import MiniLm, Vector, cosine
 from ziggurat.models.local.schema import Field, fields_of, offered, words_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import MissingExtra
-from ziggurat.messages.embedding import Embeddings, EmbedRequest, pack
+from ziggurat.messages.model import Embeddings, EmbedRequest, pack
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.wordpiece import pieces
 

@@ -16,10 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta, ToolResult
 from ziggurat.messages.model import ModelRequest, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.local.engine import ChatTemplate, Thinking
 from ziggurat.models.local.schema import Field, fields_of, words_of

@@ -12,12 +12,17 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.service import NAME, Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.messages.delta import ThinkingDelta
-from ziggurat.messages.facts import MODEL_NAME, OUTPUT_MODES, WINDOW
 from ziggurat.messages.formatting import shortened
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import Message, ThinkingDelta, ToolCall, ToolResult
+from ziggurat.messages.model import (
+    MODEL_NAME,
+    OUTPUT_MODES,
+    WINDOW,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    ToolSpec,
+)
 from ziggurat.messages.usage import Usage
 from ziggurat.models.local.catalogue import CATALOGUE, check_installed, pinned
 from ziggurat.models.local.engine import CONTEXT, SLOTS, ChatTemplate, Engine, Thinking, engine_for

@@ -10,10 +10,8 @@ import msgspec
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta
-from ziggurat.messages.limits import check_depth
+from ziggurat.messages.message import Fold, PartDelta, TextDelta, ToolCall, check_depth
 from ziggurat.messages.model import FinishReason, ModelResponse
-from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure, failure_of, redacted
 from ziggurat.models.http.fitting import is_object

@@ -6,10 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
-from ziggurat.messages.parts import ToolCall
 from ziggurat.messages.usage import Usage
 from ziggurat.models.brackets import Brackets
 from ziggurat.models.http.fitting import is_object

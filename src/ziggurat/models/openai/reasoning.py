@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.codec import canonical
-from ziggurat.messages.delta import ThinkingDelta
-from ziggurat.messages.parts import Thinking
+from ziggurat.messages.message import Thinking, ThinkingDelta
 from ziggurat.models.http.dialect import Dialect
 
 GOOGLE = "google"

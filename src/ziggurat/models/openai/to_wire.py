@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.facts import FINAL_ANSWER
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.model import FINAL_ANSWER, TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError
-from ziggurat.messages.delta import Fold
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Fold, Message
 from ziggurat.messages.model import FinishReason, ModelResponse
 from ziggurat.messages.usage import Usage
 from ziggurat.models.http.dialect import Dialect

@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.parts import Thinking
+from ziggurat.messages.message import PartDelta, TextDelta, Thinking, ThinkingDelta, ToolCallDelta
 
 OPAQUE = "responses:"
 """The prefix of the ids of parts that only this wire can read."""

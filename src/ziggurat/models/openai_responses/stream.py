@@ -8,9 +8,8 @@ from msgspec import Raw, Struct
 
 from ziggurat.core.errors import ModelError, StreamInterrupted
 from ziggurat.http.sse import ServerEvent
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta
+from ziggurat.messages.message import Fold, PartDelta, TextDelta, ToolCall
 from ziggurat.messages.model import ModelResponse
-from ziggurat.messages.parts import ToolCall
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.failures import failure_of
 from ziggurat.models.http.fitting import is_object

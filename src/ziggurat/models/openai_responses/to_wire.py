@@ -9,9 +9,8 @@ from typing import Any, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.http.dialect import Dialect
 from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai_responses.items import is_ours, item_and_place

@@ -11,11 +11,9 @@ from ziggurat.core.event import Dropped, Emit, Event, Passing
 from ziggurat.core.path import is_beneath
 from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
-from ziggurat.messages.delta import Fold, PartDelta, TextDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.facts import OUTPUT_MODES
-from ziggurat.messages.message import Message
-from ziggurat.messages.model import Model, ModelRequest, ModelResponse
+from ziggurat.messages.message import Fold, Message, PartDelta, TextDelta, ToolCallDelta, deltas_of
+from ziggurat.messages.model import OUTPUT_MODES, Model, ModelRequest, ModelResponse
 from ziggurat.models.react_protocol.protocol import ReactParser, prompt_of
 
 _ENDED_FOR_GOOD = ("content_filter", "refusal")  # asking again in the right form would not help

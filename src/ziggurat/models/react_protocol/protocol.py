@@ -9,11 +9,23 @@ from msgspec.structs import replace
 
 from ziggurat.core.codec import encode
 from ziggurat.messages.conversation import Transcript
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.messages.limits import check_depth
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import (
+    Audio,
+    File,
+    Image,
+    Message,
+    Part,
+    PartDelta,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolResult,
+    check_depth,
+)
 from ziggurat.messages.model import ModelRequest, ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.models.brackets import Brackets
 
 _COLONS = ":\uff1a"

@@ -7,8 +7,8 @@ from ziggurat.agents.flow_program import FlowProgram
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import innermost, returns_of
+from ziggurat.messages.message import Audio, File, Image, Text, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import Audio, File, Image, Text, ToolResult
 from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.schema import schema_of
 

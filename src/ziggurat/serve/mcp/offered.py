@@ -18,9 +18,8 @@ from ziggurat.core.errors import InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun
-from ziggurat.messages.facts import AS_TOOL
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.model import AS_TOOL, ToolSpec
 from ziggurat.serve.mcp.contents import Json, messages_of, output_schema, result_of
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.results import error_result

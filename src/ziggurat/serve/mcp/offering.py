@@ -10,7 +10,7 @@ from msgspec import Struct
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeSeconds, checked
-from ziggurat.messages.parts import ToolResult
+from ziggurat.messages.message import ToolResult
 from ziggurat.serve.mcp.offered import Offered, offered_agent, offered_function
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.toolbox import Toolbox

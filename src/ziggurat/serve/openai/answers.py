@@ -11,7 +11,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import RunNotFound
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
-from ziggurat.messages.delta import ToolCallDelta
+from ziggurat.messages.message import ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.serve.openai.client_request import client_calls

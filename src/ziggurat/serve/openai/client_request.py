@@ -19,9 +19,8 @@ from ziggurat.core import codec, errors
 from ziggurat.core.context import Context
 from ziggurat.core.service import fact, innermost
 from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
-from ziggurat.messages.facts import OUTPUT_MODES
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, OutputSchema, ToolSpec
+from ziggurat.messages.model import OUTPUT_MODES, ModelRequest, OutputSchema, ToolSpec
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.toolbox import Toolbox
 

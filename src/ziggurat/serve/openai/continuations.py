@@ -11,9 +11,8 @@ from ziggurat.journal.entries import Decided
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import Answer, Approve, Decision, Deny, recorded_items
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolResult
 from ziggurat.messages.usage import Usage
 from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
 from ziggurat.serve.openai.client_request import client_calls

@@ -11,10 +11,9 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.core.context import Context
 from ziggurat.core.service import Service
 from ziggurat.messages.agent import PendingItem
-from ziggurat.messages.delta import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.messages.events import Delta
+from ziggurat.messages.message import PartDelta, TextDelta, ThinkingDelta, ToolCall, ToolResult
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated

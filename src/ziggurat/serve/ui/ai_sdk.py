@@ -13,8 +13,8 @@ from ziggurat.core.clock import new_id
 from ziggurat.core.codec import encode
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.serve import narrated
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream

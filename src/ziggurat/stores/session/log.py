@@ -12,11 +12,9 @@ from msgspec.structs import replace
 from ziggurat.core.codec import encode
 from ziggurat.journal.store import Row
 from ziggurat.journal.writer import DigestChain
-from ziggurat.messages.conversation import Conversation, Transcript
-from ziggurat.messages.delta import add_without_repeats, without_repeats
+from ziggurat.messages.conversation import Conversation, Transcript, add_without_repeats, without_repeats
 from ziggurat.messages.items import RunItem, handoff_in, items_to_messages, messages_to_items
-from ziggurat.messages.message import Message, tool_message
-from ziggurat.messages.parts import Text, ToolCall, ToolResult
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, tool_message
 
 
 class _Entry(Struct, frozen=True, gc=False, tag=True, tag_field="entry", omit_defaults=True):

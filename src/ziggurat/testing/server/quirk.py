@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.messages.delta import PartDelta, TextDelta
+from ziggurat.messages.message import PartDelta, TextDelta
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,

@@ -12,9 +12,8 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Timer
 from ziggurat.core.context import CLOCK, root
 from ziggurat.core.event import Dropped, Event
 from ziggurat.core.service import Service
-from ziggurat.messages.delta import Fold, PartDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import Message
+from ziggurat.messages.message import Fold, Message, PartDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
 from ziggurat.wires.errors import error_body

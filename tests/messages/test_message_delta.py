@@ -5,7 +5,7 @@ from ziggurat import Image, Message, Text, ToolCall
 from ziggurat.core.codec import decode, encode
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ziggurat.messages import Thinking, ValidationPolicy, assistant, validate_all
-from ziggurat.messages.delta import WholePart, deltas_of, fit, refolded
+from ziggurat.messages.message import WholePart, deltas_of, fit, refolded
 
 from .strategies import messages, pieces, replies
 

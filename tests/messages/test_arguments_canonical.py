@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat.errors import InvalidArguments
-from ziggurat.messages.canonical import canonical
+from ziggurat.messages.arguments import canonical
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

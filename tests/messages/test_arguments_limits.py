@@ -13,17 +13,16 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.core import codec
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages import messages_to_items
-from ziggurat.messages.canonical import canonical
-from ziggurat.messages.limits import (
+from ziggurat.messages.arguments import (
     MAX_ARGUMENTS,
     MAX_CALLS,
-    MAX_DEPTH,
     MAX_LONG_NUMBERS,
     SHORT,
-    check_depth,
+    canonical,
     check_size,
     unique_object,
 )
+from ziggurat.messages.message import MAX_DEPTH, check_depth
 from ziggurat.models.anthropic.from_wire import from_wire as from_messages
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.http.failures import failure

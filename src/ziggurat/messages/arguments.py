@@ -1,13 +1,113 @@
-"""Fields that are null where their schema takes none: they count as left out.
+"""JSON that a model writes, such as the arguments of a call: its limits, its canonical form, and nulls.
 
-A provider that enforces a schema strictly writes every field; one that may be left out is then offered as nullable.
+The limits are checked before any work is done, so that a person sees exactly what will be executed.
 """
 
 import json
-from typing import Any
+import re
+from typing import Any, NoReturn
 
 from ziggurat.core.errors import InvalidArguments
-from ziggurat.messages.limits import MAX_ARGUMENTS, check_depth, unique_object
+from ziggurat.core.visible import escaped_json
+from ziggurat.messages.message import check_depth
+
+MAX_ARGUMENTS = 4_000_000
+"""Characters of JSON that the arguments of one call, or one answer, may have."""
+
+MAX_CALLS = 1_024
+"""Tool calls that one reply of a model may make; a model that makes more is asked to make fewer."""
+
+MAX_LONG_NUMBERS = 250
+"""Numbers of 20 digits and more in one JSON text. Python's hashes of them can be chosen to be all equal, so that a set
+or the keys of a dictionary take the square of their number; those of smaller numbers cannot."""
+
+_MAX_KEY = 60
+"""Characters of a key or a name that are shown in an error."""
+
+
+SHORT = 20 * MAX_LONG_NUMBERS
+"""Characters up to which a text cannot be too long for `check_size`."""
+
+_LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
+
+
+def check_size(text: str | bytes, what: str = "the arguments") -> None:
+    """Refuse a JSON text that is too long to be read."""
+    if len(text) > MAX_ARGUMENTS:
+        raise InvalidArguments(
+            f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
+        )
+    if len(text) > SHORT:
+        whole = text if isinstance(text, str) else text.decode("latin-1")
+        if sum(1 for _ in _LONG_NUMBER.finditer(whole)) > MAX_LONG_NUMBERS:
+            raise InvalidArguments(
+                f"{what} have more than {MAX_LONG_NUMBERS:,} numbers of 20 digits and more: send less at a time"
+            )
+
+
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a JSON text; for the standard library's ``object_pairs_hook``. Takes linear time.
+
+    >>> unique_object([("a", 1), ("b", 2)])
+    {'a': 1, 'b': 2}
+
+    Raises:
+        InvalidArguments: a key occurs twice, so that two parsers could read the object differently.
+    """
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                quoted = key if len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}..."
+                raise InvalidArguments(f"{quoted}: given more than once; give it once")
+            seen.add(key)
+    return result
+
+
+def canonical(arguments: str, name: str = "a call") -> str:
+    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``.
+
+    Those are hidden characters, unusual spaces, and marks that do not stand on a letter of their script; see
+    `core.visible`.
+
+    >>> canonical('{ "to": "a\\u200bb", "amount": 1 }')
+    '{"amount":1,"to":"a\\\\u200bb"}'
+
+    Raises:
+        InvalidArguments: it is too long (`limits.MAX_ARGUMENTS`) or not a JSON object, or parsers could read it
+            differently: it has a repeated key, NaN or infinity, a number that is too large or too precise, or a lone
+            surrogate.
+    """
+    check_size(arguments, f"the arguments of {name}")
+    try:
+        check_depth(arguments)
+        value = json.loads(
+            arguments or "{}", object_pairs_hook=unique_object, parse_constant=_no_number, parse_float=_exact_float
+        )
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text.encode()
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise InvalidArguments(f"the arguments of {name} are not a plain JSON object: {error}") from error
+    return escaped_json(text, strict=True)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")
+
+
+def _exact_float(text: str) -> float:
+    from decimal import Decimal
+
+    number = float(text)
+    if number - number != 0 or (number == 0 and Decimal(text) != 0):
+        raise ValueError(f"{text[:40]} is too large or too small a number")
+    if Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"{text[:40]} has too many digits for a number: pass it as text to keep them all")
+    return number
+
 
 _LEVELS = 10
 
