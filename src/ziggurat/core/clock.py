@@ -2,14 +2,11 @@
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from heapq import heapify, heappop, heappush
-from typing import Protocol
-from weakref import ref
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -17,32 +14,13 @@ from ziggurat.core.event import SILENCE, Emit
 from ziggurat.core.tasks import ring
 
 
-class Slots(Protocol):
-    """What gives out slots: a `Bulkhead`."""
-
-    def take(self, call: object, /) -> bool:
-        """Take a slot if one is free, and return whether it was."""
-        ...
-
-    async def wait(self, call: object, /, *, returns: bool = False) -> None:
-        """Wait for a slot, before those who had none if the call `returns`."""
-        ...
-
-    def release(self, call: object, /) -> None:
-        """Give a slot back."""
-        ...
-
-
 class Slot(Struct, eq=False):
-    """The slot of one call, which has been taken."""
-
-    slots: Slots
+    slots: Any  # what gives it out: a `Bulkhead`
     left: bool = False
     over: bool = False
     waiting: list[asyncio.Future[None]] | None = None
 
     def leave(self) -> None:
-        """Let another call have it."""
         if not self.left:
             self.left = True
             self.slots.release(self)
@@ -70,7 +48,6 @@ class Slot(Struct, eq=False):
                 ring(each)
 
     def end(self) -> None:
-        """Give it back, because the call has ended."""
         self.over = True
         self.leave()
 
@@ -101,9 +78,7 @@ class Holding:
 class Timer(Protocol):
     """A scheduled callback that can be cancelled."""
 
-    def cancel(self) -> None:
-        """Cancel the callback; no effect if it has already run."""
-        ...
+    def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
@@ -126,78 +101,6 @@ class Clock(Protocol):
         ...
 
 
-_FEW = 128
-"""So many timers in a queue are left alone, also if they are cancelled."""
-
-
-class QueuedTimer(Struct, eq=False):
-    """A timer in the queue of an event loop."""
-
-    callback: Callable[[], None] | None
-
-    def cancel(self) -> None:
-        """Cancel the callback; no effect if it has already run."""
-        self.callback = None  # the queue is left alone: a collected coroutine may cancel at any point, in any thread
-
-
-class Timers:
-    """The timers of one event loop, in a queue."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop: asyncio.AbstractEventLoop = loop
-        self.queue: list[tuple[float, int, QueuedTimer]] = []  # a heap
-        self._most = _FEW
-        self._count = 0
-        self._next = float("inf")  # when the loop will call
-        self._context = Context()  # empty: that of a call would be referred to for as long as its timer is set
-
-    def call_at(self, when: float, callback: Callable[[], None]) -> QueuedTimer:
-        """Call `callback` when `time.monotonic` reaches `when`."""
-        queue = self.queue
-        while queue and queue[-1][2].callback is None:  # in most cases that of a call that has just ended
-            queue.pop()
-        if len(queue) >= self._most:
-            queue[:] = [each for each in queue if each[2].callback is not None]
-            heapify(queue)
-            self._most = _FEW + 2 * len(queue)
-        timer = QueuedTimer(callback)
-        self._count += 1
-        heappush(queue, (when, self._count, timer))
-        if when < self._next:
-            self._arm(when)
-        return timer
-
-    def _arm(self, when: float) -> None:
-        self._next = when
-        self.loop.call_later(when - time.monotonic(), self._ring, when, context=self._context)
-
-    def _ring(self, set_for: float) -> None:
-        if set_for == self._next:  # else one has been set for an earlier time since, and goes on from there
-            self._next = float("inf")
-        queue, now, last = self.queue, time.monotonic(), self._count
-        try:
-            while queue:
-                when, number, timer = queue[0]
-                callback = timer.callback
-                if callback is not None and (when > now or number > last):  # or set by one that rang just now
-                    break
-                heappop(queue)
-                timer.callback = None
-                if callback is not None:
-                    callback()
-        finally:  # a callback may fail, which the event loop reports
-            if queue and queue[0][0] < self._next:
-                self._arm(queue[0][0])
-
-
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.timers: Callable[[], Timers | None] = lambda: None  # of the last event loop, as long as one is set
-
-
-_HERE = _Here()
-
-
 class SystemClock:
     """The clock of the machine, with the timers of the event loop."""
 
@@ -205,16 +108,12 @@ class SystemClock:
     monotonic: "staticmethod[[], float]" = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the event loop."""
         await asyncio.sleep(seconds)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Set a timer of the running event loop."""
-        loop, timers = asyncio.get_running_loop(), _HERE.timers()
-        if timers is None or timers.loop is not loop:
-            timers = Timers(loop)
-            _HERE.timers = ref(timers)
-        return timers.call_at(when, callback)
+        # In an empty context: that of the call would be referred to for as long as the timer is set.
+        delay = when - time.monotonic()
+        return asyncio.get_running_loop().call_later(delay, callback, context=Context())
 
 
 SYSTEM_CLOCK = SystemClock()
@@ -274,7 +173,6 @@ class Stopwatch:
 
     @property
     def elapsed(self) -> float:
-        """The seconds counted so far."""
         now = self.clock.monotonic() if self._stopped is None else self._stopped
         return now - self._began if self.emit is SILENCE else now - self._began - self.emit.blocked
 
@@ -314,7 +212,6 @@ class Stopwatch:
         return Stopwatch(self.clock, self, self.emit)
 
     def end_branch(self) -> None:
-        """End one of the branches that were begun."""
         self._change(0, -1)
 
     @contextmanager
@@ -441,7 +338,6 @@ class Alarm:
             callback()
 
     def cancel(self) -> None:
-        """Cancel it; no effect if it has rung."""
         self._callback = None
         self._timer.cancel()
         if self.watch._limit is self:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ziggurat.core.clock import HELD, Slot, Slots, Stopwatch, held
+from ziggurat.core.clock import HELD, Slot, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import RecordEnds, Suspend
 from ziggurat.core.tasks import in_task, ring
@@ -30,7 +30,7 @@ class FanOut(Generic[T]):
         end: End,
         ctx: Context,
         *,
-        slots: Slots | None = None,
+        slots: Any = None,
         enough: Callable[[T | Suspend], str] | None = None,
     ) -> None:
         self.tasks: list[asyncio.Task[T | Suspend] | None] = [None] * len(members)
@@ -63,7 +63,6 @@ class FanOut(Generic[T]):
         return self._why
 
     def stop(self, why: str) -> None:
-        """Cancel the calls that still run."""
         if not self._over.done():
             self._why = why
             ring(self._over)
