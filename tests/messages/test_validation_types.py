@@ -10,27 +10,27 @@ from ziggurat.messages.validation import problem_in
 from ziggurat.runs.options import request_of
 
 WRONG: list[tuple[Any, str]] = [
-    (Text(3), r"Text\(text=...\) is a text; got 3"),  # type: ignore[arg-type]
+    (Text(3), r"Text: .*\$.text"),  # type: ignore[arg-type]
     (Image(data=3), r"Image\(data=...\) takes bytes: give bytes\(...\); got 3"),  # type: ignore[arg-type]
     (Image(data="cat.png"), r"give Path\(...\).read_bytes\(\), or the address as url="),  # type: ignore[arg-type]
     (Image(data=bytearray(b"x")), "takes bytes"),  # type: ignore[arg-type]
-    (Image(url=3), r"Image\(url=...\) is a text or None; got 3"),  # type: ignore[arg-type]
+    (Image(url=3), r"Image: .*\$.url"),  # type: ignore[arg-type]
     (Image(), r"Image\(\) holds nothing: give data=b'...', url="),
     (Image(b"x", media_type="png"), r"Image\(media_type=...\) is a type such as 'image/png', got 'png'"),
-    (Image(b"x", media_type=3), r"Image\(media_type=...\) is a type such as 'image/png', got 3"),  # type: ignore[arg-type]
-    (Image(b"x", detail=3), r"Image\(detail=...\) is a text or None"),  # type: ignore[arg-type]
+    (Image(b"x", media_type=3), "Image\\(media_type=...\\) is a type such as"),  # type: ignore[arg-type]
+    (Image(b"x", detail=3), r"Image: .*\$.detail"),  # type: ignore[arg-type]
     (Audio(data="x"), r"Audio\(data=...\) takes bytes"),  # type: ignore[arg-type]
     (Audio(), r"Audio\(\) holds nothing"),
     (File(), r"File\(\) holds nothing: give data=b'...', url='https://...' or id="),
-    (File(b"x", name=3), r"File\(name=...\) is a text or None"),  # type: ignore[arg-type]
-    (File(id=3), r"File\(id=...\) is a text or None"),  # type: ignore[arg-type]
-    (Thinking(3), r"Thinking\(text=...\) is a text"),  # type: ignore[arg-type]
-    (Thinking("x", signature=3), r"Thinking\(signature=...\) is a text or None"),  # type: ignore[arg-type]
-    (ToolCall("1", "add", {"a": 1}), r"ToolCall\(arguments=...\) is a text, as JSON; got {'a': 1}"),  # type: ignore[arg-type]
-    (ToolResult("1", "add", 3), r"ToolResult\(content=...\) takes text or a tuple of parts; got 3"),  # type: ignore[arg-type]
-    (ToolResult("1", "add", (3,)), "takes Text, Image, Audio and File parts; got 3"),  # type: ignore[arg-type]
+    (File(b"x", name=3), r"File: .*\$.name"),  # type: ignore[arg-type]
+    (File(id=3), r"File: .*\$.id"),  # type: ignore[arg-type]
+    (Thinking(3), r"Thinking: .*\$.text"),  # type: ignore[arg-type]
+    (Thinking("x", signature=3), r"Thinking: .*\$.signature"),  # type: ignore[arg-type]
+    (ToolCall("1", "add", {"a": 1}), r"ToolCall: .*\$.arguments"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", 3), r"ToolResult: .*\$.content"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", (3,)), "a message is made of parts, got 3"),  # type: ignore[arg-type]
     (ToolResult("1", "add", (Image(),)), r"Image\(\) holds nothing"),
-    (ToolResult("1", "add", error="odd"), r"ToolResult\(error=...\) is 'invalid_arguments', 'not_found'"),  # type: ignore[arg-type]
+    (ToolResult("1", "add", error="odd"), r"ToolResult: .*\$.error"),  # type: ignore[arg-type]
     (3, "a message is made of parts, got 3; write Text"),
 ]
 
@@ -47,11 +47,11 @@ def test_a_part_of_the_wrong_type_is_told_where_it_enters(part: Any, told: str) 
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        (Message("user", "x"), r"the parts of a message are a tuple of parts, got 'x'; make messages with user"),  # type: ignore[arg-type]
-        (Message("user", None), "the parts of a message are a tuple"),  # type: ignore[arg-type]
-        (Message("user", (Text("x"),), 3), "the name of a message is text, got 3"),  # type: ignore[arg-type]
-        (Message("user", (Text("x"),), None, 3), "the origin of a message is text, got 3"),  # type: ignore[arg-type]
-        (Message("user", (Text("x"),), taint="web"), "the taint of a message is a tuple of tools' names"),  # type: ignore[arg-type]
+        (Message("user", "x"), r"Message: .*\$.parts"),  # type: ignore[arg-type]
+        (Message("user", None), r"Message: .*\$.parts"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), 3), r"Message: .*\$.name"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), None, 3), r"Message: .*\$.origin"),  # type: ignore[arg-type]
+        (Message("user", (Text("x"),), taint="web"), r"Message: .*\$.taint"),  # type: ignore[arg-type]
     ],
     ids=repr,
 )

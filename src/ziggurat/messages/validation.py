@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import Settings
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult, is_proven
 
 ViolationCode = Literal[
@@ -159,50 +158,33 @@ def _without_thoughts(message: Message) -> tuple[Part, ...]:
 
 # -- types of fields, which a Struct does not check --------------------------------------------------------------------
 
-_FIELDS: dict[type, Settings] = {
-    kind: Settings({*kind.__struct_fields__} - {"content"}, kind)  # which may be a list, too
-    for kind in get_args(Part)
-}
-
 
 def problem_in(message: Message) -> str | None:
-    """Return what is wrong with the types of a message and its parts, and how to fix it; None if all are valid."""
+    """Return what is wrong with the types of a message and its parts; None if all are valid."""
     parts: object = message.parts
-    if not isinstance(parts, (tuple, list)):
-        return f"the parts of a message are a tuple of parts, got {parts!r:.200}; make messages with user('...')"
-    for name in ("name", "origin"):
-        value = getattr(message, name)
-        if value is not None and not isinstance(value, str):
-            return f"the {name} of a message is text, got {value!r:.200}"
-    taint: object = message.taint
-    if not isinstance(taint, (tuple, list)) or not all(isinstance(each, str) for each in taint):
-        return f"the taint of a message is a tuple of tools' names, got {taint!r:.200}"
-    for part in parts:
-        wrong = problem_in_part(part)
-        if wrong is not None:
+    for part in parts if isinstance(parts, (tuple, list)) else ():
+        if (wrong := problem_in_part(part)) is not None:
             return wrong
-    return None
+    return _mistyped(message)
 
 
 def problem_in_part(part: object) -> str | None:
-    """Return what is wrong with the types of a part, and how to fix it; None if all are valid."""
-    kind = type(part)
-    if kind is Text and isinstance(part.text, str):  # type: ignore[attr-defined]
+    """Return what is wrong with the types of a part; None if all are valid."""
+    if type(part) is Text and isinstance(part.text, str):
         return None
     if not isinstance(part, Part):
         return f"a message is made of parts, got {part!r:.200}; write Text('...'), or make it with user('...')"
     wrong = _problem_in_media(part) if isinstance(part, (Image, Audio, File)) else None
-    if wrong is None and isinstance(part, ToolResult) and not isinstance(part.content, str):
-        wrong = _problem_in_content(part.content)
-    return _problem_in_fields(part) if wrong is None else wrong
+    for each in part.content if isinstance(part, ToolResult) and isinstance(part.content, (tuple, list)) else ():
+        wrong = wrong or problem_in_part(each)
+    return wrong or _mistyped(part)
 
 
-def _problem_in_fields(part: Struct) -> str | None:
-    kind = type(part)
+def _mistyped(value: Struct) -> str | None:
     try:
-        _FIELDS[kind].check(kind.__name__, [(name, getattr(part, name)) for name in kind.__struct_fields__])
-    except ConfigurationError as error:
-        return str(error)
+        msgspec.convert(msgspec.structs.asdict(value), type(value))
+    except msgspec.ValidationError as error:
+        return f"{type(value).__name__}: {error}"
     return None
 
 
@@ -216,18 +198,6 @@ def _problem_in_media(part: Image | Audio | File) -> str | None:
         return f"{name}() holds nothing: give data=b'...', url='https://...'{more}"
     if "/" not in str(part.media_type):
         return f"{name}(media_type=...) is a type such as 'image/png', got {part.media_type!r}"
-    return None
-
-
-def _problem_in_content(content: object) -> str | None:
-    if not isinstance(content, (tuple, list)):
-        return f"ToolResult(content=...) takes text or a tuple of parts; got {content!r:.200}"
-    for each in content:
-        if not isinstance(each, (Text, Image, Audio, File)):
-            return f"ToolResult(content=...) takes Text, Image, Audio and File parts; got {each!r:.200}"
-        wrong = problem_in_part(each)
-        if wrong is not None:
-            return wrong
     return None
 
 
