@@ -64,7 +64,6 @@ def _read(kind: type, value: object) -> object:
 
 
 def is_text(kind: object) -> bool:
-    """Return whether a type of the standard library is a path or an address, which JSON has as text."""
     return isinstance(kind, type) and (issubclass(kind, PurePath) or kind.__module__ == "ipaddress")
 
 
@@ -79,12 +78,7 @@ def container_of(kind: Any) -> Any:
 
 
 def read_standard(kind: Any, value: object) -> object:
-    """Read a type of the standard library, or ``object``, which msgspec does not read; a hook for its decoders.
-
-    Raises:
-        ValueError: the value does not fit.
-        NotImplementedError: it is another type.
-    """
+    """Read a type of the standard library, or ``object``, which msgspec does not read; a hook for its decoders."""
     if kind is object:
         return value
     if is_text(kind):
@@ -140,7 +134,6 @@ def _replaced(plain: object) -> object:
 
 
 def _sorted(plain: object) -> object:
-    """Return plain data with all keys in order, which msgspec's sort then leaves as it is."""
     if isinstance(plain, dict):
         return {key: _sorted(plain[key]) for key in sorted(plain)}
     if isinstance(plain, list):
@@ -187,7 +180,6 @@ def canonical(value: object, few_keys: bool = False) -> bytes:
 
 
 def digest(value: object) -> str:
-    """Return the 128-bit BLAKE2b digest of a value's JSON with sorted keys, as hexadecimal text."""
     return blake2b(canonical(value), digest_size=16).hexdigest()
 
 

@@ -30,15 +30,7 @@ R = TypeVar("R")
 
 
 class Combinator(Generic[Q, R]):
-    """A service made of several alternatives that answer one kind of request.
-
-    Its facts are those on which all alternatives agree, such as the type of their responses, its name, the strongest
-    effect of any of them, and that it is composite if any of them is. A subclass defines an async
-    ``__call__(request, ctx)`` and calls through `ask`.
-
-    Raises:
-        ConfigurationError: an alternative is not a service.
-    """
+    """A service made of several alternatives that answer one kind of request; it has the facts on which all agree."""
 
     title = "combinator"
     """The title used in its repr and its name."""
@@ -60,10 +52,8 @@ class Combinator(Generic[Q, R]):
         self.facts[cast("Fact[object]", COMPOSITE)] = any(fact(each, COMPOSITE) for each in alternatives)
 
     def ask(self, index: int, request: Q, ctx: Context) -> Awaitable[R]:
-        """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome.
-
-        What it costs below a call that is recorded as a whole (a model call) is recorded as its own.
-        """
+        """Call one alternative at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
+        # What it costs below a call that is recorded as a whole (a model call) is recorded as its own.
         if ctx.charges is not None:
             asked = ctx.charging(_Asked(ctx.charges, self.names[index]))
             return _ask_part(self.names[index], self.alternatives[index], request, asked)
@@ -82,7 +72,6 @@ class Combinator(Generic[Q, R]):
 
 
 def shown(service: object) -> str:
-    """Return the text for a service in the repr of the combinator that contains it."""
     return str(getattr(service, "__name__", None) or repr(service))
 
 

@@ -5,32 +5,24 @@ The scope has typed keys, so that core needs no names from other packages.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
-    Annotated,
     Any,
     Generic,
-    NewType,
     NoReturn,
-    Protocol,
     TypeVar,
-    Union,
     get_args,
-    get_origin,
-    is_typeddict,
 )
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch, new_id
 from ziggurat.core.errors import ConfigurationError, Timeout, described
 from ziggurat.core.event import SILENCE, Dropped, Emit, Event, Listener, listening_to
 from ziggurat.core.path import escaped
-from ziggurat.core.settings import ValueRule, rule_of
+from ziggurat.core.settings import outer_rule
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -52,7 +44,7 @@ class Key(Generic[T]):
     __slots__ = ("__orig_class__", "_rule", "name")
 
     __orig_class__: Any
-    _rule: ValueRule
+    _rule: Any
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -78,29 +70,13 @@ class Key(Generic[T]):
             rule = self._rule
         except AttributeError:
             (kind,) = get_args(getattr(self, "__orig_class__", None)) or (Any,)
-            rule = self._rule = rule_of(_without_items(kind), {})
+            rule = self._rule = outer_rule(kind)
         if not rule.allows(value):
             actual = "a class" if isinstance(value, type) else f"of type {type(value).__qualname__}"
             raise ConfigurationError(f"deps: the value of {self!r} is {rule.words}; got {value!r:.100}, {actual}")
 
     def __repr__(self) -> str:
         return f"Key({self.name!r})"
-
-
-def _without_items(kind: Any) -> Any:
-    """Return a type without what its collections contain: a dependency may be large, and each run checks it."""
-    origin: Any = get_origin(kind)
-    if origin is Annotated:
-        return _without_items(kind.__origin__)
-    if origin is Union or origin is UnionType:
-        return Union[tuple(map(_without_items, get_args(kind)))]  # noqa: UP007 - made at run time
-    if isinstance(kind, NewType):
-        return _without_items(kind.__supertype__)
-    if kind is float:
-        return Annotated[float, Meta(extra={"infinite": True})]
-    if is_typeddict(kind):
-        return dict
-    return origin if isinstance(origin, type) and origin is not Callable else kind
 
 
 class Scope(dict[Key[Any], Any]):
@@ -264,7 +240,7 @@ class Context(Struct, frozen=True, eq=False):
             watch = Stopwatch(self.clock, self.watch, self.emit)
         return replace(self, watch=watch)
 
-    def branch(self) -> "AbstractContextManager[Context]":
+    def branch(self) -> "_Branch":
         """Return a context for one of several calls that are made at the same time, within a ``with`` block.
 
         While it waits for a person, the time of the calls around it goes on if another of them works.
@@ -310,7 +286,8 @@ class Context(Struct, frozen=True, eq=False):
         """
         if self.charges is not None or (journal := self.scope.get(JOURNAL)) is None:
             return call(request, self)
-        return journal.once(self, name, request, call, returns, composite)
+        answer: Awaitable[R] = journal.once(self, name, request, call, returns, composite)
+        return answer
 
     def charge(self, cost: object) -> None:
         """Add what was used inside a model call, or another that is recorded as a whole; no effect outside of one.
@@ -341,7 +318,7 @@ class Context(Struct, frozen=True, eq=False):
     def is_answer(self, error: BaseException) -> bool:
         """Return whether an error came from the record: the pause and the budget of the retry after it were spent."""
         journal = self.scope.get(JOURNAL)
-        return journal is not None and journal.is_answer(error)
+        return journal is not None and bool(journal.is_answer(error))
 
     @property
     def replayed(self) -> bool:
@@ -352,7 +329,7 @@ class Context(Struct, frozen=True, eq=False):
         if self.charges is not None:
             return False
         journal = self.scope.get(JOURNAL)
-        return journal is not None and journal.replaying
+        return journal is not None and bool(journal.replaying)
 
     def state(self, owner: object, factory: Callable[[], S]) -> S:
         """Return the state of `owner` for this call, made by `factory` on first use and discarded with the call."""
@@ -417,67 +394,24 @@ class Charges:
 
     __slots__ = ()
 
-    def charge(self, cost: object, /) -> None:
-        """Add what a part has cost: its usage, or its error."""
+    def charge(self, cost: object, /) -> None: ...
 
     def lose(self, cost: object, /) -> None:
         """End a try, and add what it has cost; the error of one that has ended already costs nothing more."""
 
     def admit(self) -> None:
-        """Admit another try.
-
-        Raises:
-            LimitExceeded: no budget is left for it.
-        """
+        """Admit another try."""
 
 
-class Journal(Protocol):
-    """What a context and layers use of the record of their run; `journal.journal` has the whole."""
-
-    @property
-    def replaying(self) -> bool:
-        """Whether this is a replay: no live calls, and composites are run again from the record of their parts."""
-        ...
-
-    def once(
-        self,
-        ctx: Context,
-        name: str,
-        request: Q,
-        call: Callable[[Q, Context], Awaitable[R]],
-        returns: type[R],
-        composite: bool = False,
-        /,
-    ) -> Awaitable[R]:
-        """Answer the call from the record, or make it and record it."""
-        ...
-
-    def answers_next(self, path: str, /) -> bool:
-        """Return whether the next recorded outcome of the call at `path` is its result."""
-        ...
-
-    def is_answer(self, error: BaseException, /) -> bool:
-        """Return whether an error came from the record."""
-        ...
-
-
-class Meter(Protocol):
-    """A sum of the usage of calls, such as that of a run, or of what is spent of a budget."""
-
-    def add(self, usage: object, name: str = "", /) -> None:
-        """Add the usage of one call of the service of that name."""
-        ...
-
-
-JOURNAL = Key[Journal]("journal")
-"""The journal of the run."""
+JOURNAL = Key[Any]("journal")
+"""The `LocalJournal` of the run, which core cannot name."""
 RUN_ID = Key[str]("run id")
 """The id of the run."""
-METER = Key[Meter]("agent call")
+METER = Key[Any]("agent call")
 """The entry into an agent that is running, which counts what is used in it."""
-BUDGETS = Key[tuple[Meter, ...]]("admission")
+BUDGETS = Key[tuple[Any, ...]]("admission")
 """What was spent of all budgets in effect, those of the outermost agent first."""
-METERS = Key[tuple[Meter, ...]]("meters")
+METERS = Key[tuple[Any, ...]]("meters")
 """Sums over many runs, such as those of metrics."""
 
 AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
@@ -487,17 +421,9 @@ AMBIENT: ContextVar[Context | None] = ContextVar("ziggurat", default=None)
 def count(
     ctx: Context, name: str, spent: tuple[object, ...] | list[object], *, new: bool = True, admitted: bool = False
 ) -> None:
-    """Add what a call has used to the sum of the run and, unless it is on record already, to all others in effect.
-
-    Args:
-        ctx: The context of the call.
-        name: The name of the service.
-        spent: What it has used.
-        new: Whether it is not on record already.
-        admitted: Whether the budgets have counted it already.
-    """
+    """Add what a call has used to the sum of the run and, unless it is on record already, to all others in effect."""
     meter = ctx.scope.get(METER)
-    meters: tuple[Meter, ...] = () if meter is None else (meter,)
+    meters: tuple[Any, ...] = () if meter is None else (meter,)
     if new:
         meters += ctx.scope.get(METERS) or ()
         meters += () if admitted else ctx.scope.get(BUDGETS) or ()
@@ -532,8 +458,6 @@ class running:  # noqa: N801 - used like a function
 
 
 class Limit:
-    """The context manager of `Context.limit`; it uses one timer and no task."""
-
     __slots__ = ("_alarm", "_before", "_ctx", "_expired", "_task", "seconds")
 
     def __init__(self, ctx: Context, seconds: float) -> None:

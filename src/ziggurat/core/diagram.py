@@ -44,15 +44,7 @@ COLOURS: dict[str, str] = {
 
 
 class DiagramNode(CheckedStruct, frozen=True):
-    """A node: a box with a label, or a frame around a diagram of its parts.
-
-    Attributes:
-        name: What edges of the same diagram call it.
-        label: What is written in it, in one or several lines; its name by default.
-        shape: Its shape, if it has no parts.
-        mark: Its state, if it has one.
-        parts: What it is made of, drawn inside it.
-    """
+    """A node: a box with a label, or a frame around a diagram of its parts."""
 
     name: str
     label: str = ""
@@ -62,15 +54,7 @@ class DiagramNode(CheckedStruct, frozen=True):
 
 
 class DiagramEdge(CheckedStruct, frozen=True):
-    """An arrow from one node to another of the same diagram.
-
-    Attributes:
-        source: The name of the node where it begins.
-        target: The name of the node that it points to.
-        label: What is written on it.
-        arrow: Its line.
-        both: Whether it points in both directions.
-    """
+    """An arrow from one node to another of the same diagram."""
 
     source: str
     target: str
@@ -80,32 +64,7 @@ class DiagramEdge(CheckedStruct, frozen=True):
 
 
 class Diagram(CheckedStruct, frozen=True):
-    """Nodes and edges; the nodes may be diagrams in turn.
-
-    >>> review = Diagram((DiagramNode("writer"), DiagramNode("critic")), (DiagramEdge("writer", "critic", "draft"),))
-    >>> print(Diagram((DiagramNode("review", parts=review), DiagramNode("end", shape="circle", mark="done"))).mermaid())
-    flowchart TB
-      subgraph n0["review"]
-        n1["writer"]
-        n2["critic"]
-        n1 -->|"draft"| n2
-      end
-      n3(("end"))
-      classDef done fill:#dff0d8,stroke:#3c763d
-      class n3 done
-    <BLANKLINE>
-
-    Names and labels may be any text: in Mermaid, nodes are numbered, and all but letters, digits and a few signs are
-    written as character codes, so that no text can change the picture.
-
-    Attributes:
-        nodes: The nodes, each with a name of its own.
-        edges: The arrows between them.
-        direction: Where the arrows lead: ``"TB"`` down, ``"LR"`` to the right.
-
-    Raises:
-        ConfigurationError: two nodes have the same name, or an edge has an end that is no node.
-    """
+    """Nodes and edges; the nodes may be diagrams in turn."""
 
     nodes: tuple[DiagramNode, ...] = ()
     edges: tuple[DiagramEdge, ...] = ()
@@ -124,6 +83,7 @@ class Diagram(CheckedStruct, frozen=True):
 
     def mermaid(self) -> str:
         """Return it as a Mermaid flowchart; it ends with a line break."""
+        # Nodes are numbered and labels escaped, so that no name or text can change the picture.
         marked: dict[str, list[str]] = {}
         lines = [f"flowchart {self.direction}", *_lines(self, "  ", map("n{}".format, count()), marked)]
         for mark, numbers in marked.items():
@@ -160,11 +120,7 @@ def _lines(diagram: Diagram, indent: str, numbers: Iterator[str], marked: dict[s
 
 
 def diagram_label(text: str) -> str:
-    """Return a text as Mermaid takes it between quotes: special characters as codes, line breaks as ``<br/>``.
-
-    >>> diagram_label('say "hi";\\n<b>')
-    'say #34;hi#34;#59;<br/>#60;b#62;'
-    """
+    """Return a text as Mermaid takes it between quotes: special characters as codes, line breaks as ``<br/>``."""
     return "<br/>".join(
         "".join(
             sign if sign.isalnum() or sign in " _-.,()" else f"#{ord(sign)};"

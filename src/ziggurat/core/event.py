@@ -128,14 +128,7 @@ _COMPARED = 400  # lines of each text that are compared, because comparing takes
 
 
 def difference(recorded: str, current: str) -> str:
-    """Return the difference of two texts for people to read: both lines, or a unified diff of longer texts.
-
-    Of very long texts, only the lines from the first difference on are compared, and not all of them.
-
-    >>> print(difference("Be brief.", "Be formal."))
-    - recorded: Be brief.
-    + asked:    Be formal.
-    """
+    """Return the difference of two texts for people to read: both lines, or a unified diff of longer texts."""
     if "\n" not in recorded and "\n" not in current:
         return f"- recorded: {recorded}\n+ asked:    {current}"
     from difflib import unified_diff
@@ -159,9 +152,7 @@ class Emit(Protocol):
         """Seconds that emitting has waited for slow readers so far; not counted against any timeout."""
         ...
 
-    def __call__(self, event: Event, /) -> Awaitable[None]:
-        """Pass an event to the listeners."""
-        ...
+    def __call__(self, event: Event, /) -> Awaitable[None]: ...
 
     def listens(self, kind: type[Event], /) -> bool:
         """Return whether any listener wants events of this kind; if not, none need be built."""
@@ -171,11 +162,9 @@ class Emit(Protocol):
 class _NoListeners:
     blocked: float = 0.0
 
-    async def __call__(self, event: Event, /) -> None:
-        """Do nothing."""
+    async def __call__(self, event: Event, /) -> None: ...
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Return False."""
         return False
 
 
@@ -189,7 +178,6 @@ class PerRun:
     """The base of listeners with state per run: each run gets a listener of its own."""
 
     def for_run(self) -> Listener:
-        """Return a new listener for one run."""
         raise NotImplementedError
 
 
@@ -203,15 +191,12 @@ class Passing:
 
     @property
     def blocked(self) -> float:
-        """Seconds that the outer `Emit` has waited for slow readers."""
         return self.outer.blocked
 
     def __call__(self, event: Event, /) -> Awaitable[None]:
-        """Pass an event on."""
         return self.outer(event)
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Return whether the outer `Emit` listens for this kind of event."""
         return self.outer.listens(kind)
 
 
@@ -225,7 +210,6 @@ class NestedEvents(Passing):
         self._path = path
 
     async def __call__(self, event: Event, /) -> None:
-        """Pass an event on, if it is wanted."""
         if self.outer.listens(type(event)):
             await self.outer(replace(event, path=f"{self._path}/{event.path}"))
 

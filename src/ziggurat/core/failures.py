@@ -57,7 +57,6 @@ def note_mistake(error: Exception) -> None:
 
 
 def mark_mistake(error: BaseException, mistaken: bool = True) -> None:
-    """Mark an error as a mistake, or as none."""
     attach(error, _MARK, mistaken)
 
 
@@ -69,8 +68,6 @@ def forget_mistake(error: BaseException) -> None:
 
 
 class noting_mistakes:  # noqa: N801 - used like a function
-    """Mark an error raised in the block as a mistake."""
-
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -177,8 +174,7 @@ def without_own_frames(error: BaseException) -> None:
 
 
 class Cause:
-    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error
-    itself."""
+    """The error that ended a run: its type, where it was raised, and, in the process where it was, the error itself."""
 
     __slots__ = ("error", "kind", "place")
 
@@ -189,16 +185,13 @@ class Cause:
 
     @classmethod
     def of(cls, error: BaseException) -> "Cause":
-        """Return the cause for an error."""
         return cls(type_name_of(error), place_of(error), error)
 
     def to_json(self) -> object:
-        """Return its type and place."""
         return {"type": self.kind, "place": self.place}
 
     @classmethod
     def from_json(cls, value: object) -> "Cause":
-        """Return a cause read from a record."""
         if not isinstance(value, dict):
             raise ValueError(f"not the cause of a failure: {value!r:.100}")
         return cls(str(value.get("type", "")), str(value.get("place", "")))

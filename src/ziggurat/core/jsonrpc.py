@@ -27,10 +27,7 @@ _NOTHING = Raw(b"{}")
 
 
 class JsonRpcError(ZigguratError):
-    """An error as JSON-RPC has it.
-
-    Raised by ``read`` and ``parse`` for what does not fit, and by whatever handles a request, to be its answer.
-    """
+    """An error as JSON-RPC has it."""
 
     def __init__(
         self, message: str, code: int = INTERNAL_ERROR, data: object = None, request_id: Id | None = None
@@ -45,31 +42,23 @@ class JsonRpcError(ZigguratError):
 
 
 class ErrorObject(Struct, frozen=True, omit_defaults=True):
-    """What a failed response has."""
-
     code: int
     message: str = ""
     data: Any = UNSET
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag_field="jsonrpc", tag="2.0"):
-    """A request that is answered with its id."""
-
     id: Id
     method: str
     params: Any = UNSET
 
 
 class Notification(Struct, frozen=True, omit_defaults=True, tag_field="jsonrpc", tag="2.0"):
-    """A message without an answer."""
-
     method: str
     params: Any = UNSET
 
 
 class Success(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """The response to a request that was carried out."""
-
     id: Id
     result: Any
 
@@ -81,7 +70,6 @@ class Failure(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
     error: ErrorObject
 
     def exception(self) -> JsonRpcError:
-        """Return the error, to be raised."""
         data = None if self.error.data is UNSET else self.error.data
         return JsonRpcError(self.error.message, self.error.code, data, self.id)
 
@@ -111,20 +99,12 @@ _UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def write(message: Message) -> bytes:
-    """Return a message as JSON on one line, without a line end.
-
-    Raises:
-        TypeError: its content cannot be written as JSON.
-    """
+    """Return a message as JSON on one line, without a line end."""
     return encode(message)
 
 
 def read(data: bytes | str) -> Message:
-    """Return the message that JSON has; params and result are raw JSON, absent params an empty object.
-
-    Raises:
-        JsonRpcError: it is not JSON, or not one message; `request_id` is that of the request if it can be read.
-    """
+    """Return the message that JSON has; params and result are raw JSON, absent params an empty object."""
     try:
         got = _decode(data)
     except _UNREADABLE as error:
@@ -156,11 +136,7 @@ def _refused(data: bytes | str, error: Exception) -> JsonRpcError:
 
 
 def parse(raw: Any, kind: type[T], code: int = INVALID_PARAMS) -> T:
-    """Return the params or the result of a message that was read, as a type.
-
-    Raises:
-        JsonRpcError: they do not fit the type; it has the code given.
-    """
+    """Return the params or the result of a message that was read, as a type."""
     decoder = _decoders.get(kind) or _decoders.setdefault(kind, json.Decoder(kind))
     try:
         value: T = decoder.decode(raw)

@@ -43,8 +43,6 @@ def _is_imported_by_name() -> bool:
 
 
 class _Message:
-    """A message that says which public name was probably meant."""
-
     def __init__(self, unknown: str, module: str, names: Sequence[str]) -> None:
         self._unknown, self._module, self._names = unknown, module, names
 

@@ -22,7 +22,6 @@ def _make_visible(record: logging.LogRecord) -> bool:
 
 
 def traced(error: BaseException) -> str:
-    """Return the traceback of an error, whatever its text raises."""
     try:
         return "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001 - the text of a user's error may raise anything

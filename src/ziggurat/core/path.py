@@ -32,7 +32,6 @@ def escaped(name: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Return the path one level up; the root's parent is ``""``."""
     return path.rpartition("/")[0]
 
 
@@ -58,7 +57,6 @@ def is_beneath(path: str, ancestor: str) -> bool:
 
 
 def is_tool_call(path: str) -> bool:
-    """Return whether `path` is that of a tool call requested by a model."""
     return ":" in path.rpartition("/")[2]
 
 
@@ -108,17 +106,12 @@ def is_id(text: str) -> bool:
 
 
 def next_id(run_id: str) -> str:
-    """Return the id of the run that continues a run as new.
-
-    >>> next_id("watch"), next_id("watch~2")
-    ('watch~2', 'watch~3')
-    """
+    """Return the id of the run that continues a run as new."""
     numbered = _NUMBERED.fullmatch(run_id)
     return f"{run_id}~2" if numbered is None else f"{numbered[1]}~{int(numbered[2]) + 1}"
 
 
 def check_new_id(text: object, what: str) -> None:
-    """Check the id of a run or a session that does not exist yet."""
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST:
         raise ConfigurationError(f"{what} is {_IDS}, 1 to {LONGEST} of them; {_count(text)}")
     if _ID.fullmatch(text) is None:
@@ -127,7 +120,6 @@ def check_new_id(text: object, what: str) -> None:
 
 
 def check_new_name(text: object, what: str) -> None:
-    """Check the name of an agent, a label, or the owner of a memory."""
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
         raise ConfigurationError(f"{what} is {_NAMES}, 1 to {LONGEST} of them; {_count(text)}")
     if not (text.isascii() and text.isprintable()):

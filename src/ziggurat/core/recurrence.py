@@ -24,7 +24,6 @@ class Every(Struct, frozen=True):
     start: datetime = _EPOCH
 
     def after(self, time: datetime) -> Iterator[datetime]:
-        """Yield the ticks after a time, in UTC."""
         passed = (time - self.start) // timedelta(seconds=self.seconds)
         tick = max(self.start, self.start + timedelta(seconds=self.seconds * (passed + 1))).astimezone(UTC)
         while True:
@@ -33,18 +32,12 @@ class Every(Struct, frozen=True):
 
 
 class Cron(Struct, frozen=True):
-    """A cron expression in a time zone, made by `cron`.
-
-    Attributes:
-        expression: Minute, hour, day of the month, month and day of the week.
-        zone: The name of the time zone.
-    """
+    """A cron expression in a time zone, made by `cron`."""
 
     expression: str
     zone: str = "UTC"
 
     def after(self, time: datetime) -> Iterator[datetime]:
-        """Yield the ticks after a time, in UTC."""
         from cronsim import CronSim
 
         last = time.astimezone(UTC)

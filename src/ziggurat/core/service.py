@@ -1,26 +1,12 @@
 """Services: their protocol, their facts, and layers around them, which keep their request and response types."""
 
+import typing
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from functools import cache, partial
 from inspect import Parameter, Signature
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-    overload,
-)
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
@@ -74,11 +60,7 @@ def as_service(value: Service[Q, R]) -> Service[Q, R]:
 
 
 class Fact(Generic[T]):
-    """The key of one fact, with the default for services that do not state it.
-
-    Raises:
-        ConfigurationError: the name is no text, or empty.
-    """
+    """The key of one fact, with the default for services that do not state it."""
 
     __slots__ = ("default", "name")
 
@@ -103,12 +85,10 @@ def fact(service: object, what: Fact[T]) -> T:
 
 
 def facts_of(service: object) -> Mapping[Fact[Any], Any]:
-    """Return the facts that a service states itself, not those of what it wraps."""
     return (service.facts if hasattr(service, "facts") else None) or {}
 
 
 def wrapped_in(service: object) -> object | None:
-    """Return what a service wraps, as a layer does; None if it wraps nothing."""
     return service.inner if hasattr(service, "inner") else None
 
 
@@ -133,8 +113,7 @@ EFFECT: Fact[Effect] = Fact("effect", "none")
 
 
 def strongest(services: Iterable[object]) -> Effect:
-    """Return the strongest effect among several services."""
-    known: tuple[Effect, ...] = get_args(Effect)
+    known: tuple[Effect, ...] = typing.get_args(Effect)
     return max((fact(each, EFFECT) for each in services), key=known.index, default="none")
 
 
@@ -153,11 +132,11 @@ def returns_of(service: object) -> type:
     function = innermost(service)
     function = function if hasattr(function, "__code__") else type(function).__call__
     try:
-        annotated = get_type_hints(function).get("return", object)
+        annotated = typing.get_type_hints(function).get("return", object)
     except (NameError, TypeError):  # a name known only to the type checker, or an object without annotations
         return object
-    if get_origin(annotated) in (Awaitable, Coroutine):
-        annotated = get_args(annotated)[-1]
+    if typing.get_origin(annotated) in (Awaitable, Coroutine):
+        annotated = typing.get_args(annotated)[-1]
     return object if annotated is Any or isinstance(annotated, TypeVar) else annotated
 
 
@@ -172,19 +151,19 @@ def returned_instead(service: object, kind: type) -> str:
 @cache
 def _classes_of(annotation: Any) -> tuple[type, ...]:
     """Return the classes whose instances may be values of an annotated type; ``object`` where that is not known."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _classes_of(get_args(annotation)[0])
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _classes_of(typing.get_args(annotation)[0])
     if annotation is Any or is_protocol(annotation):
         return (object,)
     if hasattr(annotation, "__get_pydantic_core_schema__") and not hasattr(annotation, "model_fields"):
         return (object,)  # such as AwareDatetime, whose values are of another class
     if isinstance(annotation, type) and origin is None:
-        if is_typeddict(annotation):
+        if typing.is_typeddict(annotation):
             return (dict,)
         return (float, int) if annotation is float else (annotation,)
-    if origin in (Union, UnionType):
-        return tuple(each for part in get_args(annotation) for each in _classes_of(part))
+    if origin in (typing.Union, UnionType):
+        return tuple(each for part in typing.get_args(annotation) for each in _classes_of(part))
     return _classes_of(origin) if isinstance(origin, type) else (object,)
 
 
@@ -235,11 +214,9 @@ class Layered(Generic[Q, R]):
         self.inner: Service[Q, R] = inner
 
     def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
-        """Send the request through the layer."""
         return self._body(request, ctx, self.inner)
 
     def around(self, inner: Service[Q, R]) -> "Layered[Q, R]":
-        """Return the same layer around another service."""
         return Layered(self._body, self._title, inner)
 
     def __repr__(self) -> str:
@@ -259,11 +236,9 @@ class Enclosed(Generic[Q, R]):
         self.inner: Service[Q, R] = inner
 
     def __call__(self, request: Q, ctx: Context, /) -> Coroutine[Any, Any, R]:
-        """Send the request through the layer."""
         return self._service(request, ctx)
 
     def around(self, inner: Service[Q, R]) -> Service[Q, R]:
-        """Return the same layer around another service."""
         return _around(self._layer, inner)
 
     def __repr__(self) -> str:

@@ -11,33 +11,19 @@ bounds are those of `msgspec.Meta`. A boolean is no number here, and a number is
 what they take and return.
 """
 
+import inspect
 import operator
 import sys
+import types
+import typing
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from decimal import Decimal
 from functools import cache, wraps
-from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutinefunction, signature
 from math import isfinite
-from types import CodeType, FunctionType, NoneType, SimpleNamespace, UnionType
-from typing import (
-    IO,
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    Union,
-    Unpack,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
-from msgspec import NODEFAULT, Meta, Struct, StructMeta, ValidationError, convert
+import msgspec
+from msgspec import Meta, Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.similar import similar
@@ -48,12 +34,10 @@ P = ParamSpec("P")
 
 
 def is_protocol(kind: object) -> bool:
-    """Return whether a class is a protocol, and not only inherits from one."""
     return isinstance(kind, type) and Protocol in kind.__bases__
 
 
 def implements(value: object, protocol: type) -> bool:
-    """Return whether an object has all methods of a protocol."""
     # Unlike ``isinstance``, which from Python 3.12 on does not see what ``__getattr__`` returns, it asks the object
     # itself, so that a store may delegate to another. A class is no implementation; its instances are.
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _methods(protocol))
@@ -70,9 +54,9 @@ def _methods(protocol: type) -> tuple[str, ...]:
 
 
 def takes(value: Any, count: int) -> bool:
-    """Return whether something can be called with so many arguments, as far as its signature is known."""
+    """Return whether something can be called with so many arguments, as far as its inspect.signature is known."""
     try:
-        signature(value).bind(*range(count))
+        inspect.signature(value).bind(*range(count))
     except TypeError:
         return False
     except ValueError:  # a class or function that is not written in Python
@@ -112,24 +96,45 @@ ANYTHING = ValueRule(lambda value: True, "anything")
 
 def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
     """Return the rule of an annotation; types that only a type checker knows allow anything."""
-    holder = SimpleNamespace(__annotations__={"value": annotation})
+    holder = types.SimpleNamespace(__annotations__={"value": annotation})
     try:
-        return _rule(get_type_hints(holder, names, include_extras=True)["value"])
+        return _rule(typing.get_type_hints(holder, names, include_extras=True)["value"])
     except NameError:
         return ANYTHING
 
 
+def _without_items(kind: Any) -> Any:
+    """Return a type without what its collections contain: a dependency may be large, and each run checks it."""
+    origin: Any = typing.get_origin(kind)
+    if origin is Annotated:
+        return _without_items(kind.__origin__)
+    if origin is typing.Union or origin is types.UnionType:
+        return typing.Union[tuple(map(_without_items, typing.get_args(kind)))]  # noqa: UP007 - made at run time
+    if isinstance(kind, typing.NewType):
+        return _without_items(kind.__supertype__)
+    if kind is float:
+        return Annotated[float, Meta(extra={"infinite": True})]
+    if typing.is_typeddict(kind):
+        return dict
+    return origin if isinstance(origin, type) and origin is not Callable else kind
+
+
+def outer_rule(kind: Any) -> ValueRule:
+    """Return the rule of a type, but not of what its collections contain."""
+    return rule_of(_without_items(kind), {})
+
+
 def _rule(annotation: Any) -> ValueRule:
-    origin, args = get_origin(annotation), get_args(annotation)
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return _annotated(args[0], [each for each in args[1:] if isinstance(each, Meta)])
-    if origin is Union or origin is UnionType:
+    if origin is typing.Union or origin is types.UnionType:
         return _either([_rule(each) for each in args])
-    if origin is Literal:
+    if origin is typing.Literal:
         *first, last = map(repr, args)
         words = f"{', '.join(first)} or {last}" if first else last
         return ValueRule(lambda value: type(value) in map(type, args) and value in args, words)
-    if annotation is None or annotation is NoneType:
+    if annotation is None or annotation is types.NoneType:
         return ValueRule(lambda value: value is None, "None")
     if annotation is bool:
         return ValueRule(lambda value: isinstance(value, bool), "True or False")
@@ -139,7 +144,7 @@ def _rule(annotation: Any) -> ValueRule:
 
 
 def _of_class(kind: Any, args: tuple[Any, ...]) -> ValueRule:
-    if kind is get_origin(Callable[[], None]):
+    if kind is typing.get_origin(Callable[[], None]):
         return ValueRule(callable, "a function")
     if (
         not isinstance(kind, type)
@@ -149,7 +154,7 @@ def _of_class(kind: Any, args: tuple[Any, ...]) -> ValueRule:
         return ANYTHING  # any type, also one that is no class, such as list[int]
     if kind is type:
         return ValueRule(lambda value: isinstance(value, type), "a class")
-    if issubclass(kind, IO):  # files are no instances of the classes of `typing`
+    if issubclass(kind, typing.IO):  # files are no instances of the classes of `typing`
         return ValueRule(lambda value: hasattr(value, "write") and not isinstance(value, type), "an open file")
     if is_protocol(kind):
         return _of_protocol(kind)
@@ -163,7 +168,7 @@ def _of_protocol(kind: type) -> ValueRule:
     if "__call__" not in vars(kind):
         has_methods = any(callable(each) for name, each in vars(kind).items() if not name.startswith("_"))
         return ValueRule(lambda value: implements(value, kind), _a(kind.__name__)) if has_methods else ANYTHING
-    called = signature(vars(kind)["__call__"])
+    called = inspect.signature(vars(kind)["__call__"])
     names = list(called.parameters)[1:]
     keywords = any(each.kind is each.KEYWORD_ONLY for each in called.parameters.values())
     how = "an async callable" if is_awaited(vars(kind)["__call__"]) else "a callable"
@@ -257,7 +262,6 @@ def _of_number(kind: type, title: str | None, bounds: list[Any], *, infinite: bo
 
 
 def _of_length(rule: ValueRule, kind: Any, metas: list[Meta]) -> ValueRule:
-    """Add the limits on the length and the pattern of a text, or the least length of a list."""
     if kind is not str:
         return rule._replace(
             allows=lambda value: rule.allows(value) and (not isinstance(value, Collection) or len(value) > 0),
@@ -270,8 +274,8 @@ def _of_length(rule: ValueRule, kind: Any, metas: list[Meta]) -> ValueRule:
         if not isinstance(value, str) or not (blank or value.strip()):
             return False
         try:
-            convert(value, annotation)
-        except ValidationError:
+            msgspec.convert(value, annotation)
+        except msgspec.ValidationError:
             return False
         return True
 
@@ -313,7 +317,7 @@ def _describe(value: object, where: str = "") -> str:
     if isinstance(value, Coroutine):
         name = getattr(value, "__name__", "function")
         return f"the result of {name}(){where}; pass {name} itself, do not call it"
-    text = f"{value.__name__}{signature(value)}" if isinstance(value, FunctionType) else repr(value)
+    text = f"{value.__name__}{inspect.signature(value)}" if isinstance(value, types.FunctionType) else repr(value)
     return f"{text if len(text) <= _LONGEST else f'{text[:_LONGEST]}...'}{where}{advice(value)}"
 
 
@@ -338,23 +342,8 @@ ARGUMENTS = (
 """The form to write, by the keyword argument of an agent or a run."""
 
 OF_AGENTS = frozenset(
-    [
-        "tools",
-        "instructions",
-        "name",
-        "description",
-        "output",
-        "output_validator",
-        "settings",
-        "max_steps",
-        "stop",
-        "timeout",
-        "budget",
-        "middleware",
-        "store",
-        "debug",
-    ]
-)
+    ("tools", "instructions", "name", "description", "output", "output_validator", "settings", "max_steps")
+).union(("stop", "timeout", "budget", "middleware", "store", "debug"))
 """The arguments of an agent that a run does not have."""
 
 OF_RUNS = frozenset(
@@ -430,7 +419,6 @@ class Settings:
         self._rules: dict[str, ValueRule] | None = None
 
     def check(self, where: str, values: Iterable[tuple[str, object]]) -> None:
-        """Check pairs of a name and a value; those of other names are ignored."""
         rules = self._rules
         if rules is None:
             rules = self._rules = self._read()
@@ -454,16 +442,16 @@ class Settings:
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a constructor, or of a function such as `run`, by their annotations; defaults are not.
 
-    Those of ``**arguments: Unpack[...]`` are checked by the TypedDict that declares them.
+    Those of ``**arguments: typing.Unpack[...]`` are checked by the TypedDict that declares them.
     """
-    code: CodeType = function.__code__
+    code: types.CodeType = function.__code__
     names = code.co_varnames
     count, listed = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     positional = names[:count]
-    rest = f"*{names[listed]}" if code.co_flags & CO_VARARGS else ""
-    others = f"**{names[listed + bool(rest)]}" if code.co_flags & CO_VARKEYWORDS else ""
+    rest = f"*{names[listed]}" if code.co_flags & inspect.CO_VARARGS else ""
+    others = f"**{names[listed + bool(rest)]}" if code.co_flags & inspect.CO_VARKEYWORDS else ""
     unpacked = function.__annotations__.get(others[2:])
-    declared = get_args(unpacked) if get_origin(unpacked) is Unpack else ()
+    declared = typing.get_args(unpacked) if typing.get_origin(unpacked) is typing.Unpack else ()
     known = frozenset(names[:listed]).union(*(each.__annotations__ for each in declared))
     settings = Settings([*known, rest, others], *declared, function)
     constructs = function.__name__ == "__init__"
@@ -493,7 +481,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         check(args, kwargs)
         return await cast("Callable[P, Awaitable[Any]]", function)(*args, **kwargs)
 
-    return cast("Callable[P, R]", call_async) if iscoroutinefunction(function) else call
+    return cast("Callable[P, R]", call_async) if inspect.iscoroutinefunction(function) else call
 
 
 def _refuse_unknown(
@@ -510,7 +498,7 @@ def _refuse_unknown(
 def _place_of(name: str, annotations: Mapping[str, object]) -> str:
     """Return the argument whose settings have such a field, as the end of an error's text; empty if there is none."""
     for argument, annotation in annotations.items():
-        for each in (annotation, *get_args(annotation)):
+        for each in (annotation, *typing.get_args(annotation)):
             if isinstance(each, _CheckedMeta) and name in each.__struct_fields__:
                 return f"; write {argument}={each.__name__}({name}=...)"
     return ""
@@ -519,7 +507,7 @@ def _place_of(name: str, annotations: Mapping[str, object]) -> str:
 _FIELDS: dict[type, tuple[Settings, tuple[tuple[str, object], ...]]] = {}
 
 
-class _CheckedMeta(StructMeta):
+class _CheckedMeta(msgspec.StructMeta):
     """Names the field that was probably meant by a misspelt one; msgspec names the misspelt one only."""
 
     if not TYPE_CHECKING:  # type checkers know the fields
@@ -533,18 +521,14 @@ class _CheckedMeta(StructMeta):
 
 
 class CheckedStruct(Struct, frozen=True, metaclass=_CheckedMeta):
-    """A struct whose fields, but not defaults, are checked by their annotations when it is made.
-
-    Raises:
-        ConfigurationError: a field has a wrong value.
-    """
+    """A struct whose fields, but not defaults, are checked by their annotations when it is made."""
 
     def __post_init__(self) -> None:
         kind = type(self)
         checks = _FIELDS.get(kind)
         if checks is None:
             names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-            padded = [NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
+            padded = [msgspec.NODEFAULT] * (len(names) - len(defaults)) + list(defaults)
             checks = _FIELDS[kind] = Settings(names, kind), tuple(zip(names, padded, strict=True))
         settings, fields = checks
         values = [(name, value) for name, default in fields if (value := getattr(self, name)) is not default]

@@ -14,15 +14,8 @@ _MAX_NAMES = 500
 
 
 def similar(name: str, names: Iterable[str], count: int = 1, least: float = 0.4) -> list[str]:
-    """Return the known names that resemble an unknown one, the most similar first.
-
-    Names are compared by the pairs of neighbouring characters that they share (the coefficient of Dice), ignoring
-    case, underscores and hyphens; those that share less than `least` of them are left out. Only names of up to 100
-    characters are compared, and of these the first 500.
-
-    >>> similar("serach", ["search", "seek", "list"])
-    ['search']
-    """
+    """Return the known names that resemble an unknown one, the most similar first."""
+    # By the pairs of neighbouring characters that they share, the coefficient of Dice: difflib takes quadratic time.
     if len(name) > _MAX_NAME:
         return []
     pairs = _pairs(name)
@@ -37,17 +30,12 @@ def similar(name: str, names: Iterable[str], count: int = 1, least: float = 0.4)
 
 @lru_cache(4096)
 def _pairs(name: str) -> frozenset[str]:
-    """Return the pairs of neighbouring characters of a name, with a space before and after it."""
     padded = f" {name.lower().replace('_', '').replace('-', '')} "
     return frozenset(map("".join, pairwise(padded)))
 
 
 def check_patterns(where: str, patterns: Iterable[str], names: Collection[str], least: float | None) -> None:
-    """Warn once of each pattern that matches no name of a tool; `where` begins the sentence.
-
-    Raises:
-        ConfigurationError: it resembles a name by `least` or more, and is no pattern; see `similar`.
-    """
+    """Warn once of each pattern that matches no name of a tool; `where` begins the sentence."""
     for pattern in patterns:
         if pattern == "*" or any(fnmatchcase(name, pattern) for name in names):
             continue

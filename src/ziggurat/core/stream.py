@@ -46,7 +46,6 @@ class EventStream(Generic[R]):
         return self._blocked + (self._monotonic() - self._since if self._blocking else 0.0)
 
     def listens(self, kind: type[Event], /) -> bool:
-        """Return True, for every kind of event, until the reader has left."""
         return not self._closed
 
     async def __call__(self, event: Event, /) -> None:
@@ -117,17 +116,12 @@ class EventStream(Generic[R]):
 
     @property
     def response(self) -> R:
-        """The response of the service.
-
-        Raises:
-            ConfigurationError: the stream has not been read to its end, or was left before.
-        """
+        """The response of the service."""
         if self._task is None or not self._task.done() or (self._closed and self._task.cancelled()):
             raise ConfigurationError("the stream is not at its end: iterate over it first, then read the response")
         return self._task.result()
 
     def follow(self, task: "asyncio.Task[R]") -> None:
-        """Attach a running call to this stream; the stream ends when the call does."""
         self._task = task
         task.add_done_callback(lambda _: self._wake_reader())
 

@@ -23,8 +23,7 @@ class StopSignal(asyncio.CancelledError):
 
 
 def contained(error: BaseException, owner: "asyncio.Task[object] | None" = None) -> BaseException:
-    """Return a ServiceError in place of SystemExit and the like that the code of a call raised, else the error
-    itself."""
+    """Return a ServiceError in place of SystemExit and the like that a call raised, else the error itself."""
     if isinstance(error, (Exception, Suspend, StopSignal)) or _is_signal(error, owner):
         return error
     if isinstance(error, asyncio.CancelledError):
@@ -91,13 +90,7 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
 
 
 class Isolated(Awaitable[T]):
-    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it.
-
-    Args:
-        begin: Begins the work.
-        monotonic: The time in seconds.
-        on_turn: Called with the seconds that each turn has taken, in which nothing else ran in the event loop.
-    """
+    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
 
     def __init__(
         self, begin: Callable[[], Awaitable[T]], monotonic: Callable[[], float], on_turn: Callable[[float], None]
@@ -159,7 +152,6 @@ async def finished(work: Awaitable[T]) -> T:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs in this thread, None if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

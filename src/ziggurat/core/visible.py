@@ -52,26 +52,13 @@ def _kind(character: str) -> Literal["shown", "space", "mark", "hidden"]:
 
 
 def is_hidden(character: str) -> bool:
-    """Return whether a reader could miss a character wherever it stands, or whether it controls what is around it.
-
-    >>> is_hidden("\\u202e"), is_hidden("\\u2800"), is_hidden("\\u00e9")
-    (True, True, False)
-    """
+    """Return whether a reader could miss a character wherever it stands, or whether it controls what is around it."""
     return _kind(character) == "hidden"
 
 
 def visible(text: str, *, after: str = "") -> str:
-    """Return a text for a terminal: hidden characters except tab and newline as ``\\uXXXX``, unusual spaces as spaces.
-
-    Combining marks stay on letters and digits. Joiners and the selectors of emoji are left out.
-
-    >>> print(visible("a\\x1b[2Jb"))
-    a\\u001b[2Jb
-
-    Args:
-        text: The text.
-        after: The end of what was written before, for a text that is written in pieces.
-    """
+    """Return a text for a terminal: hidden characters as ``\\uXXXX``, unusual spaces as spaces."""
+    # Joiners and the selectors of emoji are left out; `after` is the end of what was written before, in pieces.
     if text.isascii() and text.isprintable():
         return text
     lines = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
@@ -79,11 +66,7 @@ def visible(text: str, *, after: str = "") -> str:
 
 
 def visible_line(text: str) -> str:
-    """Return a text for one line or field of a terminal: as `visible`, with all that is hidden or breaks it escaped.
-
-    >>> print(visible_line("r-1\\nr-2"))
-    r-1\\u000ar-2
-    """
+    """Return a text for one line or field of a terminal: as `visible`, with all that is hidden or breaks it escaped."""
     return text if text.isascii() and text.isprintable() else "".join(_pieces(text, "", ""))
 
 
@@ -101,16 +84,9 @@ def _pieces(text: str, allowed: str, dropped: str) -> list[str]:
 
 
 def escaped_json(text: str, *, strict: bool = False) -> str:
-    """Return a JSON document with hidden characters, unusual spaces and loose marks as ``\\uXXXX``; it means the same.
-
-    >>> print(escaped_json('{"to":"a\\u200bb"}'))
-    {"to":"a\\u200bb"}
-
-    Args:
-        text: The document.
-        strict: Escape also marks that strike through or enclose a letter, and characters that Unicode defines to be
-            the same as others (a letter and its accent in two characters, the Kelvin sign), as they look the same.
-    """
+    """Return a JSON document with hidden characters, unusual spaces and loose marks as ``\\uXXXX``."""
+    # `strict` is for what a person approves: it escapes marks that strike through or enclose a letter, and characters
+    # that Unicode defines to be the same as others (the Kelvin sign), too.
     if text.isascii() and "\x7f" not in text:
         return text
     marked = _Marks(strict=strict)
@@ -131,15 +107,12 @@ def escaped_json(text: str, *, strict: bool = False) -> str:
 
 
 class _Marks:
-    """Follows a text and says whether its characters can be shown, which for marks depends on what they stand on."""
-
     def __init__(self, *, strict: bool = False) -> None:
         self.base = ""
         self._marks = ""
         self._strict = strict
 
     def fit(self, character: str) -> bool:
-        """Return whether the next character can be shown."""
         kind = _kind(character)
         if self._strict and character > "~" and not self._is_usual(character):
             kind = "hidden"

@@ -118,12 +118,7 @@ class Conversation(Struct, eq=False, gc=False):
             raise ConfigurationError(f"a conversation begins with a list of messages, got {self.log!r:.200}") from None
 
     def append(self, message: Message) -> None:
-        """Add a message at the end.
-
-        Raises:
-            ConfigurationError: it is not allowed there: a result that no call waits for, anything else while calls wait
-                for results, call ids that repeat or are empty, or not a message. Nothing is added then.
-        """
+        """Add a message at the end."""
         try:
             awaited = self._waiting()
             fault = misplaced(message, awaited)
@@ -157,7 +152,6 @@ class Conversation(Struct, eq=False, gc=False):
         return self._awaited
 
     def view(self) -> "Transcript":
-        """Return a view of the current messages; messages added later are not in it."""
         return Transcript(self, len(self.log))
 
     def __len__(self) -> int:
@@ -178,7 +172,6 @@ class Conversation(Struct, eq=False, gc=False):
         return digests[length]
 
     def follow(self, other: "Conversation") -> None:
-        """Get the digests of the messages that it shares with another conversation from there."""
         known = 0 if self._digests is None else len(self._digests)
         if other is not self and other._digests is not None and len(other._digests) > known:
             common = shared(other.log[: len(other._digests) - 1], self.log)
@@ -209,7 +202,6 @@ class Conversation(Struct, eq=False, gc=False):
         return noted
 
     def size(self, length: int) -> int:
-        """Return the approximate size of the first `length` messages in characters; each is counted once."""
         if self._sizes is None:
             self._sizes = [0]
         sizes = self._sizes
@@ -344,18 +336,15 @@ class ConversationPosition(Struct, frozen=True, gc=False):
     length: int
 
     def follow(self, other: "ConversationPosition") -> None:
-        """Get the digests of the messages that it shares with another position from there."""
         self.conversation.follow(other.conversation)
 
     def fingerprint(self) -> str:
-        """Return the digest of the messages before this position."""
         return self.conversation.digest(self.length).hex()
 
     def messages(self) -> list[Message]:
         return self.conversation.log[: self.length]
 
     def compared(self, entries: object, path: str, recorded: str) -> tuple[str, str, str]:
-        """Return what differs from a recorded position, and the digests of both."""
         return "conversation", recorded, self.fingerprint()
 
 
@@ -385,16 +374,10 @@ class Rewrite(Struct, frozen=True, omit_defaults=True):
 
 
 class OriginalMessages(Struct, frozen=True):
-    """The original messages of a run whose conversation was rewritten.
-
-    Attributes:
-        messages: All original messages up to the last rewriting.
-        since: The index in the run's `messages` at which later messages start.
-        rewritings: The rewritings, earliest first; the indices of each refer to the conversation at that time.
-    """
+    """The original messages of a run whose conversation was rewritten."""
 
     messages: tuple[Message, ...]
-    since: int
+    since: int  # the index in the messages of the run at which later ones start
     rewritings: tuple[Rewrite, ...]
 
 
@@ -545,7 +528,6 @@ def unrepeated(message: Message, before: Transcript) -> Message:
 
 
 def without_repeats(messages: Iterable[Message]) -> list[Message]:
-    """Return messages that were put together without the thoughts that stand in an earlier one already."""
     conversation = Conversation()
     add_without_repeats(messages, conversation)
     return conversation.log

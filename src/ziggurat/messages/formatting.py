@@ -24,11 +24,7 @@ def shortened(text: str, width: int = 100) -> str:
 
 
 def call_text(call: ToolCall, width: int = 100) -> str:
-    """Return a tool call in function notation.
-
-    >>> call_text(ToolCall("1", "add", '{"a":1,"b":2}'))
-    'add(a=1, b=2)'
-    """
+    """Return a tool call in function notation."""
     try:
         arguments = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.parsed().items())
     except InvalidArguments:
@@ -48,21 +44,13 @@ def result_text(result: ToolResult, width: int = 100) -> str:
 
 
 def round_in(path: str) -> tuple[str, str] | None:
-    """Return the path of the innermost round of a team that a call belongs to, and its title; None if to none.
-
-    >>> round_in("team/round-2/settled/1/ann")
-    ('team/round-2', 'round 2')
-    """
+    """Return the path of the innermost round of a team that a call belongs to, and its title; None if to none."""
     match = _ROUND.match(path)
     return None if match is None else (match[1], match[2].replace("-", " "))
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in a suitable unit.
-
-    >>> duration(0.0004), duration(0.02), duration(1.25), duration(125)
-    ('0.4 ms', '20 ms', '1.2 s', '2 min 5 s')
-    """
+    """Return a duration in a suitable unit."""
     if seconds < 0.001:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:
@@ -74,11 +62,7 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, what: str) -> str:
-    """Return a number with its noun, in the plural if needed.
-
-    >>> plural(1, "step"), plural(2, "step")
-    ('1 step', '2 steps')
-    """
+    """Return a number with its noun, in the plural if needed."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -95,7 +79,6 @@ def usage_text(usage: Usage) -> str:
 def figures(
     steps: int, model_calls: int, tool_calls: int, usage: Usage, models: Mapping[str, Usage], seconds: float
 ) -> str:
-    """Return the figures of a run as one line of text, with the cost of the usage of its models."""
     from ziggurat.messages.usage import cost_text
 
     parts = [plural(steps, "step")]
@@ -121,7 +104,6 @@ def _used_up(seconds: float) -> str:
 
 
 def stop_text(stop: stops.Stop) -> str:
-    """Return why a run stopped, as a phrase."""
     match stop:
         case stops.Completed() | stops.Suspended() | stops.Cancelled():
             return _WITHOUT_DETAILS[type(stop)]

@@ -301,16 +301,11 @@ Embedder = Service[EmbedRequest, Embeddings]
 
 
 def pack(vector: Iterable[float]) -> bytes:
-    """Encode a vector as 32-bit floats, least significant byte first.
-
-    >>> len(pack([0.5, 1.0, 2.0]))
-    12
-    """
+    """Encode a vector as 32-bit floats, least significant byte first."""
     return _little(array("f", vector)).tobytes()
 
 
 def unpack(embedding: bytes) -> "array[float]":
-    """Decode a vector that `pack` wrote."""
     if len(embedding) % 4:
         raise ConfigurationError(f"an embedding is 32-bit floats, got {len(embedding)} bytes; write it with pack()")
     vector = array("f")

@@ -108,7 +108,6 @@ def said_before(entries: Iterable[JournalEntry], path: str) -> list[Message] | N
 
 
 def first_difference(recorded: Sequence[Message], current: Iterable[Message]) -> tuple[str, str, str]:
-    """Return the position of the first message that differs, and both messages as text."""
     pairs = list(zip_longest(recorded, current))
     at = next((at for at, (was, now) in enumerate(pairs) if encode(was) != encode(now)), 0)
     was, now = pairs[at]
@@ -117,7 +116,6 @@ def first_difference(recorded: Sequence[Message], current: Iterable[Message]) ->
 
 
 def shown(message: Message | None) -> str:
-    """Return a message as text for people to compare; ``(no message)`` for None."""
     if message is None:
         return "(no message)"
     lines = []

@@ -7,8 +7,7 @@ from msgspec import Struct
 from ziggurat.core import errors
 
 
-class _Stop(Struct, frozen=True, tag=True, tag_field="stop"):
-    """The base of all stops."""
+class _Stop(Struct, frozen=True, tag=True, tag_field="stop"): ...
 
 
 class Completed(_Stop, frozen=True):
@@ -75,11 +74,7 @@ class Suspended(_Stop, frozen=True):
 
 
 class Continued(_Stop, frozen=True):
-    """The flow continues as new, in another run.
-
-    Attributes:
-        run_id: The id of that run.
-    """
+    """The flow continues as new, in another run."""
 
     run_id: str
 

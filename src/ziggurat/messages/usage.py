@@ -128,7 +128,6 @@ def sum_of(*usages: Usage) -> Usage:
 
 
 def as_usage(cost: object) -> Usage | None:
-    """Return a cost, perhaps as it was read from a record, as usage; None if it is something else, of the user's."""
     if isinstance(cost, Raw):
         try:
             return decode(cost, Usage)
@@ -150,7 +149,6 @@ class Tally:
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
 
     def add(self, cost: object, name: str = "", /) -> None:
-        """Count a model call by its usage, or a tool call by its recorded outcome, here and in all enclosing runs."""
         usage = cost if isinstance(cost, Usage) else as_usage(cost)
         if usage is None:
             if isinstance(cost, Result) and is_tool_call(cost.path):
@@ -180,7 +178,6 @@ class Tally:
 
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
-    """Count a tool call that has ended in a tally and those of all enclosing runs."""
     while tally is not None:
         for ended in tally.ended:
             ended.add(path)
@@ -266,7 +263,6 @@ def total_of(usages: Mapping[str, Usage]) -> Decimal | None:
 
 
 def cost_text(usages: Mapping[str, Usage]) -> str:
-    """Return what the usage of several models has cost as text; empty if no tokens are known."""
     if not any(usage.total for usage in usages.values()):
         return ""
     try:
@@ -277,11 +273,7 @@ def cost_text(usages: Mapping[str, Usage]) -> str:
 
 
 def dollars(prices: Sequence[Decimal | None]) -> str:
-    """Return the sum of prices as text, which says whether some are unknown.
-
-    >>> dollars([Decimal("0.10"), Decimal("0.02")]), dollars([Decimal(2), None]), dollars([None])
-    ('$0.12', 'at least $2', 'unpriced')
-    """
+    """Return the sum of prices as text, which says whether some are unknown."""
     known = [price for price in prices if price is not None]
     if not known:
         return "unpriced"
@@ -289,7 +281,6 @@ def dollars(prices: Sequence[Decimal | None]) -> str:
 
 
 def _is_local(name: str) -> bool:
-    """Return whether a model, or the models of a provider, run in this process."""
     return name.partition(":")[0] in ("demo", "local")
 
 
@@ -416,7 +407,6 @@ def limits_of(budget: Budget) -> dict[str, float]:
 
 
 def request_tokens(request: "ModelRequest") -> int:
-    """Estimate the tokens of a request: its messages, instructions and tools."""
     tools = _tokens_of_tools(request) if request.tools else 0
     return request.messages.size() // 4 + estimate_tokens(request.instructions or "") + tools
 
@@ -467,7 +457,6 @@ _REFUSALS = frozenset(
 
 
 def with_usage(response: "ModelResponse", request: "ModelRequest") -> "ModelResponse":
-    """Return a reply with complete usage; what is not stated is estimated from the texts."""
     if _is_complete(response.usage):
         return response
     usage = _completed(response.usage, request_tokens(request), _tokens(response.message))
@@ -475,12 +464,7 @@ def with_usage(response: "ModelResponse", request: "ModelRequest") -> "ModelResp
 
 
 def cost_of(cost: object, expected: Usage) -> object | None:
-    """Return what a try has cost whose usage or error is given; None if nothing was sent to the model.
-
-    Args:
-        cost: The usage or the error, or the usage of a service that counts otherwise.
-        expected: What is reserved for the try.
-    """
+    """Return what a try has cost whose usage or error is given; None if nothing was sent to the model."""
     if isinstance(cost, BaseException):
         if isinstance(cost, _NOT_SENT) or errors.fact_of(cost, "sent", bool) is False:
             return None
@@ -500,7 +484,6 @@ def _is_refusal(error: BaseException) -> bool:
 
 
 def _is_complete(usage: object) -> bool:
-    """Return whether usage says what one or several calls have used, or that nothing was used."""
     if not isinstance(usage, Usage):
         return False
     if usage.input is None or usage.output is None or not usage.requests:
