@@ -87,44 +87,27 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
 _NOTHING = Usage()
 
 
-class _Sum(Struct, gc=False):
-    """A sum of usage to which more is added; a figure that nothing added has stays unknown."""
-
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
-    requests: int = 0
-    estimated: bool = False
-
-    def add(self, usage: Usage) -> None:
-        self.requests = min(self.requests + usage.requests, _MOST)
-        self.estimated = self.estimated or usage.estimated
-        if usage.input is not None:
-            self.input = min(usage.input + (self.input or 0), _MOST)
-        if usage.output is not None:
-            self.output = min(usage.output + (self.output or 0), _MOST)
-        if usage.cache_read is not None:
-            self.cache_read = min(usage.cache_read + (self.cache_read or 0), _MOST)
-        if usage.cache_write is not None:
-            self.cache_write = min(usage.cache_write + (self.cache_write or 0), _MOST)
-        if usage.reasoning is not None:
-            self.reasoning = min(usage.reasoning + (self.reasoning or 0), _MOST)
-
-    def so_far(self) -> Usage:
-        tokens = (self.input, self.output, self.cache_read, self.cache_write, self.reasoning)
-        return Usage(*tokens, self.requests, "", self.estimated)
-
-
 def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
         return msgspec.structs.replace(usages[0], model="") if usages[0].model else usages[0]
-    total = _Sum()
-    for usage in usages:
-        total.add(usage)
-    return total.so_far()
+    total = _NOTHING
+    for each in usages:
+        total = Usage(
+            _plus(total.input, each.input),
+            _plus(total.output, each.output),
+            _plus(total.cache_read, each.cache_read),
+            _plus(total.cache_write, each.cache_write),
+            _plus(total.reasoning, each.reasoning),
+            min(total.requests + each.requests, _MOST),
+            "",
+            total.estimated or each.estimated,
+        )
+    return total
+
+
+def _plus(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one + other, _MOST)
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -143,7 +126,7 @@ class Tally:
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._sums: dict[str, _Sum] = {}  # by model
+        self._sums: dict[str, Usage] = {}  # by model
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
@@ -158,10 +141,8 @@ class Tally:
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
-            sums = tally._sums
-            if model not in sums:
-                sums[model] = _Sum()
-            sums[model].add(usage)
+            known = tally._sums.get(model)
+            tally._sums[model] = sum_of(usage) if known is None else sum_of(known, usage)
             tally.model_calls += 1
             tally = tally.outer
 
@@ -170,11 +151,11 @@ class Tally:
 
     @property
     def usage(self) -> Usage:
-        return sum_of(*self.by_model.values())
+        return sum_of(*self._sums.values())
 
     @property
     def by_model(self) -> dict[str, Usage]:
-        return {model: known.so_far() for model, known in self._sums.items()}
+        return {**self._sums}
 
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
@@ -186,7 +167,6 @@ def add_tool_call(tally: Tally | None, path: str) -> None:
 
 
 def tally_of(journal: RunRecord) -> Tally:
-    """Return the usage and the calls on record, those of nested agents and failed tries included."""
     tally = Tally()
     for tried, costs in journal.spent(""):
         for cost in costs:
@@ -216,11 +196,10 @@ def cost(
     For a run, see `AgentRun.cost`.
 
     Args:
-        usage: The usage of the call.
         model: The provider's name of the model; ``provider:model`` names both. ``demo`` and ``local:model`` run in
             this process and cost nothing.
         provider: The provider that answered; by default derived from the model's name.
-        at: The time of the call, as prices change; now by default.
+        at: The time of the call, as prices change.
 
     Returns:
         US dollars; None if the model or one of its prices is not listed, or the token counts are unknown.
@@ -285,7 +264,6 @@ def _is_local(name: str) -> bool:
 
 
 def _calculated(usage: Usage, model: str, provider: str | None = None, at: datetime | None = None) -> Any:
-    """Return the library's price of a call; None if the model or one of its prices is not listed."""
     library = _library()
     if usage.input is None or usage.output is None:
         return None
@@ -307,7 +285,6 @@ def _calculated(usage: Usage, model: str, provider: str | None = None, at: datet
 
 
 def _split_name(model: str, provider: str | None) -> tuple[str, str | None, str | None]:
-    """Return the model's name, the provider's name, and the provider's URL if only that is known."""
     if provider is None and ":" in model:
         scheme, _, rest = model.partition(":")
         if "@" in scheme:
