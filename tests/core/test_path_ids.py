@@ -21,11 +21,10 @@ def test_ids_of_allowed_characters_are_taken(text: str) -> None:
 
 
 @given(st.text(st.sampled_from(ALLOWED), max_size=5), st.characters(exclude_characters=ALLOWED))
-def test_an_id_with_any_other_character_is_refused_and_the_character_is_named(before: str, other: str) -> None:
+def test_an_id_with_any_other_character_is_refused_and_shown(before: str, other: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         check_new_id(f"{before}{other}b", "run_id")
-    assert f"has {other!r} ({unicodedata.name(other, 'a character without a name').lower()})" in str(refused.value)
-    assert f"as character {len(before) + 1}" in str(refused.value)
+    assert ascii(f"{before}{other}b") in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "-x", "a" * (LONGEST + 1), wrong(3), wrong(None), wrong(b"r"), "r-1\n", " r"])
