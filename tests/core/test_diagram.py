@@ -4,11 +4,7 @@ import random
 import re
 from html import unescape
 
-import pytest
-
 from tests.samples import amount
-from tests.wrong import wrong
-from ziggurat import ConfigurationError
 from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode, diagram_label
 
 SIGNS = "ab é漢 \"`'[](){}<>|#;:%&\\/-=.~^$@!\n\t\x00\x1b\u202e\u2028\ud800\uffff😀end subgraph"
@@ -74,18 +70,6 @@ def test_a_label_reads_as_it_was_written() -> None:
     for text in ['say "hi"', "<script>alert(1)</script>", "a\nb", "100% #1; [x](y) `z` \\n", "漢字 é", "end"]:
         assert read(diagram_label(text)) == text
     assert "\u202e" not in read(diagram_label("a\u202eb"))
-
-
-def test_edges_end_at_nodes_of_the_same_diagram() -> None:
-    inner = Diagram((DiagramNode("ann"),))
-    with pytest.raises(ConfigurationError, match="mean 'ann'"):
-        Diagram((DiagramNode("ann"),), (DiagramEdge("ann", "anna"),))
-    with pytest.raises(ConfigurationError, match="team"):
-        Diagram((DiagramNode("team", parts=inner),), (DiagramEdge("team", "ann"),))
-    with pytest.raises(ConfigurationError, match="two nodes"):
-        Diagram((DiagramNode("ann"), DiagramNode("ann", "other")))
-    with pytest.raises(ConfigurationError, match="shape"):
-        DiagramNode("ann", shape=wrong("triangle"))
 
 
 def test_notebooks_show_the_flowchart() -> None:

@@ -17,7 +17,7 @@ _HEAD = (
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="8" '
     f'markerHeight="8" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="{_GREY}"/></marker></defs>'
 )
-_STROKES = {"solid": "", "dotted": ' stroke-dasharray="3 4"', "thick": ' stroke-width="3"'}
+_STROKES = {"solid": "", "dotted": ' stroke-dasharray="3 4"'}
 _RADIUS = {"box": 3.0, "round": 8.0}
 
 
