@@ -102,8 +102,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine, with the timers of the event loop."""
-
     now: "staticmethod[[], float]" = staticmethod(time.time)
     monotonic: "staticmethod[[], float]" = staticmethod(time.monotonic)
 
@@ -199,7 +197,6 @@ class Stopwatch:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Wait for a person within the block."""
         self._change(1, 0)
         try:
             yield

@@ -76,7 +76,6 @@ def shown(service: object) -> str:
 
 
 def ask_at(ctx: Context, name: str, service: Service[Q, R], request: Q, returns: type[R]) -> Awaitable[R]:
-    """Call a part of a combinator at `ctx`, a child of the call's context; replay repeats its recorded outcome."""
     return ctx.once(name, request, service, returns=returns, composite=True)
 
 

@@ -172,11 +172,13 @@ class Context(Struct, frozen=True, eq=False):
         return Context(f"{self.path}/{name}", self.emit, self.watch, self.scope, self.frozen, self.charges)
 
     def charging(self, charges: "Charges | None" = None) -> "Context":
-        """Return a context for the parts of this call, which is recorded as a whole.
+        (
+            """Return a context for the parts of this call, which is recorded as a whole.
 
-        Args:
-            charges: Collects what the parts cost; by default it is forgotten.
+        `charges` collects what they cost; by default it is forgotten.
         """
+            ""
+        )
         return replace(self, charges=charges or Charges())
 
     def again(self) -> "Context":
@@ -187,9 +189,6 @@ class Context(Struct, frozen=True, eq=False):
         """Give up a failed try of this call, and return the context for another one, as `again` does.
 
         What the try has cost counts, the budgets are asked for one more, and listeners get `Dropped`.
-
-        Args:
-            error: The error of the try.
 
         Raises:
             LimitExceeded: no budget is left for another try, here or elsewhere.
@@ -290,11 +289,7 @@ class Context(Struct, frozen=True, eq=False):
         return answer
 
     def charge(self, cost: object) -> None:
-        """Add what was used inside a model call, or another that is recorded as a whole; no effect outside of one.
-
-        Args:
-            cost: The usage, or an error, which counts even if it states no usage.
-        """
+        """Add usage, or an error, inside a model call, or another that is recorded as a whole; else no effect."""
         if self.charges is not None:
             self.charges.charge(cost)
 
@@ -399,8 +394,7 @@ class Charges:
     def lose(self, cost: object, /) -> None:
         """End a try, and add what it has cost; the error of one that has ended already costs nothing more."""
 
-    def admit(self) -> None:
-        """Admit another try."""
+    def admit(self) -> None: ...
 
 
 JOURNAL = Key[Any]("journal")

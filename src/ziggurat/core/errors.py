@@ -156,11 +156,8 @@ class ModelError(ServiceError):
     """The model or its provider failed.
 
     Args:
-        message: What happened and what to do; never contains a key.
         kind: The kind of failure, by what to do about it; decides `transient` unless that is given.
         status: The HTTP status, if there was one.
-        transient: Whether trying again may help.
-        retry_after: Seconds to wait first, if the provider said so.
     """
 
     def __init__(
@@ -238,7 +235,6 @@ class LimitExceeded(ServiceError):
 
     Args:
         kind: What is limited, such as ``"tokens"``.
-        limit: The limit.
         used: What had been used when the call was refused, in the unit of the limit.
         transient: Yes if the limit is only busy, no if it is used up.
     """

@@ -14,7 +14,6 @@ from ziggurat.core.tasks import as_failure
 
 @lru_cache(1000)
 def warn_once(text: str) -> None:
-    """Log a warning, the same text once in this process."""
     logger.warning("%s", text)
 
 
@@ -154,9 +153,7 @@ class Emit(Protocol):
 
     def __call__(self, event: Event, /) -> Awaitable[None]: ...
 
-    def listens(self, kind: type[Event], /) -> bool:
-        """Return whether any listener wants events of this kind; if not, none need be built."""
-        ...
+    def listens(self, kind: type[Event], /) -> bool: ...
 
 
 class _NoListeners:

@@ -64,8 +64,6 @@ class Success(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
 
 
 class Failure(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """The response to a request that failed; without an id if the id could not be read."""
-
     id: Id | None
     error: ErrorObject
 

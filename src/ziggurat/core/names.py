@@ -13,12 +13,10 @@ NAMES: dict[str, dict[str, str]] = {
         "core.service": "Service layer stack",
         "core.stream": "open_stream",
         "messages.agent": "AgentRequest AgentRun Approve Deny Modify",
-        "messages.budget": "Budget",
-        "messages.message": "Message user",
+        "messages.message": "Image Message Text ToolCall ToolResult user",
         "messages.middleware": "Middleware",
         "messages.model": "ModelRequest ModelResponse ModelSettings",
-        "messages.parts": "Image Text ToolCall ToolResult",
-        "messages.usage": "Usage",
+        "messages.usage": "Budget Usage",
         "tools.approval": "Approvals Rule",
         "tools.function": "raw_tool tool",
         "tools.toolbox": "Toolbox",
@@ -39,11 +37,10 @@ NAMES: dict[str, dict[str, str]] = {
         "agents.tool_input": "AGENT_INPUT",
         "agents.worker": "Worker",
         "messages.agent": (
-            "AgentRequest AgentRun Answer Approve Decision Decisions Deny DidNotHappen Happened Modify "
+            "AgentRequest AgentRun AgentStep Answer Approve Decision Decisions Deny DidNotHappen Happened Modify "
             "PendingItem "
         ),
-        "messages.budget": "Budget",
-        "messages.step": "AgentStep",
+        "messages.usage": "Budget",
         "runs.options": "Environment",
         "runs.runs": "runs_of",
         "tools.approval": "Approvals Approver Rule",
@@ -88,13 +85,13 @@ NAMES: dict[str, dict[str, str]] = {
         ),
         "core.stream": "open_stream",
         "memory.merging": "MemoriesMerged",
-        "messages.delta": "Fold PartDelta TextDelta ThinkingDelta ToolCallDelta",
         "messages.events": (
             "AgentEnded AgentStarted ApprovalDecided ApprovalExecuted ApprovalRequested Compacted Delta HandedOff "
             "LoopWarning MemoryRecalled MemoryStored MiddlewareCompleted MiddlewareStarted ModelEnded "
             "ModelStarted NodeChanged NodeStatus Steered StepEnded StepStarted ToolAbandoned ToolDelta ToolEnded "
             "ToolStarted Warned "
         ),
+        "messages.message": "Fold PartDelta TextDelta ThinkingDelta ToolCallDelta",
         "runs.control": "SubscribedItem",
     },
     "ziggurat.fake_provider": {
@@ -159,18 +156,21 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.messages": {
         "agents.recorded": "decode_run encode_run",
-        "messages.budget": "expected_tokens used_tokens",
-        "messages.conversation": "Transcript",
-        "messages.embedding": "Embeddings EmbedRequest",
+        "messages.conversation": "Rewrite Transcript",
         "messages.items": (
             "HandoffItem MessageItem RunItem ToolCallItem ToolOutputItem filter_by_type items_to_messages "
             "messages_to_items to_messages "
         ),
-        "messages.message": "Message Role assistant decode_messages encode_messages system tool_message user",
-        "messages.model": "FinishReason Model ModelRequest ModelResponse ModelSettings OutputSchema ToolSpec",
-        "messages.parts": "Audio File Image Part Text Thinking ToolCall ToolResult tool_call",
-        "messages.rewriting": "Rewrite RewriteRequest",
-        "messages.usage": "Usage estimate_tokens",
+        "messages.message": (
+            "Audio File Image Message Part Role Text Thinking ToolCall ToolResult assistant decode_messages "
+            "encode_messages system tool_call tool_message user "
+        ),
+        "messages.middleware": "RewriteRequest",
+        "messages.model": (
+            "Embeddings EmbedRequest FinishReason Model ModelRequest ModelResponse ModelSettings OutputSchema "
+            "ToolSpec "
+        ),
+        "messages.usage": "Usage estimate_tokens expected_tokens used_tokens",
         "messages.validation": "ValidationPolicy Violation validate validate_all",
         "models.openai.history": "to_openai",
         "wires.reading": "from_openai",
@@ -186,8 +186,7 @@ NAMES: dict[str, dict[str, str]] = {
         "middleware.trim": "Trim",
     },
     "ziggurat.models": {
-        "messages.embedding": "Embeddings EmbedRequest",
-        "messages.model": "Model ModelRequest ModelResponse ModelSettings",
+        "messages.model": "Embeddings EmbedRequest Model ModelRequest ModelResponse ModelSettings",
         "models.embed.endpoint": "http_embedder",
         "models.embed.resolve": "cached resolve_embedder",
         "models.function": "FunctionModel",
@@ -201,7 +200,7 @@ NAMES: dict[str, dict[str, str]] = {
         "models.scripted": "PAUSE Pause ScriptedModel ScriptedReply",
     },
     "ziggurat.observe": {
-        "messages.price": "cost",
+        "messages.usage": "cost",
         "observe.console": "ConsoleView",
         "observe.instruments": "CounterMetric GaugeMetric HistogramMetric",
         "observe.jsonl": "JsonLines",
@@ -291,7 +290,7 @@ NAMES: dict[str, dict[str, str]] = {
         "teams.swarming": "swarm",
     },
     "ziggurat.tools": {
-        "messages.parts": "ToolCall ToolResult tool_call",
+        "messages.message": "ToolCall ToolResult tool_call",
         "tools.approval": "Approvals Approver Rule",
         "tools.builtin": "calculator echo timestamp",
         "tools.entry": "Tool ToolStatistics",

@@ -63,12 +63,8 @@ def every(
 ) -> Every:
     """Return a fixed interval, such as ``every(hours=1)``; for a time of day in a time zone use `cron`.
 
-    Args:
-        seconds: Its length, in whole seconds; the sum of this and the next three.
-        minutes: Its length, in minutes.
-        hours: Its length, in hours.
-        days: Its length, in days of 24 hours.
-        start: A time at which there is a tick, with a time zone; by default the full hour, or midnight UTC.
+    Its length is the sum of the first four. There is a tick at `start`, which has a time zone; by default at the full
+    hour, or midnight UTC.
 
     Raises:
         ConfigurationError: it has no length, or the start has no time zone.
@@ -123,21 +119,15 @@ def _zone(name: str) -> tzinfo:
 def due_ticks(
     recurrence: Every | Cron, after: datetime, until: datetime, *, limit: PositiveInt = 1000
 ) -> list[datetime]:
-    """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
+    (
+        """Return the ticks after a time and until another one, in order, in UTC; of more than `limit`, the first.
 
     >>> first = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [f"{tick:%H:%M}" for tick in due_ticks(every(hours=6), first, first + timedelta(days=1))]
     ['06:00', '12:00', '18:00', '00:00']
-
-    Args:
-        recurrence: When something recurs.
-        after: The first tick is later than this.
-        until: The last tick is not later than this.
-        limit: The largest number of ticks.
-
-    Raises:
-        ConfigurationError: a time has no time zone.
     """
+        ""
+    )
     if after.tzinfo is None or until.tzinfo is None:
         raise ConfigurationError("after and until need a time zone, such as datetime.now(UTC) has")
     ticks: list[datetime] = []

@@ -8,9 +8,11 @@ from inspect import Parameter, Signature
 from types import NoneType, UnionType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
+from msgspec import Struct
+
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, Settings, checked, is_protocol
+from ziggurat.core.settings import Settings, checked, is_protocol
 from ziggurat.core.tasks import closed, is_awaited, without_await
 
 Q = TypeVar("Q")
@@ -59,18 +61,11 @@ def as_service(value: Service[Q, R]) -> Service[Q, R]:
     return value if hasattr(value, "inner") or is_awaited(value) else _Checked(value)
 
 
-class Fact(Generic[T]):
+class Fact(Struct, Generic[T], frozen=True, eq=False):
     """The key of one fact, with the default for services that do not state it."""
 
-    __slots__ = ("default", "name")
-
-    @checked
-    def __init__(self, name: NonEmptyText, default: T) -> None:
-        self.name: str = name
-        self.default: T = default
-
-    def __repr__(self) -> str:
-        return f"Fact({self.name!r})"
+    name: str
+    default: T
 
 
 def fact(service: object, what: Fact[T]) -> T:
@@ -204,8 +199,6 @@ class Layer(Protocol[Q, R]):
 
 
 class Layered(Generic[Q, R]):
-    """A service with one layer around it; `inner` is the wrapped service."""
-
     __slots__ = ("_body", "_title", "inner")
 
     def __init__(self, body: Callable[..., Coroutine[Any, Any, R]], title: str, inner: Service[Q, R]) -> None:
@@ -312,7 +305,6 @@ def layer(body: Any = None, /, *, check: Callable[..., None] | None = None) -> A
     after it failed, and a child from ``ctx.under("alt-1")`` to ask for another answer.
 
     Args:
-        body: The function.
         check: Called with all settings as keywords when the layer is made, for what annotations cannot say, such as how
             settings relate to each other; must raise for wrong values.
 

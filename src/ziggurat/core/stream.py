@@ -126,7 +126,6 @@ class EventStream(Generic[R]):
         task.add_done_callback(lambda _: self._wake_reader())
 
     def close(self) -> None:
-        """Discard all events and end the reader's iteration, even if it is waiting."""
         self._closed = True
         self._events.clear()
         while self._writers:
@@ -200,8 +199,6 @@ def open_stream(
         print(events.response)
 
     Args:
-        service: Any service.
-        request: Its request.
         ctx: The context to call it in; a new one by default. Its own listeners get no events of this call.
         buffer: The number of unread events at which the producer starts to wait.
 

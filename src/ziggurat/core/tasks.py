@@ -213,7 +213,6 @@ def without_await(value: object) -> str:
 
 
 def verb(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Decorate a method that is awaited."""
     name, title = method.__name__, method.__qualname__
 
     @wraps(method)

@@ -133,7 +133,6 @@ class _Marks:
 
 @lru_cache(4096)
 def _belongs(mark: str, base: str) -> bool:
-    """Return whether a mark can stand on a character: a letter or digit, of its own script if it has one."""
     if unicodedata.category(base)[0] not in "LN":
         return False
     script = unicodedata.name(mark, "").partition(" ")[0]

@@ -2,7 +2,8 @@
 
 import collections.abc
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, cast
+import typing
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Meta, Struct
 
@@ -48,14 +49,13 @@ class AgentRequest(Struct, frozen=True, gc=False):
         return digest(self.messages)
 
 
-Stage = Literal["tool", "model", "question", "timer", "event"]
+Stage = typing.Literal["tool", "model", "question", "timer", "event"]
 """What waits: a call of a tool, a call of a model, or a flow or a tool for an answer, for a time, or for an event."""
 
 _STAGES: dict[str, Stage] = {"ask": "question", "sleep": "timer", "event": "event"}
 
 
 def stage_of(path: str) -> Stage:
-    """Return what waits at the path of a call."""
     return "tool" if is_tool_call(path) else _STAGES.get(name_at(path), "model")
 
 
@@ -148,7 +148,7 @@ class Answer(Struct, frozen=True, tag="answer", tag_field="decision"):
 Decision = Approve | Deny | Modify | Happened | DidNotHappen | Answer
 """A decision on what waits: approve, deny or change a call, say whether it happened, or answer a question."""
 
-Decisions = Annotated[
+Decisions = typing.Annotated[
     collections.abc.Mapping[str, Decision],
     Meta(
         title="mapping from the ids of pending items to Approve(), Deny(reason), Modify(arguments) or Answer(value)",
@@ -159,15 +159,14 @@ Decisions = Annotated[
 
 
 def decision_of(recorded: object) -> Decision:
-    """Return a recorded decision, decoded from JSON if necessary."""
-    return as_type(recorded, cast("type[Decision]", Decision))
+    return as_type(recorded, typing.cast("type[Decision]", Decision))
 
 
 _WELL = (stops.Completed, stops.ToolCalled, stops.StopCondition, stops.Continued)
 _CONTINUABLE = (stops.Failed, stops.Cancelled, stops.TimedOut, stops.BudgetExceeded, stops.ModelCallDenied)
 
 
-class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
+class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
     """The result of an agent's run; `Out` is the type of its output.
 
     Attributes:
@@ -193,7 +192,7 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     messages: Transcript
     stop: stops.Stop
-    output: Out = cast("Out", None)
+    output: Out = typing.cast("Out", None)
     usage: Usage = Usage()
     model_calls: int = 0
     tool_calls: int = 0
@@ -360,10 +359,10 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
     @property
     def figures(self) -> str:
         """Its steps, calls, tokens, cost and time as one line of text."""
-        from ziggurat.messages.formatting import figures
+        from ziggurat.messages import formatting
 
         models = self.usage_by_model or {"": self.usage}
-        return figures(self.steps, self.model_calls, self.tool_calls, self.usage, models, self.seconds)
+        return formatting.figures(self.steps, self.model_calls, self.tool_calls, self.usage, models, self.seconds)
 
     @property
     def cost(self) -> "Decimal | None":
@@ -390,10 +389,10 @@ class AgentRun(Struct, Generic[Out], frozen=True, weakref=True):
 
     def _repr_html_(self) -> str:
         """Return a table of the steps for a notebook; nothing in it is active, whatever a model or a tool wrote."""
-        from ziggurat.messages.formatting import run_html, stop_text
+        from ziggurat.messages import formatting
 
-        heading = f"{self.agent or 'run'}: {stop_text(self.stop)} · {self.figures}"
-        return run_html(heading, self.trace(), self._shown(1000))
+        heading = f"{self.agent or 'run'}: {formatting.stop_text(self.stop)} · {self.figures}"
+        return formatting.run_html(heading, self.trace(), self._shown(1000))
 
     def _shown(self, width: int) -> str:
         """Return the output, or why there is none, in one line without invisible characters."""
@@ -421,7 +420,6 @@ _MEANT = {
 
 
 def empty_run(name: str, request: AgentRequest, stop: stops.Stop, run_id: str = "") -> AgentRun:
-    """Return a run that stopped before it did anything."""
     start = len(request.messages)
     return AgentRun(Transcript.of(*request.messages), stop, None, id=run_id, start=start, agent=name)
 
@@ -435,7 +433,6 @@ def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
 def recorded_items(
     journal: LocalJournal, waiting: collections.abc.Iterable[Pending] | None = None
 ) -> tuple[PendingItem, ...]:
-    """Return the calls that wait for a decision in the record of a run, all or some of them."""
     entries = journal.waits.at() if waiting is None else waiting
     return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
 
@@ -491,7 +488,6 @@ class AgentStep(Struct, frozen=True):
 
 
 def steps_of(messages: collections.abc.Iterable[Message]) -> tuple[AgentStep, ...]:
-    """Return the steps in a conversation: each message of the model, with the results of its tool calls."""
     replies: list[tuple[Message, list[ToolResult]]] = []
     for message in messages:
         if message.role == "assistant":

@@ -32,7 +32,6 @@ _LONG_NUMBER = re.compile(r"(?<!\w)[0-9]{20,}+(?!\w)", re.ASCII)
 
 
 def check_size(text: str | bytes, what: str = "the arguments") -> None:
-    """Refuse a JSON text that is too long to be read."""
     if len(text) > MAX_ARGUMENTS:
         raise InvalidArguments(
             f"{what} have {len(text):,} characters; at most {MAX_ARGUMENTS:,} are read: send less at a time"
@@ -46,14 +45,7 @@ def check_size(text: str | bytes, what: str = "the arguments") -> None:
 
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of a JSON text; for the standard library's ``object_pairs_hook``. Takes linear time.
-
-    >>> unique_object([("a", 1), ("b", 2)])
-    {'a': 1, 'b': 2}
-
-    Raises:
-        InvalidArguments: a key occurs twice, so that two parsers could read the object differently.
-    """
+    """Return an object of a JSON text; for the standard library's ``object_pairs_hook``. Takes linear time."""
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
@@ -66,19 +58,9 @@ def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def canonical(arguments: str, name: str = "a call") -> str:
-    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``.
-
-    Those are hidden characters, unusual spaces, and marks that do not stand on a letter of their script; see
-    `core.visible`.
-
-    >>> canonical('{ "to": "a\\u200bb", "amount": 1 }')
-    '{"amount":1,"to":"a\\\\u200bb"}'
-
-    Raises:
-        InvalidArguments: it is too long (`limits.MAX_ARGUMENTS`) or not a JSON object, or parsers could read it
-            differently: it has a repeated key, NaN or infinity, a number that is too large or too precise, or a lone
-            surrogate.
-    """
+    """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``."""
+    # Refused is what parsers could read differently: repeated keys, NaN and infinity, numbers that are too large or too
+    # precise, lone surrogates.
     check_size(arguments, f"the arguments of {name}")
     try:
         check_depth(arguments)
@@ -118,7 +100,6 @@ def types_of(node: dict[str, Any]) -> list[str]:
 
 
 def resolved(root: dict[str, Any], node: Any) -> Any:
-    """Return a schema, or the one in the document that it refers to; None if there is none."""
     for _ in range(20):
         if not isinstance(node, dict) or "$ref" not in node:
             return node
@@ -188,7 +169,6 @@ def _has_keys_of(node: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def _may_be(schema: Any, value: object) -> bool:
-    """Return whether a value may be of a schema, judged by its constants alone, which tell the members of a union."""
     constants = (
         schema.get("enum", [schema["const"]] if "const" in schema else None) if isinstance(schema, dict) else None
     )
@@ -196,7 +176,6 @@ def _may_be(schema: Any, value: object) -> bool:
 
 
 def text_left_out(text: str, schema: dict[str, Any]) -> str:
-    """Return the text of a JSON value without the fields that count as left out; unchanged if it has none."""
     if "null" not in text or len(text) > MAX_ARGUMENTS:
         return text
     try:

@@ -296,12 +296,7 @@ class Transcript(Sequence[Message]):
         return None if beginning is None else beginning.first(self._length)
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
-        """Return each message as bytes in one encoding; each message is encoded once in a run.
-
-        Args:
-            wire: The name of the encoding; always use the same `encode` with one name.
-            encode: Encodes one message.
-        """
+        """Return each message as bytes in the encoding named `wire`; each message is encoded once in a run."""
         return self._conversation.fragments(wire, encode, self._length)
 
     def note(self, key: object, make: Callable[[], T]) -> T:
@@ -389,8 +384,6 @@ what a member of a team sees of it."""
 
 
 class SeenBy(Struct, frozen=True, array_like=True):
-    """How a conversation is made of another: as a member of a team sees it."""
-
     member: str
     visibility: Choice
     hidden: tuple[str, ...] = ()

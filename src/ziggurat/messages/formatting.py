@@ -18,13 +18,11 @@ _SPACES = re.compile(r"\s+")
 
 
 def shortened(text: str, width: int = 100) -> str:
-    """Return a text as one line of at most `width` characters."""
     line = visible(_SPACES.sub(" ", text[: width * 8]).strip())
     return line if len(line) <= width else line[: max(0, width - 1)].rstrip() + "…"
 
 
 def call_text(call: ToolCall, width: int = 100) -> str:
-    """Return a tool call in function notation."""
     try:
         arguments = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.parsed().items())
     except InvalidArguments:
@@ -44,7 +42,6 @@ def result_text(result: ToolResult, width: int = 100) -> str:
 
 
 def round_in(path: str) -> tuple[str, str] | None:
-    """Return the path of the innermost round of a team that a call belongs to, and its title; None if to none."""
     match = _ROUND.match(path)
     return None if match is None else (match[1], match[2].replace("-", " "))
 
@@ -62,7 +59,6 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, what: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 

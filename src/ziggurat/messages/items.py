@@ -166,7 +166,6 @@ def handoff_entries(source: str, target: str, reason: str | None, context: objec
 
 
 def handoff_in(message: Message, *, ids: Callable[[], str], at: datetime) -> HandoffItem | None:
-    """Return the hand-off of which a message of a team tells; None if it tells of none."""
     line, _, rest = message.text.partition("\n")
     _, _, target = line.partition(_HANDED)
     if message.origin != "runtime" or message.name is None or not target.endswith(_GOES_ON):
@@ -205,9 +204,7 @@ def messages_to_items(
     """Return messages as items.
 
     Args:
-        messages: A conversation.
         ids: Makes the ids of all items except calls, which keep their own.
-        clock: The source of `created_at`.
         strict: Refuse what items cannot hold, instead of leaving it out.
 
     Raises:

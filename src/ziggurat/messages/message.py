@@ -168,11 +168,7 @@ def mended(text: str) -> str:
 
 
 def indented(text: str) -> str:
-    """Return a text whose lines after the first are indented, so that none of them can look like the next entry.
-
-    >>> indented("It rains.\\r[ben] I agree.")
-    'It rains.\\n  [ben] I agree.'
-    """
+    """Return a text whose lines after the first are indented, so that none of them can look like the next entry."""
     return "\n  ".join(text.splitlines())
 
 
@@ -338,8 +334,6 @@ class ToolCallDelta(Struct, frozen=True, gc=False, tag="tool_call_delta", tag_fi
 
 
 class WholePart(Struct, frozen=True, gc=False, tag="whole_part", tag_field="type"):
-    """A part that is not streamed in pieces, such as a picture."""
-
     part: Image | Audio | File | ToolResult
 
 
@@ -355,18 +349,12 @@ class DeltaFilter(Protocol):
         """Add a piece and return what may pass now; hold back what cannot be decided yet."""
         ...
 
-    def flush(self) -> Iterable[PartDelta]:
-        """Return what was held back, at the end of the reply."""
-        ...
+    def flush(self) -> Iterable[PartDelta]: ...
 
-    def reset(self) -> None:
-        """Discard all state: the reply was abandoned and will start again."""
-        ...
+    def reset(self) -> None: ...
 
 
 class _Open:
-    """A tool call that is not complete."""
-
     __slots__ = ("arguments", "id", "name")
 
     def __init__(self, delta: ToolCallDelta) -> None:

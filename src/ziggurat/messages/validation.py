@@ -232,7 +232,6 @@ def validate_all(messages: Sequence[Message], policy: ValidationPolicy = _STRICT
 def validate_rewrite(
     original: Sequence[Message], rewritten: Sequence[Message], policy: ValidationPolicy = SENDABLE
 ) -> list[Violation]:
-    """Return all violations in a rewritten conversation, such as after compaction."""
     # Whole messages may be missing. A kept message of the model must keep all its thoughts; whether one is missing
     # cannot be seen from the message alone, so the original is needed.
     return [*_violations(rewritten, policy), *lost_reasoning(original, rewritten)]
@@ -313,7 +312,6 @@ class _Window:
         self.late: list[str] = []
 
     def interrupt(self, index: int) -> None:
-        """Register a message that is not a result; the first one before the last result counts."""
         if self.interrupted is None and len(self.answers) < len(self.ids):
             self.interrupted = index
 
@@ -340,7 +338,6 @@ class _Window:
             self.late.append(call_id)
 
     def close(self, policy: ValidationPolicy) -> Iterator[Violation]:
-        """Yield the violations that are known when no more results can come."""
         if self.late and policy.enforce_contiguous_tool_responses:
             interrupt = self.interrupted or 0
             yield Violation(
