@@ -4,9 +4,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ziggurat.core.context import RUN_ID, Context, Key
-from ziggurat.core.errors import ConfigurationError, MissingExtra, Suspend, type_name_of
+from ziggurat.core.errors import MissingExtra, Suspend, type_name_of
 from ziggurat.core.service import Service, name_of
-from ziggurat.core.settings import checked, implements
+from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.middleware import CALLER, Middleware
@@ -78,10 +78,6 @@ class OpenTelemetry(Middleware):
             from opentelemetry import context, metrics, trace
         except ImportError as error:
             raise MissingExtra("OpenTelemetry", "otel") from error
-        if not (tracer_provider is None or implements(tracer_provider, TracerProvider)):
-            raise ConfigurationError(f"tracer_provider must be one of opentelemetry, got {tracer_provider!r:.200}")
-        if not (meter_provider is None or implements(meter_provider, MeterProvider)):
-            raise ConfigurationError(f"meter_provider must be one of opentelemetry, got {meter_provider!r:.200}")
         self._in_context = trace.set_span_in_context
         self._attach, self._detach = context.attach, context.detach
         self._kinds = dict(trace.SpanKind.__members__)

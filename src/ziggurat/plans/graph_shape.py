@@ -45,7 +45,6 @@ class Shape(Struct, eq=False):
     nodes: list[GraphNode]
     edges: list[Edge]
     region: Region
-    loops: dict[int, int]
     back: frozenset[Edge]
 
 
@@ -74,7 +73,7 @@ def shape_of(nodes: list[GraphNode], edges: Sequence[Edge]) -> Shape:
     loops = links.loops(back)
     links.check_ways_out(loops)
     loops = links.with_side_branches(loops, dominators)
-    return Shape(nodes, list(edges), _regions(links, loops, back), loops, back)
+    return Shape(nodes, list(edges), _regions(links, loops, back), back)
 
 
 class _Links:

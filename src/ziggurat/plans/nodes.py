@@ -99,7 +99,7 @@ class Branch(Node, frozen=True, eq=False):
     """One of two nodes, as a condition says; its output is that of the node that ran.
 
     Args:
-        condition: ``"variable:substring"``, a function of the variables (see `when`), or a question (see `asked`).
+        condition: ``"variable:substring"``, a function of the variables (see `when`), or an `agent_condition`.
         if_true: Runs if the condition holds.
         if_false: Runs if it does not; None for nothing.
         name: Of the variable for its output; None for none.
