@@ -65,7 +65,7 @@ async def _outcome(graph: Declared, order: int) -> str:
 
 async def test_without_loops_random_graphs_do_what_the_model_says_in_any_order() -> None:
     accepted: Counter[bool] = Counter()
-    for seed in range(amount(80, 300)):
+    for seed in range(amount(50, 300)):
         graph = _accepted(seed, "all all settled", loops=False)
         if graph is None:
             continue
@@ -86,8 +86,8 @@ async def test_without_loops_random_graphs_do_what_the_model_says_in_any_order()
                 number, _, seen = note.partition(":")
                 assert {int(each) for each in seen.split(".") if each} == runs[int(number)], (seed, note)
         assert outputs[0] == outputs[1] == outputs[2], seed
-    assert accepted[False] > amount(30, 120)
-    assert accepted[True] > amount(1, 6)
+    assert accepted[False] > amount(18, 120)
+    assert accepted[True] > amount(0, 6)
 
 
 # in the last one a node beside a loop waits for another
