@@ -1,8 +1,8 @@
 """What the type checker infers and refuses is part of the interface."""
 
+import subprocess
+import sys
 from pathlib import Path
-
-from mypy import api
 
 HERE = Path(__file__).parent
 FILES = sorted(path for path in HERE.glob("*.py") if path.stem not in ("__init__", "test_typing"))
@@ -11,5 +11,7 @@ FILES = sorted(path for path in HERE.glob("*.py") if path.stem not in ("__init__
 def test_the_checker_infers_and_refuses_what_it_should() -> None:
     assert FILES
     settings = ["--config-file", str(HERE.parents[1] / "pyproject.toml"), "--strict", "--no-error-summary"]
-    said, complained, code = api.run([*settings, *map(str, FILES)])
-    assert (code, complained) == (0, ""), f"\n{said}{complained}"
+    # A process of its own: mypy raises the limit of recursion of the one that imports it.
+    command = [sys.executable, "-m", "mypy", *settings, *map(str, FILES)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, ""), f"\n{checked.stdout}{checked.stderr}"
