@@ -20,7 +20,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system doe
 WORKERS = 3
 STORES: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda folder: f"sqlite:///{folder}/a.db",
-    "sqlite at once": lambda folder: f"sqlite:///{folder}/a.db?synchronous=NORMAL",
     "file": lambda folder: f"file://{folder}/runs",
     "postgres": lambda folder: schema(),
 }

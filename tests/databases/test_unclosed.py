@@ -38,7 +38,6 @@ async def _use_memories(store: Any) -> None:
 
 OPENED: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Awaitable[object]]]] = {
     "sqlite": (lambda folder: SqliteStore(folder / "a.db"), _use_runs),
-    "sqlite at once": (lambda folder: SqliteStore(folder / "a.db", synchronous="NORMAL"), _use_runs),
     "file": (lambda folder: FileStore(folder / "a"), _use_runs),
     "postgres": (lambda folder: PostgresStore(schema()), _use_runs),
     "memories": (lambda folder: SqliteMemoryStore(folder / "a.db"), _use_memories),

@@ -115,150 +115,6 @@ async def test_what_goes_wrong_between_jobs_does_not_end_the_thread(caplog: pyte
     assert "could not be renewed" in caplog.text
 
 
-class AtOnce:
-    """A writer that runs small jobs at once unless told not to, and the thread of each job."""
-
-    def __init__(self) -> None:
-        self.refuses = False
-        self.interrupted = False
-        self.rested = threading.Event()
-        self.done: list[tuple[bool, list[str]]] = []
-        self.gate = threading.Event()
-        self.gate.set()
-        self.begun = threading.Event()
-        self.writer = Writer("test", self._together, self.rested.set, 1000.0, lambda: None, self._at_once)
-
-    def _together(self, jobs: Sequence[Job[Any]]) -> None:
-        self.rested.clear()
-        self.begun.set()
-        self.gate.wait()
-        self.done.append((False, [job.log for job in jobs]))
-        for job in jobs:
-            job.do()
-
-    def _at_once(self, jobs: Sequence[Job[Any]]) -> bool:
-        if self.interrupted:
-            raise KeyboardInterrupt
-        if not self.refuses:
-            self.done.append((True, [job.log for job in jobs]))
-            for job in jobs:
-                job.do()
-        return not self.refuses
-
-    def rest(self) -> None:
-        """Wait until the thread, which has reported its last job, waits for the next."""
-        self.rested.wait()
-        with self.writer._working:  # it holds that while it sees to what it does between jobs
-            pass
-
-    def submit(self, log: str, *, small: bool = True) -> "asyncio.Future[str]":
-        return self.writer.submit(lambda: log, log, small=small)
-
-
-async def test_small_jobs_of_one_task_are_done_as_they_come_and_those_of_others_together() -> None:
-    here = AtOnce()
-
-    async def other(log: str) -> None:
-        await here.submit(log)
-
-    first, second = here.submit("a"), here.submit("b")
-    assert first.done()
-    assert second.done()
-    async with asyncio.TaskGroup() as tasks:
-        for log in "cde":
-            tasks.create_task(other(log))
-    assert not is_busy(asyncio.get_running_loop())
-    here.writer.close()
-    assert here.done == [(True, ["a"]), (True, ["b"]), (True, ["c"]), (True, ["d", "e"])]
-
-
-@pytest.mark.parametrize("count", [1, 8, 9, 24, 40])
-async def test_a_task_submits_a_few_jobs_at_once_before_others_have_a_turn(count: int) -> None:
-    here = AtOnce()
-    jobs = [here.submit(str(number)) for number in range(count)]
-    assert [job.done() for job in jobs] == [number < 8 for number in range(count)]
-    await asyncio.gather(*jobs)
-    assert not is_busy(asyncio.get_running_loop())
-    here.writer.close()
-    rest = [str(number) for number in range(8, count)]
-    assert here.done[: min(8, count)] == [(True, [str(number)]) for number in range(min(8, count))]
-    assert here.done[8:] == ([(len(rest) <= 16, rest)] if rest else [])
-
-
-async def test_a_task_that_waits_for_each_job_lets_others_have_a_turn() -> None:
-    here = AtOnce()
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    for number in range(80):
-        assert await here.submit(str(number)) == str(number)
-    counting.cancel()
-    here.writer.close()
-    assert turns >= 80 // 8 - 1
-
-
-async def test_what_is_large_or_refused_or_comes_after_what_is_under_way_is_done_in_the_thread() -> None:
-    here = AtOnce()
-    here.gate.clear()
-    large = here.submit("large", small=False)
-    await asyncio.sleep(0)
-    after = here.submit("after")
-    assert not after.done()
-    here.gate.set()
-    assert list(await asyncio.gather(large, after)) == ["large", "after"]
-    here.rest()
-    here.refuses = True
-    assert await here.submit("refused") == "refused"
-    here.refuses = False
-    here.rest()
-    assert here.submit("again").done()
-    here.writer.close()
-    done = [(at_once, log) for at_once, logs in here.done for log in logs]
-    assert done == [(False, "large"), (False, "after"), (False, "refused"), (True, "again")]
-
-
-async def test_while_another_event_loop_keeps_the_thread_at_work_nobody_waits_for_it_here() -> None:
-    here = AtOnce()
-
-    async def large() -> str:
-        return await here.submit("large", small=False)
-
-    here.gate.clear()
-    elsewhere = asyncio.create_task(asyncio.to_thread(asyncio.run, large()))
-    await asyncio.to_thread(here.begun.wait)
-    waiting = here.submit("small")
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    here.gate.set()
-    assert (await elsewhere, await waiting) == ("large", "small")
-    here.writer.close()
-    assert here.done == [(False, ["large"]), (False, ["small"])]
-
-
-async def test_an_interrupt_of_what_is_done_at_once_leaves_nobody_waiting() -> None:
-    here = AtOnce()
-    waiting: list[asyncio.Future[str]] = []
-    loop = asyncio.get_running_loop()
-    for _ in range(8):
-        here.submit("first")
-    waiting.append(here.submit("second"))
-    here.interrupted = True
-    with pytest.raises(KeyboardInterrupt):
-        here.writer._hand_over(loop)
-    assert waiting[0].cancelled()
-    assert not is_busy(loop)
-    here.interrupted = False
-    await asyncio.sleep(0)
-    assert here.submit("third").done()
-    here.writer.close()
-
-
 def test_what_another_thread_gives_while_it_is_closed_is_done_or_refused_and_never_lost() -> None:
     written = Written()
     written.gate.set()
@@ -284,15 +140,18 @@ def test_what_another_thread_gives_while_it_is_closed_is_done_or_refused_and_nev
 
 def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> None:
     for _ in range(amount(10, 100)):
-        here = AtOnce()
+        written = Written()
+        written.gate.set()
         outcomes: list[object] = []
         many = threading.Event()
 
-        async def give(submit: Any = here.submit, outcomes: list[object] = outcomes, many: Any = many) -> None:
+        async def give(
+            submit: Any = written.writer.submit, outcomes: list[object] = outcomes, many: Any = many
+        ) -> None:
             jobs: list[asyncio.Future[str]] = []
             try:
                 for number in count():  # until it is closed
-                    jobs.append(submit(str(number), small=number % 3 != 0))
+                    jobs.append(submit(lambda: None, str(number)))
                     if number == 3:
                         many.set()
                     await asyncio.sleep(0)
@@ -302,10 +161,10 @@ def test_threads_that_give_while_it_is_closed_all_hear_what_became_of_it() -> No
         thread = threading.Thread(target=asyncio.run, args=(give(),))
         thread.start()
         many.wait()
-        here.writer.close()
+        written.writer.close()
         thread.join()
-        done = {log for _, logs in here.done for log in logs}
-        assert {str(each) for each in outcomes if not isinstance(each, StoreError)} == done
+        done = [log for logs in written.batches for log in logs]
+        assert len(done) == sum(each is None for each in outcomes)
 
 
 async def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
@@ -314,24 +173,3 @@ async def test_closed_before_it_was_used_it_leaves_no_thread() -> None:
     with pytest.raises(StoreError, match="is closed"):
         written.writer.submit(lambda: 0, "a")
     assert written.writer._thread is None
-
-
-async def test_an_interrupt_as_soon_as_the_lock_is_held_does_not_keep_it() -> None:
-    here = AtOnce()
-
-    class Interrupted:
-        """A lock whose first acquisition raises an interrupt."""
-
-        def __init__(self, lock: Any) -> None:
-            self.lock = lock
-
-        def acquire(self, *, blocking: bool) -> bool:
-            here.writer._working = self.lock
-            self.lock.acquire(blocking=blocking)
-            raise KeyboardInterrupt
-
-    here.writer._working = Interrupted(here.writer._working)  # type: ignore[assignment]
-    with pytest.raises(KeyboardInterrupt):
-        here.submit("first")
-    assert await here.submit("second", small=False) == "second"
-    here.writer.close()

@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -14,9 +13,7 @@ from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
 from ziggurat.errors import CallerError, LeaseHeld, LeaseLost, StoreError
 from ziggurat.flows import ask, flow
-from ziggurat.journal import LocalJournal, LogInfo, Row
-from ziggurat.journal.entries import Result
-from ziggurat.journal.writer import LogWriter
+from ziggurat.journal import LogInfo, Row
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import SqliteStore
@@ -364,96 +361,3 @@ async def test_two_readers_in_another_process_follow_while_it_is_written(tmp_pat
     assert early[-1] == len(await reading.read("run:r"))
     for store in (writing, reading):
         await store.close()
-
-
-@pytest.mark.parametrize(
-    ("synchronous", "size", "blobs", "expected"),
-    [
-        ("NORMAL", 100, None, True),
-        ("NORMAL", 20_000, None, False),
-        ("NORMAL", 100, {"digest": b"large"}, False),
-        ("FULL", 100, None, False),
-    ],
-)
-async def test_little_is_written_at_once_where_a_commit_flushes_nothing_and_all_else_in_the_thread(
-    tmp_path: Path, synchronous: Literal["FULL", "NORMAL"], size: int, blobs: dict[str, bytes] | None, expected: bool
-) -> None:
-    store = SqliteStore(tmp_path / "runs.db", synchronous=synchronous)
-    epoch = await store.create(LogInfo("run:r"), rows(1))
-    at_once, number = False, 1
-    while number < 4 or (expected and not at_once):  # its thread may still be on its way to sleep
-        number += 1
-        row = Row(number, "", b"x" * size, "running")
-        waiting = store.append("run:r", epoch, [row], blobs)
-        at_once |= waiting.done()
-        await waiting
-        await asyncio.sleep(0)
-    assert len(await store.read("run:r")) == number
-    await store.close()
-    assert at_once is expected
-
-
-async def test_an_interrupt_while_a_run_writes_at_once_leaves_nobody_waiting_and_nothing_half_written(
-    tmp_path: Path,
-) -> None:
-    def interrupted(statement: str, values: object) -> None:
-        raise KeyboardInterrupt
-
-    store = _store(tmp_path)
-    epoch = await store.create(LogInfo("run:r"), rows(1))
-    before = await store.read("run:r")
-    journal = LocalJournal(clock=HandClock())
-    journal.writer = LogWriter(journal, store, "run:r", epoch, before)
-    store._database.many = interrupted  # type: ignore[method-assign]
-    waiting = journal.append(Result("run/step-1/tool-1:look", "look", None, "rain", (), 0.0))
-    assert waiting is not None
-    with pytest.raises(KeyboardInterrupt):
-        journal.writer._flush()
-    with pytest.raises(StoreError, match="interrupted; resume the run"):
-        await waiting
-    assert journal.refusing
-    other = _store(tmp_path)
-    assert await other.read("run:r") == before
-    await other.close()
-    await store.close()
-
-
-@pytest.mark.parametrize("tasks", [1, 3])
-async def test_what_a_task_appends_alone_is_durable_without_a_turn_of_the_loop_and_parallel_entries_are_one_write(
-    tmp_path: Path, tasks: int
-) -> None:
-    written: list[int] = []
-
-    class Counted(SqliteStore):
-        def append(self, log: str, epoch: int, rows: Sequence[Row], *rest: Any, **more: Any) -> "asyncio.Future[None]":
-            written.append(len(rows))
-            return super().append(log, epoch, rows, *rest, **more)
-
-    async def append(journal: LocalJournal, name: str) -> list[bool]:
-        at_once: list[bool] = []
-        for number in range(12):
-            path = f"run/step-1/{name}-{number}"
-            waiting = journal.append(Result(path, name, None, number, (), 0.0))
-            if waiting is None:
-                assert journal.stable == len(journal.entries)
-            else:
-                await waiting
-            at_once.append(waiting is None)
-            await asyncio.sleep(0)
-        return at_once
-
-    store = Counted(tmp_path / "runs.db", synchronous="NORMAL")
-    epoch = await store.create(LogInfo("run:r"), rows(1))
-    journal = LocalJournal(clock=HandClock())
-    journal.writer = LogWriter(journal, store, "run:r", epoch, await store.read("run:r"))
-    journal.entries.append(Result("first", "first", None, 0, (), 0.0))
-    results = await asyncio.gather(*(append(journal, f"t{number}") for number in range(tasks)))
-    assert [row.number for row in await store.read("run:r")] == list(range(1, 12 * tasks + 2))
-    await store.close()
-    at_once = [each for result in results for each in result]
-    if tasks == 1:
-        assert at_once[0] is False  # nobody knows yet that it is alone
-        assert sum(at_once) >= 10
-    else:
-        assert sum(written) == 12 * tasks
-        assert len(written) <= 12 + 6  # a task that is twice the first of its turn may write alone

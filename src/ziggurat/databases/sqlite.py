@@ -145,15 +145,6 @@ _UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR")
 _FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
 
 _PAUSE = 0.002
-_PAGES = 1000
-"""Pages in the write-ahead log from which a commit may checkpoint; SQLite's default."""
-
-_AT_ONCE = 400
-"""The maximum of immediate writes after one transaction that may not checkpoint, and before one that may."""
-
-
-class WouldWait(Exception):
-    """Raised when an operation that must not wait would have to wait; nothing was done."""
 
 
 class SqliteConnection:
@@ -170,18 +161,12 @@ class SqliteConnection:
         self.path = path
         self._synchronous = synchronous
         self._timeout = timeout
-        self._patience = int(timeout * 1000)
         self._connect = connect
         self._created = created  # called before a database that does not exist is created
         self._connection: sqlite3.Connection | None = None
         self._guarded = has_wal_reset_bug()
         self._file: tuple[int, int] | None = None  # the file that is open; None in a file system of one's own
         self._lock: LockFile | None = None
-        self._settings: dict[str, int] = {}
-        self._may_checkpoint = True  # whether the last transaction that may wait could checkpoint
-        self._lazy = False  # whether commits flush nothing
-        self._left = 0  # how many immediate writes are allowed before the next transaction that may wait
-        self._version = 0  # SQLite's data_version, which changes with writes of other processes
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         return self._open().execute(statement, values)
@@ -190,42 +175,33 @@ class SqliteConnection:
         """Run one statement with each of several sets of values."""
         self._open().executemany(statement, values)
 
-    def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
+    def transaction(self, work: Callable[[], T]) -> T:
         """Run work that writes, all or nothing."""
-        if at_once and not self._left:
-            raise WouldWait
-        try:  # not with _errors() and _alone(), which would cost a tenth of a write
-            self._enter(at_once)
+        with self._errors(), self._alone():
+            connection = self._open()
             try:
-                connection = self._open()
-                try:
-                    self._begin(connection, at_once)
-                    result = work()
-                    connection.execute("COMMIT")
-                    self._check_file()
-                except BaseException:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                    raise
-                return result
-            finally:
-                self._leave()
-        except _FAILURES as error:
-            raise self._failure(error) from error
+                connection.execute("BEGIN IMMEDIATE")
+                if self._lock is not None and not self._guarded:
+                    self._lock.sign()
+                result = work()
+                connection.execute("COMMIT")
+                self._check_file()
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            return result
 
     def reading(self, work: Callable[[], T]) -> T:
         with self._errors():
             if self._connection is None:
                 with self._alone():
                     self._open()
-            self._set("busy_timeout", self._patience)
             return work()
 
     def shrink(self) -> None:
         """Return unused space to the file system."""
         with self._errors(), self._alone():
-            self._set("busy_timeout", self._patience)
-            self._left = 0
             self._open().execute("VACUUM")
             self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -257,14 +233,10 @@ class SqliteConnection:
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.text_factory = _TEXT
             _migrate(connection, str(self.path))
-            (self._version,) = connection.execute("PRAGMA data_version").fetchone()
         except BaseException:
             connection.close()
             raise
         self._connection, self._file = connection, self._file_now()
-        self._settings = {"busy_timeout": self._patience}
-        self._may_checkpoint = True
-        self._lazy = wal and self._synchronous == "NORMAL"
         return connection
 
     def _file_now(self) -> tuple[int, int] | None:
@@ -287,41 +259,8 @@ class SqliteConnection:
             "file that is there then. End all processes that use a database before you replace it"
         )
 
-    def _begin(self, connection: sqlite3.Connection, at_once: bool) -> None:
-        if at_once:
-            self._begin_at_once(connection)
-            return
-        if self._lazy:
-            self._may_checkpoint = not self._may_checkpoint
-            self._left = 0 if self._may_checkpoint else _AT_ONCE
-            self._set("wal_autocheckpoint", _PAGES if self._may_checkpoint else 0)
-        self._set("busy_timeout", self._patience)
-        connection.execute("BEGIN IMMEDIATE")
-        if self._lock is not None and not self._guarded:
-            self._lock.sign()
-
-    def _begin_at_once(self, connection: sqlite3.Connection) -> None:
-        self._set("busy_timeout", 0)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-                raise WouldWait from None
-            raise
-        (version,) = connection.execute("PRAGMA data_version").fetchone()
-        if version != self._version:  # another process has written, and may have checkpointed
-            self._version, self._left = version, 0
-            raise WouldWait
-        self._left -= 1
-
-    def _set(self, name: str, value: int) -> None:
-        if self._settings.get(name) != value:
-            self._open().execute(f"PRAGMA {name} = {value}").fetchone()
-            self._settings[name] = value
-
     def _give_up(self) -> None:
         connection, self._connection = self._connection, None
-        self._left = 0
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -350,39 +289,29 @@ class SqliteConnection:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._enter(at_once=False)
-        try:
-            yield
-        finally:
-            self._leave()
-
-    def _enter(self, at_once: bool) -> None:
-        """Take the lock beside the database, if this version of SQLite needs it."""
+        """Have the lock beside the database, if this version of SQLite needs it."""
         if self._connection is None and self._connect is sqlite3.connect:
             _refuse_foreign(self.path)
         if fcntl is None:
+            yield
             return
         if self._lock is None:
             Disk().make_parents(self.path)
             self._lock = LockFile(companion_of(self.path), new_owner())
-        if not self._guarded:
-            return
-        if at_once:
-            if not self._lock.take():
-                raise WouldWait
-            return
-        until = time.monotonic() + self._timeout
-        while not self._lock.take():
-            if time.monotonic() > until:
-                raise self._lock.refusal(self._timeout)
-            time.sleep(_PAUSE)
-        self._lock.sign()
-
-    def _leave(self) -> None:
-        if self._lock is not None and self._guarded:
-            self._lock.give_back()
-        elif self._lock is not None:
-            self._lock.unsign()
+        if self._guarded:
+            until = time.monotonic() + self._timeout
+            while not self._lock.take():
+                if time.monotonic() > until:
+                    raise self._lock.refusal(self._timeout)
+                time.sleep(_PAUSE)
+            self._lock.sign()
+        try:
+            yield
+        finally:
+            if self._lock is not None and self._guarded:
+                self._lock.give_back()
+            elif self._lock is not None:
+                self._lock.unsign()
 
 
 def _nothing() -> None:
@@ -396,7 +325,6 @@ def write_batch(
     *,
     before: Callable[[], None] = _nothing,
     last: Callable[[], None] = _nothing,
-    at_once: bool = False,
 ) -> Exception | None:
     """Run writing jobs in one transaction and store each one's outcome; if the transaction fails, all jobs fail."""
 
@@ -411,9 +339,7 @@ def write_batch(
 
     try:
         before()
-        database.transaction(all_of_them, at_once=at_once)
-    except WouldWait:
-        raise
+        database.transaction(all_of_them)
     except StoreError as error:
         for job in jobs:
             job.error = type(error)(str(error))  # each job is awaited separately, so each needs its own error

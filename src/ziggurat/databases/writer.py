@@ -26,12 +26,11 @@ T = TypeVar("T")
 class Job(Generic[T]):
     """One job for the thread, and the future for its outcome."""
 
-    __slots__ = ("error", "future", "log", "loop", "result", "small", "work")
+    __slots__ = ("error", "future", "log", "loop", "result", "work")
 
-    def __init__(self, work: Callable[[], T], log: str, small: bool = False) -> None:
+    def __init__(self, work: Callable[[], T], log: str) -> None:
         self.work: Callable[[], T] = work
         self.log: str = log
-        self.small: bool = small
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.result: T | None = None
@@ -66,17 +65,11 @@ _Batch = tuple["Writer", "list[Job[Any]]"] | None
 _Place = tuple[str, int]
 """A file and a line of code."""
 
-_FEW = 16
-"""The maximum of jobs of one event-loop turn that may run at once; larger numbers go to the thread."""
-
-_IN_A_ROW = 8
-"""The maximum of jobs that one task may run at once before other tasks of its event loop have a turn."""
-
 _PATIENCE = 10.0
 """Seconds that the end of the process waits for a store that was not closed."""
 
 _under_way: dict[asyncio.AbstractEventLoop, int] = {}
-"""For each event loop, the number of jobs that did not run at once and are not reported; accessed in that loop only."""
+"""For each event loop, the number of jobs that are not reported; accessed in that loop only."""
 
 
 def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
@@ -109,17 +102,6 @@ def closed_when_unused() -> Iterator[None]:
         _shared.reset(token)
 
 
-class _Turn:
-    """What was submitted in one turn of an event loop."""
-
-    __slots__ = ("jobs", "left", "task")
-
-    def __init__(self, task: "asyncio.Task[Any] | None") -> None:
-        self.task = task
-        self.left = _IN_A_ROW
-        self.jobs: list[Job[Any]] = []
-
-
 class Writer:
     """Accept jobs from any number of event loops and run them in order in one thread."""
 
@@ -130,17 +112,14 @@ class Writer:
         idle: Callable[[], None],
         pause: float,
         ended: Callable[[], None],
-        at_once: Callable[[Sequence[Job[Any]]], bool] | None = None,
     ) -> None:
         self.name = name
         self._together = together
         self._idle = idle
         self._pause = pause
         self._ended = ended
-        self._at_once = at_once
-        self._working = threading.RLock()  # held while jobs run, in the writer thread or an event loop's
         self._jobs: SimpleQueue[_Batch] = SimpleQueue()
-        self._turns: dict[asyncio.AbstractEventLoop, _Turn] = {}
+        self._turns: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}  # submitted in one turn of an event loop
         self._thread: threading.Thread | None = None
         self._collected: finalize[..., Writer] | None = None
         self._lock = threading.Lock()
@@ -153,81 +132,32 @@ class Writer:
         """Whether it accepts no more jobs."""
         return self._closed
 
-    def submit(self, work: Callable[[], T], log: str = "", *, small: bool = False) -> "asyncio.Future[T]":
-        """Run a function in the thread, or at once; return a future for its result."""
+    def submit(self, work: Callable[[], T], log: str = "") -> "asyncio.Future[T]":
+        """Run a function in the thread; return a future for its result."""
         if self._thread is None:
             self._begin()
         if self._closed or self._pid != os.getpid():
             raise self._refusal()
-        job = Job(work, log, small)
-        loop = job.loop
-        turn = self._turns.get(loop)
+        job = Job(work, log)
+        turn = self._turns.get(job.loop)
         if turn is None:
-            turn = self._turns[loop] = _Turn(asyncio.current_task(loop))
-            loop.call_soon(self._hand_over, loop)
-        if small and self._may_run(turn, loop):
-            turn.left -= 1
-            if self._done([job]):
-                return job.future
-        turn.jobs.append(job)
-        _count(loop, 1)
+            turn = self._turns[job.loop] = []
+            job.loop.call_soon(self._hand_over, job.loop)
+        turn.append(job)
+        _count(job.loop, 1)
         return job.future
-
-    def is_idle(self) -> bool:
-        """Return whether a small job that is submitted now runs at once, unless another process writes."""
-        if self._at_once is None:
-            return False
-        loop = asyncio.get_running_loop()
-        turn = self._turns.get(loop)
-        return loop not in _under_way if turn is None else self._may_run(turn, loop)
-
-    def _may_run(self, turn: _Turn, loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether a job may run at once: it waits for no other, and other tasks do not wait for long."""
-        if self._at_once is None or turn.jobs or not turn.left or loop in _under_way:
-            return False
-        if turn.task is None:  # the first job came from a callback
-            turn.task = asyncio.current_task(loop)
-            return True
-        return turn.task is asyncio.current_task(loop)
 
     def _refusal(self) -> StoreError:
         why = "is closed" if self._closed else "belongs to the process before the fork"
         return StoreError(f"the store {self.name} {why}; connect to it again")
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the jobs submitted in one turn of an event loop, or pass them to the thread."""
-        turn = self._turns.pop(loop, None)
-        jobs = [] if turn is None else turn.jobs
-        if not jobs:
-            return
-        _count(loop, -len(jobs))
-        alone = loop not in _under_way and len(jobs) <= _FEW
-        if alone and all(job.small for job in jobs) and self._done(jobs):
-            return
-        _count(loop, len(jobs))
-        self._jobs.put((self, jobs))
-        if self._over:  # the thread ended meanwhile
-            self._refuse_rest()
-
-    def _done(self, jobs: list[Job[Any]]) -> bool:
-        """Run small jobs here and now, if possible; return whether they ran."""
-        try:
-            if self._at_once is None or not self._working.acquire(blocking=False) or self._closed:
-                return False
-            done = self._at_once(jobs)
-        except BaseException:  # an interrupt: it is unknown whether they were done, as after a crash
-            for job in jobs:
-                job.future.cancel()
-            raise
-        finally:
-            try:  # noqa: SIM105 - suppress() could be interrupted before the release, which would keep the lock
-                self._working.release()
-            except RuntimeError:  # the writer thread holds it
-                pass
-        if done:
-            for job in jobs:
-                job.deliver()
-        return done
+        """Pass the jobs submitted in one turn of an event loop to the thread."""
+        jobs = self._turns.pop(loop, None)
+        if jobs:
+            self._jobs.put((self, jobs))
+            if self._over:  # the thread ended meanwhile
+                self._refuse_rest()
 
     def _begin(self) -> None:
         with self._lock:
@@ -244,14 +174,12 @@ class Writer:
         """Run the jobs that the thread received, then `idle`; return whether the writer was closed."""
         self._do([job for batch in batches if batch is not None for job in batch[1]])
         if None in batches:
-            with self._working:
-                self._ended()
+            self._ended()
             self._over = True
             self._refuse_rest()
             return True
         try:
-            with self._working:
-                self._idle()
+            self._idle()
         except Exception as error:  # noqa: BLE001 - it is retried, and the next job meets the error itself
             logger.warning("%s: %s", self.name, error)
         return False
@@ -261,13 +189,12 @@ class Writer:
         start = 0
         while start < len(jobs):
             end = start + 1
-            with self._working:
-                if jobs[start].log:
-                    while end < len(jobs) and jobs[end].log:
-                        end += 1
-                    self._together(jobs[start:end])
-                else:
-                    jobs[start].do()
+            if jobs[start].log:
+                while end < len(jobs) and jobs[end].log:
+                    end += 1
+                self._together(jobs[start:end])
+            else:
+                jobs[start].do()
             self._tell(jobs[start:end])
             start = end
 

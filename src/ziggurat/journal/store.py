@@ -324,14 +324,6 @@ class SupportsChangeSignal(Protocol):
 
 
 @runtime_checkable
-class SupportsImmediateWrites(Protocol):
-    """A store that may have written when `append` returns, without waiting for a thread, the network or the disk."""
-
-    def is_idle(self) -> bool:
-        """Return whether it will, if the rows are small; entries are collected for one write otherwise."""
-
-
-@runtime_checkable
 class SupportsLogMarks(Protocol):
     """A store that remembers the last acknowledged row of each log where damage to the log does not reach.
 

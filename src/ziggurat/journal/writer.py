@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +13,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseLost, RunNotFound, StoreError
 from ziggurat.core.path import is_question
-from ziggurat.core.settings import NonEmptyText, implements
+from ziggurat.core.settings import NonEmptyText
 from ziggurat.journal.entries import (
     ConversationWriter,
     Decided,
@@ -34,7 +33,6 @@ from ziggurat.journal.store import (
     LogInfo,
     Row,
     Store,
-    SupportsImmediateWrites,
     acknowledged_in,
     chained,
     loss,
@@ -305,8 +303,6 @@ class LogWriter:
         self._epoch = epoch
         self._probe = probe
         self._chain = chain_of(store)
-        self._immediate = cast("SupportsImmediateWrites", store) if implements(store, SupportsImmediateWrites) else None
-        self._task: asyncio.Task[Any] | None = None
         self._digest = ""
         self._rows: list[tuple[JournalEntry, bytes]] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -337,10 +333,6 @@ class LogWriter:
                 self._writing = True
                 loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
             return None
-        if self._immediate is not None and not self._writing and self._is_alone(loop) and self._immediate.is_idle():
-            self._writing = True
-            self._flush()
-            return None if self.stable == len(self._journal.entries) else self.settled()
         waiting = loop.create_future()
         self._waiting.append(waiting)
         if not self._writing:
@@ -365,11 +357,6 @@ class LogWriter:
         point = None if self._probe is None else _POINTS.get(type(entry))
         if point is not None and self._probe is not None:
             self._probe(f"{when} {point}", entry.path)
-
-    def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether the task that appends has appended the entry before, too."""
-        before, self._task = self._task, asyncio.current_task(loop)
-        return self._task is before
 
     # -- the log -----------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class _InMemory(SqliteConnection):
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
         self._memory.executemany(statement, values)
 
-    def transaction(self, work: Callable[[], T], *, at_once: bool = False) -> T:
+    def transaction(self, work: Callable[[], T]) -> T:
         with self._using:
             self._memory.execute("BEGIN")
             try:

@@ -111,8 +111,8 @@ class SqliteQueue(ListsPending):
     _lost: LostLeases
     _busy: set[str]
 
-    def _write(self, log: str, work: Callable[[], T], small: bool = False) -> "asyncio.Future[T]":
-        return self._writer.submit(work, log, small=small)
+    def _write(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(work, log)
 
     def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         return self._writer.submit(lambda: self._database.reading(work))

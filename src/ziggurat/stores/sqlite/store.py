@@ -18,7 +18,7 @@ from ziggurat.databases.companion import Marks
 from ziggurat.databases.files import Disk
 from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
-from ziggurat.databases.sqlite import SqliteConnection, WouldWait, write_batch
+from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
 from ziggurat.journal.writer import DigestChain, Key
@@ -26,9 +26,6 @@ from ziggurat.stores.sqlite.live_folder import LiveFolder
 from ziggurat.stores.sqlite.queue import HEADERS, OF_ONE, SqliteQueue, info_of, read_rows
 
 T = TypeVar("T")
-
-_SMALL = 16 * 1024
-"""Bytes of rows up to which a write counts as small."""
 
 _OURS = (
     "SELECT 1 FROM logs WHERE id = ? AND log = ? AND epoch = ? AND owner = ? "
@@ -101,7 +98,6 @@ class SqliteStore(SqliteQueue):
             self._renew,
             min(1.0, lease / 4),
             partial(_close_all, self._database, self._marks),  # which does not keep the store alive
-            (lambda jobs: self._together(jobs, at_once=True)) if synchronous == "NORMAL" else None,
         )
 
     def __repr__(self) -> str:
@@ -112,23 +108,12 @@ class SqliteStore(SqliteQueue):
         """Whether it has been closed."""
         return self._writer.closed
 
-    def is_idle(self) -> bool:
-        """Return whether a small write runs at once; see `SupportsImmediateWrites`."""
-        return self._writer.is_idle()
-
     # -- in the writer thread ------------------------------------------------------------------------------------
 
-    def _together(self, jobs: Sequence[Job[Any]], *, at_once: bool = False) -> bool:
-        """Run writing jobs in one transaction; if it fails, all of them fail. Return whether it was tried."""
+    def _together(self, jobs: Sequence[Job[Any]]) -> None:
+        """Run writing jobs in one transaction; if it fails, all of them fail."""
         self._written.clear()
-        try:
-            failed = write_batch(self._database, jobs, OF_ONE, at_once=at_once)
-        except WouldWait:
-            return False
-        except BaseException:  # an interrupt of the event loop in whose thread this runs
-            for job in jobs:
-                self._forget(job.log)
-            raise
+        failed = write_batch(self._database, jobs, OF_ONE)
         if isinstance(failed, StoreError):
             self._marks.close()  # perhaps they were deleted or replaced with the database
             for job in jobs:
@@ -139,7 +124,6 @@ class SqliteStore(SqliteQueue):
         else:
             for log, mark in self._written.items():
                 self._marks.write(log, mark)
-        return True
 
     def _renew(self) -> None:
         if not (self._held or self._touched) or time.monotonic() - self._renewed < self.seconds / 4:
@@ -264,7 +248,7 @@ class SqliteStore(SqliteQueue):
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
-        return await self._write(info.log, lambda: self._create(info, rows, blobs), _is_small(rows, blobs))
+        return await self._write(info.log, lambda: self._create(info, rows, blobs))
 
     async def lease(self, log: str) -> int:
         return await self._write(log, lambda: self._lease(log))
@@ -281,10 +265,10 @@ class SqliteStore(SqliteQueue):
         read: int | None = None,
     ) -> "asyncio.Future[None]":
         work = partial(self._append, log, epoch, rows, blobs, release, due, read)
-        return self._write(log, work, _is_small(rows, blobs))
+        return self._write(log, work)
 
     def release(self, log: str, epoch: int) -> "asyncio.Future[None]":
-        return self._write(log, lambda: self._release(log, epoch), small=True)
+        return self._write(log, lambda: self._release(log, epoch))
 
     async def find(self, log: str) -> LogInfo | None:
         header = await self._read(lambda: self._header(log))
@@ -395,7 +379,3 @@ def _terms(
     given += [("instr(labels, ?) > 0", f"\n{line}\n") for line in label_lines(labels or {})]
     terms = [(term, value) for term, value in given if value is not None]
     return [term for term, _ in terms], [value for _, value in terms]
-
-
-def _is_small(rows: Sequence[Row], blobs: Mapping[str, bytes] | None) -> bool:
-    return not blobs and sum(len(row.data) for row in rows) <= _SMALL
