@@ -8,8 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec import Struct
@@ -24,6 +23,9 @@ from ziggurat.core.errors import (
 )
 from ziggurat.core.log import logger
 from ziggurat.databases.address import without_secrets
+
+Connection = Any
+"""A connection of the driver asyncpg, which has no types."""
 
 _OURS = ("schema", "timeout", "lease")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -74,10 +76,6 @@ FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND xact_start IS NOT NULL A
 ORDER BY xact_start LIMIT 1"""
 
 
-class _Fetches(Protocol):
-    async def fetchrow(self, statement: str, *values: object) -> Any: ...
-
-
 def _timeouts(seconds: float) -> dict[str, str]:
     """Return the server's settings for a session that others wait for at most a part of their own timeout."""
     # A client that is stopped inside a transaction would otherwise keep its locks for ever; the server ends its
@@ -88,7 +86,7 @@ def _timeouts(seconds: float) -> dict[str, str]:
     }
 
 
-async def _describe_holder(connection: _Fetches, schema: str) -> str:
+async def _describe_holder(connection: Connection, schema: str) -> str:
     """Return who has locked something in a schema for longest, since when, and what can be done."""
     holder = await connection.fetchrow(_HOLDER, schema)
     if holder is None:
@@ -102,7 +100,7 @@ async def _describe_holder(connection: _Fetches, schema: str) -> str:
 
 T = TypeVar("T")
 
-Prepare = Callable[["Connection", PostgresAddress], Awaitable[None]]
+Prepare = Callable[[Connection, PostgresAddress], Awaitable[None]]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 _DAMAGED = ("XX001", "XX002")
@@ -113,44 +111,6 @@ _CUT_OFF = ("InterfaceError", "InternalClientError")
 """Exceptions of the driver for a connection that ends in the middle of an operation."""
 _IDLE = 120.0
 """Seconds without use after which a connection is reopened: a firewall may have dropped it."""
-
-
-class Connection(Protocol):
-    """The methods of the driver's connection that are used here."""
-
-    async def fetch(self, statement: str, *values: object) -> Sequence[Any]: ...
-
-    async def fetchrow(self, statement: str, *values: object) -> Any:
-        """Run a statement and return its first row, or None."""
-        ...
-
-    async def fetchval(self, statement: str, *values: object) -> Any:
-        """Run a statement and return the first value of its first row, or None."""
-        ...
-
-    async def execute(self, statement: str, *values: object, timeout: float | None = None) -> str:
-        """Run a statement and return its status text."""
-        ...
-
-    def transaction(self) -> AbstractAsyncContextManager[object]: ...
-
-    async def add_listener(self, channel: str, callback: Callable[..., object]) -> None:
-        """Register a function to be called with notifications on a channel."""
-        ...
-
-    async def remove_listener(self, channel: str, callback: Callable[..., object]) -> None:
-        """Take back `add_listener`."""
-        ...
-
-    def add_termination_listener(self, callback: Callable[..., object]) -> None:
-        """Register a function to be called when the connection is lost."""
-        ...
-
-    def is_closed(self) -> bool:
-        """Return whether the connection can no longer be used."""
-        ...
-
-    def terminate(self) -> None: ...
 
 
 async def opened(address: PostgresAddress, timeout: float, prepare: Prepare) -> Connection:

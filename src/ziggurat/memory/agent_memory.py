@@ -32,14 +32,12 @@ class AgentMemory(View):
         await memory.recall("How shall we travel?")
 
     Args:
-        store: Where the memories are stored.
-        owner: The agent they belong to.
         score: Orders the results, such as ``product(similarity, decayed(retention(30)))``; by default
             facts come before episodes, and the most relevant first.
         episodic: The episodic memory to use when it needs settings of its own; likewise for the other kinds.
         embedder: Computes the vectors for each kind that was not passed in; without it only words are compared.
         bounds: How relevant a memory must be to be recalled; other embedders have others.
-        ctx: Supplies the clock and the ids; by default the system's.
+        store, owner, ctx: See `View`.
 
     Raises:
         ConfigurationError: a kind that was passed in uses another store or another owner.
@@ -108,15 +106,6 @@ class AgentMemory(View):
         """Return the memories of any kind that match a query, and record in each that it was recalled.
 
         Working values are left out: they are few, and `working.items` returns them all.
-
-        Args:
-            query: What to search for.
-            limit: The maximum number of results.
-            tags: Only memories that have all of these tags.
-            embedding: The vector of the query.
-
-        Raises:
-            ConfigurationError: an argument has the wrong type or range.
         """
         hidden, floor = (WorkingMemory.kind,), self.bounds.floor
         if self.score is not None:

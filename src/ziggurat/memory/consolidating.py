@@ -82,7 +82,6 @@ def consolidation(
         progress: Called with each summary when it is stored.
 
     Raises:
-        ConfigurationError: a setting has a wrong value.
         LeaseHeld: another worker is consolidating this owner's memories (raised by the service).
         MissingExtra: scikit-learn is not installed (raised by the service).
         ServiceError: the model failed; memories not yet merged are unchanged (raised by the service).
@@ -177,7 +176,6 @@ def compression(
         progress: Called with each summary when it is stored.
 
     Raises:
-        ConfigurationError: a setting has a wrong value.
         LeaseHeld: another worker is at this owner's memories (raised by the service).
         ServiceError: the model failed; memories not yet compressed are unchanged (raised by the service).
     """

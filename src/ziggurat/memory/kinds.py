@@ -28,19 +28,12 @@ class EpisodicMemory(View):
             print(recalled.score, recalled.content)
 
     Args:
-        store: Where the episodes are stored.
-        owner: The owner of the episodes.
         score: What an episode is worth; `importance`, ``decayed(half_life(...))``, `hybrid` or your own.
         max_age: Episodes older than this many seconds are not recalled; None for no limit.
         capacity: How many may be in use; None for any number.
         evict: Chooses which episodes are evicted beyond the capacity; by default the least important, never the new
             one.
-        keep_evicted: Archive evicted episodes; False to delete them.
-        embedder: Computes the vectors of contents and queries; without it only words are compared.
-        ctx: Supplies the clock and the ids; by default the system's.
-
-    Raises:
-        ConfigurationError: a bound is not above 0, or the owner is missing.
+        store, owner, keep_evicted, embedder, ctx: See `View`.
     """
 
     kind: str = "episodic"
@@ -82,14 +75,7 @@ class EpisodicMemory(View):
     ) -> list[Recalled]:
         """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
-        Args:
-            query: Only episodes that match this, at most the thousand most relevant; without it all are scored.
-            limit: The maximum number of results.
-            tags: Only episodes that have all of these tags.
-            embedding: The vector of the query.
-
-        Raises:
-            ConfigurationError: an argument has the wrong type or range.
+        Only those that match the query are scored, at most the thousand most relevant; without a query, all.
         """
         check_vector(embedding)
         if query is None:
@@ -184,14 +170,7 @@ class SemanticMemory(View):
     ) -> list[Recalled]:
         """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
-        Args:
-            query: What to search for; the most relevant come first, with their relevance as their scores.
-            limit: The maximum number of results.
-            tags: Only facts that have all of these tags; without a query, the latest come first.
-            embedding: The vector of the query.
-
-        Raises:
-            ConfigurationError: an argument has the wrong type or range.
+        The most relevant come first, with their relevance as their scores; without a query, the latest.
         """
         check_vector(embedding)
         if query is None:
@@ -214,13 +193,8 @@ class WorkingMemory:
         await memory.get("goal")
 
     Args:
-        store: Where the values are stored.
-        owner: The owner of the values.
         capacity: The maximum number of values.
-        ctx: Supplies the clock; by default the system's.
-
-    Raises:
-        ConfigurationError: the capacity is below 1, or the owner is missing.
+        store, owner, ctx: See `View`.
     """
 
     kind: str = "working"

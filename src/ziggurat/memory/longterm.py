@@ -27,17 +27,10 @@ class LongTermMemory(View):
         await memory.consolidate()  # merge near-duplicates
 
     Args:
-        store: Where the memories are stored.
-        owner: The owner of the memories.
         capacity: How many may be in use; beyond it the memory of least worth is evicted.
         min_importance: `prune` evicts memories worth less than this.
         stability_days: Days without use after which 1/e, about 0.37, of a memory's worth is left.
-        keep_evicted: Archive evicted memories; False to delete them.
-        embedder: Computes the vectors of contents and queries; without it only words are compared.
-        ctx: Supplies the clock and the ids; by default the system's.
-
-    Raises:
-        ConfigurationError: a number is out of its range, or the owner is missing.
+        store, owner, keep_evicted, embedder, ctx: See `View`.
     """
 
     kind: str = "longterm"
@@ -71,17 +64,7 @@ class LongTermMemory(View):
     async def recall(
         self, query: str, *, limit: NonNegativeInt = 10, tags: Words = (), embedding: Vector | None = None
     ) -> list[Recalled]:
-        """Return the memories that match a query, by ``relevance * importance * retention``, and record their use.
-
-        Args:
-            query: What to search for.
-            limit: The maximum number of results.
-            tags: Only memories that have all of these tags.
-            embedding: The vector of the query; without it, and without an embedder, words are compared.
-
-        Raises:
-            ConfigurationError: an argument has the wrong type or range.
-        """
+        """Return the memories that match a query, by ``relevance * importance * retention``, and record their use."""
         matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
         return await self._recall_best(matches, product(similarity, self.worth), limit)
 
@@ -102,11 +85,7 @@ class LongTermMemory(View):
         memories that differ in a number, a unit, a name, a tense or an opposite stay apart. The result has the longest
         content, the mean importance, the sum of all uses, and the creation time of the earliest.
 
-        Args:
-            threshold: The cosine to exceed, from 0 to 1.
-
         Raises:
-            ConfigurationError: `threshold` is not a number from 0 to 1.
             MissingExtra: the memories have vectors, and NumPy is not installed.
         """
         records = [record async for record in self.scan() if UNDONE not in record.facts]

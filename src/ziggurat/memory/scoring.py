@@ -55,14 +55,7 @@ def frequency(record: MemoryRecord, at: ScoringInputs) -> float:
 
 @checked
 def half_life(hours: PositiveFloat) -> Score:
-    """Score by age with a half-life: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0.
-
-    Args:
-        hours: After how many hours half the score is left.
-
-    Raises:
-        ConfigurationError: `hours` is not above 0.
-    """
+    """Score by age with a half-life: ``exp(-age_in_hours * ln 2 / hours)``, from 1 down to 0."""
     return _fading("half_life", hours * _HOUR / math.log(2))
 
 
@@ -72,9 +65,6 @@ def recency(hours: PositiveFloat = 24.0) -> Score:
 
     Args:
         hours: After how many hours 1/e, about 0.37, is left; `hybrid` uses 24.
-
-    Raises:
-        ConfigurationError: `hours` is not above 0.
     """
     return _fading("recency", hours * _HOUR)
 
@@ -88,9 +78,6 @@ def retention(stability_days: PositiveFloat = 30.0) -> Score:
 
     Args:
         stability_days: After how many days without use 1/e, about 0.37, is left.
-
-    Raises:
-        ConfigurationError: `stability_days` is not above 0.
     """
     stability = stability_days * _DAY
 
@@ -136,9 +123,6 @@ def hybrid(*, recency_weight: NonNegativeFloat, frequency_weight: NonNegativeFlo
         recency_weight: The most that a new memory gains.
         frequency_weight: The most that a frequently recalled memory gains.
         worth: The base score; use ``decayed(half_life(...))`` to let it fade too.
-
-    Raises:
-        ConfigurationError: a weight is below 0 or not finite.
     """
     return weighted((1.0, worth), (recency_weight, recency()), (frequency_weight, frequency))
 
@@ -162,11 +146,7 @@ def oldest(records: Sequence[MemoryRecord], count: int, now: float) -> list[Memo
 
 @checked
 def lowest(score: Score = importance) -> Eviction:
-    """Return an eviction that chooses the lowest scores; of equals, the oldest.
-
-    Args:
-        score: What a memory is worth, such as ``decayed(half_life(hours=24))``.
-    """
+    """Return an eviction that chooses the lowest scores; of equals, the oldest."""
 
     def lowest(records: Sequence[MemoryRecord], count: int, now: float) -> list[MemoryRecord]:
         at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))

@@ -126,7 +126,6 @@ async def audit(
         ctx: Supplies the clock; by default the system's.
 
     Raises:
-        ConfigurationError: a setting has a wrong value.
         MissingExtra: the memories have embeddings, and NumPy is not installed.
     """
     records = [record async for record in store.scan(owner=owner, archived=None) if record.kind != LEASE_KIND]
@@ -221,9 +220,6 @@ async def export_memories(
         owner: Whose memories; None for those of all owners.
         vectors: Include their vectors, with the names of the models that made them; without them the file is a tenth
             as large, and `View.reembed` makes new ones.
-
-    Raises:
-        ConfigurationError: a setting has a wrong type.
     """
     async for record in store.scan(owner=owner, archived=None):
         if record.kind != LEASE_KIND:

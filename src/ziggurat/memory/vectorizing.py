@@ -134,7 +134,6 @@ async def reembed(
         progress: Called after each batch.
 
     Raises:
-        ConfigurationError: an argument has a wrong type.
         ServiceError: the embedder failed; what was embedded before is stored.
     """
     model = (await embed(embedder, ["model"], "document", ctx)).model

@@ -129,18 +129,7 @@ class View:
         origin: Origin = "user",
         taint: Words = (),
     ) -> list[MemoryRecord]:
-        """Store many texts in one write, with one request to the embedder for each hundred or so.
-
-        Args:
-            contents: The texts.
-            importance: The importance of each.
-            tags: The tags of each.
-            origin: Who said them.
-            taint: The tools whose results they were made from.
-
-        Raises:
-            ConfigurationError: one of the contents is empty, or an argument has the wrong type; nothing is stored.
-        """
+        """Store many texts in one write, with one request to the embedder for each hundred or so; see `remember`."""
         tags, taint = tuple(tags), tuple(taint)
         drafts = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
         records = await self._with_vectors(drafts)
@@ -194,11 +183,7 @@ class View:
         ]
 
     async def reembed(self, progress: Progress | None = None, *, renew_all: bool = False) -> Reembedded:
-        """Embed this owner's memories without a vector of the embedder's model, or all; see `vectorizing.reembed`.
-
-        Raises:
-            ConfigurationError: there is no embedder; or as `reembed`.
-        """
+        """Embed this owner's memories without a vector of the embedder's model, or all; see `vectorizing.reembed`."""
         if self.embedder is None:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
         return await reembed(self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress)
@@ -344,9 +329,6 @@ class View:
             floor: The relevance that a memory must have, see `Query`; 0 to find all, however irrelevant.
             without: No memories of these kinds.
             apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
-
-        Raises:
-            ConfigurationError: an argument has the wrong type or range.
         """
         check_vector(embedding)
         tags, without, apart = tuple(tags), tuple(without), tuple(apart)

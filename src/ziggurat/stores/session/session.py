@@ -1,7 +1,9 @@
 """Sessions: a conversation over many runs, in a store or in this process."""
 
+import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
@@ -14,7 +16,7 @@ from ziggurat.core.path import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
 from ziggurat.journal.writer import chain_of
-from ziggurat.messages.items import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem
+from ziggurat.messages.items import RunItem
 from ziggurat.messages.message import Message
 from ziggurat.stores.session.log import (
     AddedItem,
@@ -27,7 +29,6 @@ from ziggurat.stores.session.log import (
     latest,
     take_rows,
 )
-from ziggurat.stores.session.write_queue import WriteQueue
 
 Conflict = Literal["queue", "reject", "branch"]
 """What a run does while another writes its session: wait, raise an error, or continue in a copy."""
@@ -36,11 +37,75 @@ _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
 
+_Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+
+
+class _WriteQueue:
+    """Whose turn it is to write, by name: first come, first served, for any number of event loops and threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[_Waiting]] = {}  # one per name that is taken
+
+    def take(self, name: str) -> bool:
+        """Take the turn if it is free; return whether that succeeded."""
+        with self._lock:
+            if name in self._queues:
+                return False
+            self._queues[name] = deque()
+            return True
+
+    async def wait(self, name: str, seconds: float, clock: Clock) -> bool:
+        """Wait for the turn; return whether it came within some seconds."""
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        with self._lock:
+            if name not in self._queues:
+                self._queues[name] = deque()
+                return True
+            self._queues[name].append((loop, mine))
+
+        def give_up() -> None:
+            mine.cancel()
+
+        timer = clock.call_at(clock.monotonic() + seconds, give_up)
+        try:
+            await asyncio.wait([mine])
+        except asyncio.CancelledError:
+            if not mine.cancel():
+                self.leave(name)  # the turn came at the same moment
+            raise
+        finally:
+            timer.cancel()
+        return not mine.cancelled()
+
+    def leave(self, name: str) -> None:
+        """Pass the turn to the one that has waited longest."""
+        while True:
+            with self._lock:
+                queue = self._queues[name]
+                if not queue:
+                    del self._queues[name]
+                    return
+                loop, theirs = queue.popleft()
+            try:
+                loop.call_soon_threadsafe(self._give, name, theirs)
+            except RuntimeError:  # that event loop is closed
+                continue
+            return
+
+    def _give(self, name: str, theirs: "asyncio.Future[None]") -> None:
+        if theirs.done():  # it no longer waits
+            self.leave(name)
+        else:
+            theirs.set_result(None)
+
+
 class _LocalWriters:
     """This process's knowledge of the sessions in one store: whose turn it is, and their states as last read."""
 
     def __init__(self) -> None:
-        self.queue = WriteQueue()
+        self.queue = _WriteQueue()
         self._states: dict[tuple[int, str], SessionState] = {}  # of each thread, which changes it
 
     async def state(self, store: Store, log: str) -> SessionState:
@@ -195,7 +260,7 @@ class Session:
         for each in items:
             if isinstance(each, Message):
                 added.append(AddedItem(message=each))
-            elif isinstance(each, (MessageItem, ToolCallItem, ToolOutputItem, HandoffItem)):
+            elif isinstance(each, RunItem):
                 added.append(AddedItem(item=each))
             else:
                 raise ConfigurationError(f"a session holds items and messages, got {each!r}")
