@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from math import cos, sin
 from typing import Any
 
@@ -17,7 +16,7 @@ from ziggurat.events import PartDelta, TextDelta, ThinkingDelta
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.memory import MemoryRecord, TfIdf
 from ziggurat.memory.search import pieces as query_pieces
-from ziggurat.memory.similar import find_same, term_cosine, tfidf, wording
+from ziggurat.memory.similar import find_same, tfidf, wording
 from ziggurat.memory.words import indexed_words, query_words, terms
 from ziggurat.messages import ModelRequest, ToolSpec, Transcript
 from ziggurat.messages.arguments import text_left_out
@@ -341,12 +340,9 @@ CASES = [
     *given("middleware.redaction.Redaction.masked", REDACTION.masked, MESSAGES),
     *given("middleware.trim.Trim", lambda messages: Trim(last=10).view(messages), CONVERSATIONS),
     *over("memory.words.terms", terms, TEXT),
-    *over("memory.similar.term_cosine", lambda text: term_cosine(text, text + " x"), TEXT),
     *over("memory.similar.wording", wording, TEXT),
-    *over("memory.similar.find_same", lambda text: find_same([record(text), record(text + "!")], loosely=True), TEXT),
+    *over("memory.similar.find_same", lambda text: find_same([record(text), record(text + "!")]), TEXT),
     *given("memory.similar.find_same", find_same, MEMORIES),
-    *given("memory.similar.find_same", partial(find_same, loosely=True), {
-        f"{name}, loosely": make for name, make in MEMORIES.items()}),
     *over("memory.words.query_words", query_words, TEXT),
     *over("memory.words.indexed_words", lambda text: indexed_words(record(text)), TEXT),
     *over("memory.search.pieces", query_pieces, TEXT),

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings, strategies as st
 from tests.samples import amount
 from ziggurat.errors import MissingExtra
 from ziggurat.memory import MemoryRecord, TfIdf
-from ziggurat.memory.similar import cluster, find_same, say_the_same, term_cosine, wording
+from ziggurat.memory.similar import cluster, find_same, say_the_same, wording
 from ziggurat.memory.words import terms
 from ziggurat.messages.model import pack
 
@@ -26,19 +26,13 @@ def test_terms_are_words_in_small_letters() -> None:
     assert terms("It isn\u2019t 9:30, Ann!") == ["it", "isn't", "9", "30", "ann"]
 
 
-def test_the_cosine_of_words_by_hand() -> None:
-    assert term_cosine("a a b", "a c") == pytest.approx(0.632456, abs=1e-6)  # 2 / sqrt(5 * 2)
-    assert term_cosine("Tea is hot.", "hot is TEA") == pytest.approx(1.0)
-    assert term_cosine("", "tea") == 0.0
-
-
 def test_memories_that_say_the_same_are_found_in_groups() -> None:
     vectors = [pack([1, 0]), pack([0, 1]), pack([2, 0.1]), pack([0, 0]), None]
     records = [record(number, "same", vector) for number, vector in enumerate(vectors)]
     (group,) = find_same(records[:4])
     assert group.places == [0, 2]
     assert group.similarity == pytest.approx(0.998752, abs=1e-6)
-    assert [each.places for each in find_same(records)] == [[0, 2, 4]]  # the last one by words
+    assert [each.places for each in find_same(records)] == [[0, 2, 4]]  # the last one has no vector
     assert find_same(records, 1.0) == []
     models = [msgspec.structs.replace(each, embedder=f"model {each.id}") for each in records[:4]]
     assert [each.places for each in find_same(models)] == [[0, 1, 2, 3]]  # vectors of different models

@@ -51,7 +51,7 @@ SOUND = [
 ]
 SAME = [
     ("Daniel keeps three chickens in his garden.", "Daniel keeps three chickens in his garden"),
-    ("Eva works from home on Mondays and Fridays.", "Eva works from home on Fridays and Mondays."),
+    ("Eva works from home on Mondays and Fridays.", "Eva really works from home on Mondays and Fridays!"),
 ]
 
 

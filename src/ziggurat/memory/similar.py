@@ -1,11 +1,9 @@
 """Similarity of texts and of memories: the same wording, TF-IDF, and clusters of memories."""
 
-import math
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -14,7 +12,7 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Fraction
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
-from ziggurat.memory.words import COMMON, SLICE, stems, terms
+from ziggurat.memory.words import COMMON, SLICE, terms
 
 K = TypeVar("K")
 
@@ -32,32 +30,9 @@ _FILLING = frozenset({"actually", "also", "currently", "please", "really"})
 
 _NOT = frozenset({"not", "no", "never", "none", "without", "cannot", "nobody", "nothing"})
 
-_LOOSE = _FILLING | {"a", "an", "the", "just", "quite", "so", "today", "too"}
-"""Words that seldom change the meaning of a sentence."""
-
 _PIECES = re.compile(r"[.,]?\d+(?:[.,:/]\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|\S")
 _PAUSES = frozenset(".,;:!\"'()[]{}\u2026\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb\u00a1\u3002\uff0c\u3001\uff01")
 """Punctuation that does not change the meaning of a text; a question mark, a sign or a currency does."""
-
-
-def term_cosine(one: str, other: str) -> float:
-    """Return the cosine of two texts' word counts: ``sum(f1 * f2) / sqrt(sum(f1**2) * sum(f2**2))``, from 0 to 1.
-
-    >>> round(term_cosine("tea is hot", "tea is cold"), 3)
-    0.667
-    """
-    (counts, length), (others, other_length) = _count_terms(one), _count_terms(other)
-    if not length or not other_length:
-        return 0.0
-    if len(others) < len(counts):
-        counts, others = others, counts
-    return sum(count * others[word] for word, count in counts.items() if word in others) / (length * other_length)
-
-
-@lru_cache(maxsize=4096)
-def _count_terms(text: str) -> tuple[Counter[str], float]:
-    counts = Counter(terms(text))
-    return counts, math.sqrt(sum(count * count for count in counts.values()))
 
 
 def wording(text: str) -> tuple[str, ...]:
@@ -90,11 +65,6 @@ def _composed(text: str) -> str:
     return "".join(unicodedata.normalize("NFC", text[start : start + SLICE]) for start in range(0, len(text), SLICE))
 
 
-def _subject(text: str) -> tuple[str, ...]:
-    subject = sorted(stems(" ".join(term for term in terms(text) if term not in _LOOSE)))
-    return tuple(subject) or wording(text)
-
-
 def say_the_same(one: str, other: str) -> bool:
     """Return whether two texts have the same `wording`.
 
@@ -113,14 +83,12 @@ class Duplicates(Struct, frozen=True):
     similarity: float
 
 
-def find_same(
-    records: Sequence[MemoryRecord], threshold: Fraction = 0.85, *, loosely: bool = False
-) -> list[Duplicates]:
-    """Return the groups of memories that have the same wording and a cosine above a threshold."""
+def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> list[Duplicates]:
+    """Return the groups of memories with the same wording and, where they have vectors, a cosine above a threshold."""
     alike: defaultdict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}
     for place, record in enumerate(records):
-        groups = alike[_subject(record.content) if loosely else wording(record.content)]
+        groups = alike[wording(record.content)]
         for group in groups[:_FIRSTS]:
             similarity = _cosine(records[group[0]], record)
             if similarity > threshold:
@@ -134,10 +102,11 @@ def find_same(
 
 
 def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:
+    """Return the cosine of the vectors of two memories of the same wording; 1 if one has none, or of another model."""
     mine, theirs = one.embedding, other.embedding
     if mine and theirs and len(mine) == len(theirs) and one.embedder == other.embedder:
         return similarities(mine, [theirs])[0]
-    return 1.0 if one.content == other.content else term_cosine(one.content, other.content)
+    return 1.0
 
 
 def tfidf(texts: Sequence[str], analyze: Callable[[str], list[str]]) -> tuple[list[str], _Weigh]:

@@ -142,7 +142,7 @@ def _examine(records: Sequence[MemoryRecord], owner: str | None, threshold: floa
     doubts: list[Finding] = []
     for each in owners.values():
         doubts += _doubts(each)
-        for group in find_same(each, threshold, loosely=True):
+        for group in find_same(each, threshold):
             places = group.places
             same.append(_finding("duplicate", [each[place] for place in places], f"cosine {group.similarity:.2f}"))
     return MemoryAudit(
