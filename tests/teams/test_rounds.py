@@ -22,7 +22,8 @@ from ziggurat.teams import TeamResult, debate, majority, mesh, parallel, ring, s
 from ziggurat.teams.debating import parse_score
 from ziggurat.teams.replies import listed_in
 from ziggurat.teams.rounds import REVIEW, REVISION, SYNTHESIS
-from ziggurat.teams.swarming import NOTHING, Subtask, converge, split_task
+from ziggurat.teams.splitting import Subtask, split_task
+from ziggurat.teams.swarming import NOTHING, converge
 
 
 async def test_a_leader_makes_one_answer_of_those_of_the_members() -> None:
