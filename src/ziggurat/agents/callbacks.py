@@ -39,9 +39,6 @@ class Callbacks(PerRun):
         on_dropped: Called with a path: the pieces of text received at that path and below it are void, because the call
             is tried again or was abandoned.
         on_event: Called with every event.
-
-    Raises:
-        ConfigurationError: one of them is not a function.
     """
 
     @checked

@@ -49,9 +49,6 @@ class Checkpoints:
         agent: The agent whose runs they are, with a store.
         every: Steps between two checkpoints.
         keep: How many checkpoints of a run are listed, the last ones; None for all.
-
-    Raises:
-        ConfigurationError: a number is not at least 1.
     """
 
     @checked

@@ -288,7 +288,6 @@ class RunHandle(Generic[Out]):
         Raises:
             RunNotFound: there is no such run.
             Denied: the agent does not accept messages while it runs.
-            ConfigurationError: the prompt is empty, or not a user's.
         """
         return await self._tell("inject", prompt)
 
@@ -305,7 +304,6 @@ class RunHandle(Generic[Out]):
         Raises:
             RunNotFound: there is no such run.
             Denied: the agent may not be redirected.
-            ConfigurationError: the prompt is empty, or not a user's.
         """
         return await self._tell("redirect", prompt)
 

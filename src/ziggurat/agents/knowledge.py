@@ -40,9 +40,6 @@ def graph_tools(
         graph: A graph in memory or in a file.
         writes: Whether the model may add to it.
         limit: The largest number of entities or relations in one result.
-
-    Raises:
-        ConfigurationError: `limit` is not a positive number.
     """
     reads = [_search_graph(graph, limit), _graph_neighbors(graph, limit), _graph_path(graph)]
     return [*reads, _add_entity(graph), _add_relation(graph)] if writes else reads

@@ -71,7 +71,6 @@ def a2a(
         store: Where runs of its own are kept.
 
     Raises:
-        ConfigurationError: the address or the name cannot be one.
         MissingExtra: the extra ``http`` is not installed.
     """
     check_new_name(name, "the name of a remote agent")

@@ -48,9 +48,6 @@ class Runtime(Agent[str]):
         metrics: Counts calls; pass one to count several runtimes together. By default a new one.
         arguments: Those of an `Agent`, such as `tools`, `max_steps`, `timeout`, `store` and `settings`; its
             `middleware` comes after the parts above.
-
-    Raises:
-        ConfigurationError: an argument cannot work.
     """
 
     @checked
@@ -88,8 +85,5 @@ class Runtime(Agent[str]):
     @classmethod
     def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":
         """Return a runtime without memories, limits or a store, for a first try.
-
-        Raises:
-            ConfigurationError: an argument cannot work.
         """
         return cls(model, max_steps=max_steps)

@@ -136,9 +136,6 @@ def schedule(
         name: With which ids begin; that of the flow by default.
         catch_up: How late a run may be started that was missed, as while no process was there, the store failed or the
             machine was suspended, in seconds; later ones are skipped.
-
-    Raises:
-        ConfigurationError: the name cannot be a part of an id.
     """
     title = runnable.name if name is None else name
     check_new_id(title, "the name of a schedule")

@@ -31,9 +31,6 @@ class Steerable(Middleware):
 
     Args:
         verbs: Any of ``"cancel"``, ``"inject"`` and ``"redirect"``; none forbids all.
-
-    Raises:
-        ConfigurationError: a verb is unknown.
     """
 
     @checked

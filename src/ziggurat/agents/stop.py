@@ -434,9 +434,6 @@ def loop_detection(
         modes: ``"identical"`` calls; ``"alternating"`` calls (A B A B, counted in pairs); ``"same_result"``, tools that
             return the same whatever their arguments. Some tools rightly do, so the last is off by default.
         exempt: Tools that may be called repeatedly, such as one that polls.
-
-    Raises:
-        ConfigurationError: an argument has a wrong value.
     """
     detected, free = list(modes), list(exempt)
     if not detected:

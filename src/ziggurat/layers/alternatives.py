@@ -86,7 +86,6 @@ def fallback(
             refusals, and not mistakes in the request or the program.
 
     Raises:
-        ConfigurationError: there is no other service, or something is not a service.
         Exception: when called, the error of the last alternative, with notes on those before.
     """
     if not others:

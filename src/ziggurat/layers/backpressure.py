@@ -21,9 +21,6 @@ class Gate:
     Args:
         hard: The number of calls in progress at which further ones are refused.
         soft: The number from which callers are warned by an event; None never warns.
-
-    Raises:
-        ConfigurationError: a limit is not a whole number of at least 1, or `soft` is not below `hard`.
     """
 
     @checked
@@ -70,7 +67,6 @@ async def backpressure(request: Q, ctx: Context, inner: Service[Q, R], *, gate: 
 
     Raises:
         LimitExceeded: `hard` calls are in progress. It is transient, and nothing was called.
-        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

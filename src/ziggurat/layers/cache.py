@@ -86,9 +86,6 @@ class CacheStore(MutableMapping[str, Cached]):
 
     Args:
         size: The maximum number of answers.
-
-    Raises:
-        ConfigurationError: `size` is not a whole number of at least 1.
     """
 
     @checked

@@ -201,9 +201,6 @@ class CircuitBreaker:
             budgets, errors caused by the caller, or bugs. Other errors count as neither failure nor success.
         name: Its name in errors, events and the backend.
         backend: The store of its state; by default in this process.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value.
     """
 
     @checked
@@ -268,7 +265,6 @@ async def circuit_breaker(
 
     Raises:
         CircuitOpen: the call was refused, and nothing was called.
-        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

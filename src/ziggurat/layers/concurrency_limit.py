@@ -40,9 +40,6 @@ class Bulkhead:
     Args:
         limit: The number of calls that may run at the same time.
         queue: The number of calls that may wait; further ones are refused at once. With 0 no call waits.
-
-    Raises:
-        ConfigurationError: `limit` is not a whole number of at least 1, or `queue` of at least 0.
     """
 
     @checked
@@ -189,7 +186,6 @@ async def concurrency_limit(
 
     Raises:
         LimitExceeded: all slots are taken and the queue is full. It is transient, and nothing was called.
-        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

@@ -51,9 +51,6 @@ class DedupeStore:
     Args:
         seconds: How long an answer is reused, and how long a call in progress can be joined.
         size: The maximum number of answers; the oldest is dropped first.
-
-    Raises:
-        ConfigurationError: `seconds` is not above 0 and finite, or `size` is not a whole number of at least 1.
     """
 
     @checked

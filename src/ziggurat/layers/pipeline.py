@@ -102,9 +102,6 @@ def pipeline(*stages: Service[Any, Any]) -> Service[Any, Any]:
     The first error ends it and is raised unchanged, with a note that names the stage. Each stage is a separate call,
     at ``stage-1``, ``stage-2`` and so on; recorded stages are not run again on resume. Recorded answers are read as the
     type with which the function is annotated. The type checker follows up to six stages; for more, nest pipelines.
-
-    Raises:
-        ConfigurationError: there are fewer than two stages, or one is not a service.
     """
     if len(stages) < 2:
         raise ConfigurationError("pipeline() needs at least two stages; with one, use it as it is")

@@ -53,7 +53,6 @@ async def rate_limit(
     Raises:
         LimitExceeded: no turn comes in time; it is transient and says in `retry_after` when one would. Or the request
             is heavier than a whole period allows: then it is not transient. Nothing was called.
-        ConfigurationError: a setting has a wrong value.
     """
     if ctx.replayed:
         return await inner(request, ctx)

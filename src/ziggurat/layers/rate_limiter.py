@@ -78,9 +78,6 @@ class RateLimiter:
         name: Its name in the backend.
         backend: The store of the window that processes share, such as `fleet.RedisBackend`; by default each process has
             a window of its own.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value, or nothing is limited.
     """
 
     @checked

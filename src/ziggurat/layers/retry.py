@@ -33,9 +33,6 @@ class RetryBudget:
         ratio: Retries allowed per call: 0.2 keeps the load at 1.2 times the calls when everything fails.
         minimum_per_second: Retries allowed per second in addition, however few calls there are.
         seconds: How long calls and retries count.
-
-    Raises:
-        ConfigurationError: a setting is negative, not finite, or `seconds` is 0.
     """
 
     @checked
@@ -130,9 +127,6 @@ async def retry(
             error is raised at once.
 
     The error is raised at once if the delay would pass the deadline. All tries are one call, with one path.
-
-    Raises:
-        ConfigurationError: a setting has a wrong value.
     """
     if budget is not None:
         budget.deposit(ctx.clock.monotonic())

@@ -37,9 +37,6 @@ async def tap(
         on_request: Called with the request and the context before the call.
         on_response: Called with the response and the context after it.
         on_error: Called with the error and the context when it fails.
-
-    Raises:
-        ConfigurationError: a setting is not callable.
     """
     if on_request is not None:
         await _show(on_request, request, ctx)

@@ -18,9 +18,6 @@ async def timeout(request: Q, ctx: Context, inner: Service[Q, R], *, seconds: Se
     Time spent waiting for a slow reader of events does not count::
 
         stack(model, retry(attempts=3), timeout(seconds=30))
-
-    Raises:
-        ConfigurationError: `seconds` is not a finite number above 0.
     """
     async with ctx.limit(seconds) as ctx:
         return await inner(request, ctx)

@@ -34,9 +34,6 @@ def everywhere(
         model: Layers around each model.
         tool: Layers around each tool, agents as tools included.
         agent: Layers around each agent, including the one with this middleware.
-
-    Raises:
-        ConfigurationError: there is no layer, or something that is not a layer.
     """
     given: dict[str, Sequence[Any]] = {"model": model, "tool": tool, "agent": agent}
     chosen = {kind: tuple(layers) for kind, layers in given.items() if layers}

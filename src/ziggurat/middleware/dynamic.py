@@ -52,9 +52,6 @@ class AllowTools(Middleware):
 
     Args:
         patterns: Names of tools, with ``*`` and ``?``; without any, all tools are forbidden.
-
-    Raises:
-        ConfigurationError: a pattern is not text.
     """
 
     @checked

@@ -37,9 +37,6 @@ class OutputGuardrail(Middleware):
         retries: The number of times that the model may try again.
         agents: Whose answers are checked: those of the agents whose own middleware it is (``"own"``), or of all agents
             below them, too (``"all"``). Where it is given to no agent, but to a context, it checks all.
-
-    Raises:
-        ConfigurationError: `check` cannot be called, or `retries` is not a whole number of at least 0.
     """
 
     @checked

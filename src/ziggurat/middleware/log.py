@@ -36,9 +36,6 @@ class Logging(Middleware):
         counts: Counts hooks over all runs that use this object; you create it, so you decide how long it lives.
         logger: The logger; by default ``ziggurat.calls``.
         level: The level of the lines; errors are logged as WARNING, pieces as DEBUG.
-
-    Raises:
-        ConfigurationError: `counts` is not a `HookCounts`.
     """
 
     @checked

@@ -33,9 +33,6 @@ class Trim(Middleware):
         last: The number of messages at the end.
         first: The number of messages at the start, in addition.
         tokens: The maximum tokens of the messages, as estimated by `estimate_tokens`; the oldest are left out first.
-
-    Raises:
-        ConfigurationError: not exactly one of `last` and `tokens` was given, or a number is not valid.
     """
 
     @checked

@@ -32,9 +32,6 @@ class Persona(CheckedStruct, frozen=True):
         tone: How it writes.
         instructions: Further instructions.
         constraints: What it must observe, each a sentence.
-
-    Raises:
-        ConfigurationError: an attribute has a wrong value, such as an unknown tone.
     """
 
     name: str = "unnamed"

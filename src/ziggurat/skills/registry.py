@@ -137,9 +137,6 @@ class Skills:
             task: The task.
             limit: The most skills to return; 0 for all.
             min_score: The lowest score.
-
-        Raises:
-            ConfigurationError: `limit` is below 0, or `min_score` is not from 0 to 1.
         """
         skills = self._usable()
         texts = [Counter(_words(skill)) for skill in skills]
@@ -165,9 +162,6 @@ class Skills:
 
     def compose_for_task(self, task: str, limit: NonNegativeInt = 3) -> str:
         """Return the instructions of the skills that fit a task best, as one text.
-
-        Raises:
-            ConfigurationError: `limit` is below 0.
         """
         return self.compose(match.skill.name for match in self.find(task, limit=limit))
 

@@ -61,9 +61,6 @@ def group_chat(
         until: Called with the messages after each turn; the chat ends if it returns true.
         visibility: What each member sees.
         arguments: Those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("group_chat", members, least=2)
     moderator = speaker if isinstance(speaker, Runnable) else None

@@ -79,9 +79,6 @@ def debate(
         visibility: What each member sees.
         concurrency: How many members work at the same time; None for all.
         arguments: Those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("debate", members, least=2)
     everyone = members_by_name("debate", members if moderator is None else (*members, moderator))

@@ -72,9 +72,6 @@ def ledger_team(
         max_plans: How many plans there are at most.
         visibility: What each member sees.
         arguments: Those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there is no member, or two have the same name.
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
     named = members_by_name("ledger_team", members)

@@ -120,9 +120,6 @@ def star(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_RoundsA
             each round, which is the last one if it returns true; `prompt`, what the leader is asked after it;
             `visibility`, what each member sees of the answers that reach it; `concurrency`, how many members work at
             the same time, None for all; and those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there is no member, or two have the same name.
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
@@ -146,9 +143,6 @@ def mesh(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack
         members: At least two.
         leader: Writes the answer; it sees those of all.
         arguments: Those of `star`.
-
-    Raises:
-        ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("mesh", members, least=2)
     return _made("mesh", members, leader, each_other(named), arguments)
@@ -169,9 +163,6 @@ def ring(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack
         members: At least two; each one's answers reach the next.
         leader: Writes the answer; it sees those of all.
         arguments: Those of `star`.
-
-    Raises:
-        ConfigurationError: there are less than two members, or two have the same name.
     """
     named = members_by_name("ring", members, least=2)
     links = circle(list(named))
@@ -191,9 +182,6 @@ def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_Led
         leader: Writes the answer of the team; it sees the answers of all.
         members: The others.
         arguments: Those of `star` other than `rounds` and `until`.
-
-    Raises:
-        ConfigurationError: there is no member, or two have the same name.
     """
     members_by_name("parallel", (leader, *members), least=2)
     return _made("parallel", members, leader, [], arguments, once=True)
@@ -209,9 +197,6 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
     Args:
         members: They answer at the same time.
         arguments: `visibility` and `concurrency` as of `star`, and those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there is no member, or two have the same name.
     """
     members_by_name("majority", members)
     return _made("majority", members, None, [], arguments, once=True)

@@ -69,9 +69,6 @@ def swarm(
         max_members: How many of the members are used at most.
         max_subtasks: With more, the run stops as `BudgetExceeded`.
         arguments: Those of all teams, see `TeamArguments`.
-
-    Raises:
-        ConfigurationError: there is no member, or two have the same name.
     """
     named = members_by_name("swarm", members)
     extra = [each for each in (split, leader) if isinstance(each, Runnable)]

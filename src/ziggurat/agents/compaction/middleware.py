@@ -117,9 +117,6 @@ class Compaction(Middleware):
         tries: How often to compact for one request that the model reports as too long.
         orphans: What to do with calls without a result: ``"answer"`` each with a note, ``"drop"`` them, ``"keep"``
             them, or ``"refuse"`` to continue.
-
-    Raises:
-        ConfigurationError: an argument is invalid.
     """
 
     @checked

@@ -165,9 +165,6 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
             messages: The messages, including the results of every call in them.
             ages: The age of each turn, in hours.
             room: The largest number of tokens that remain if `tokens` is None.
-
-        Raises:
-            ConfigurationError: the number of ages and turns differs.
         """
         blocks, turns = _turns_in(messages, ages)
         worth = [self.importance(turn) for turn in turns]
@@ -213,9 +210,6 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
 
     def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> Shortened:
         """Shorten messages, which must include the results of every call in them.
-
-        Raises:
-            ConfigurationError: the number of ages and turns differs.
         """
         blocks, turns = _turns_in(messages, ages)
         if len(turns) <= self.max_turns:

@@ -43,9 +43,6 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
         tags: Words to find it by.
         origin: Who stated it.
         taint: The tools whose results it was made from.
-
-    Raises:
-        ConfigurationError: one of these is invalid.
     """
 
     content: NonEmptyText

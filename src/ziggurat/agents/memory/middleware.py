@@ -61,9 +61,6 @@ class Remembering(Middleware):
             archived. None for any number.
         max_age: Episodes older than this many seconds are not recalled; None for no limit. For memories that fade,
             pass a `score`, such as ``product(similarity, half_life(hours=24))``.
-
-    Raises:
-        ConfigurationError: an argument cannot work.
     """
 
     @checked

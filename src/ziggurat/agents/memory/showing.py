@@ -117,9 +117,6 @@ class WorkingValues(Middleware):
 
     Args:
         working: The working memory.
-
-    Raises:
-        ConfigurationError: it is no `WorkingMemory`.
     """
 
     @checked
