@@ -225,7 +225,6 @@ class Agent(Runnable[Out]):
 
 
 def _specs(box: Toolbox, answer: AnswerReader | None) -> tuple[ToolSpec, ...]:
-    """Return the tools that the model is offered: the agent's own, and the one that takes its final answer, if any."""
     final = None if answer is None else answer.tool()
     if final is None:
         return box.specs

@@ -87,7 +87,6 @@ class AgentTool:
         return ToolCall(call.id, call.name, self._input.normal(call.arguments))
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
-        """Run the agent below this call."""
         approved = ctx.scope.get(APPROVED_CALL)
         if approved is not None:
             approved.use(call, ctx)
@@ -102,7 +101,6 @@ class AgentTool:
 
 
 def result_of_run(call: ToolCall, run: AgentRun) -> ToolResult:
-    """Return the answer of an agent, or why there is none, as the result of a call."""
     if isinstance(run.stop, (stops.Completed, stops.ToolCalled, stops.StopCondition)):
         answer = run._answer
         text = answer if isinstance(answer, str) else encode(answer).decode()

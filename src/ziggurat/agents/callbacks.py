@@ -65,7 +65,6 @@ class Callbacks(PerRun):
         return new
 
     async def __call__(self, event: Event) -> None:
-        """Call the functions that an event concerns, one after the other."""
         for answer in self._answers(event):
             if answer is not None and isinstance(answer, Awaitable):
                 await answer

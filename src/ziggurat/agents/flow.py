@@ -154,7 +154,6 @@ def flow(
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
-    """Return the annotations of a flow's function."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigurationError(f"a flow is an async function: write async def {title}(...); got {function!r:.200}")
     try:

@@ -35,8 +35,6 @@ class FlowArguments(InheritedArguments, total=False):
 
 
 class FlowProgram(Struct, eq=False):
-    """The function of a flow: a service from AgentRequest to AgentRun."""
-
     function: Callable[..., Any]
     parts: AgentParts
     takes: FlowInput
@@ -128,7 +126,6 @@ def flow_program(
     text: Callable[[Any], str] | None = None,
     has_node: Callable[[str], bool] | None = None,
 ) -> tuple[FlowProgram, FlowInput]:
-    """Return the program of a flow, and its input."""
     returns = Parameter.of_result(f"the result of the flow {name}", hints["return"])
     takes, context = FlowInput.of(list(inspect.signature(function).parameters), hints, name)
     description = arguments.get("description")

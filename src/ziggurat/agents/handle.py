@@ -74,7 +74,6 @@ class RunHandle(Generic[Out]):
     # -- driving -------------------------------------------------------------------------------------------------
 
     async def _drive(self, driving: Driving, *, again: bool) -> AgentRun:
-        """Drive the run until it has ended, or only people can go on with it."""
         assert self._task is not None
         while True:
             try:
@@ -359,7 +358,6 @@ class RunHandle(Generic[Out]):
             return False
 
     def _here(self) -> RunControl | None:
-        """Return the control of the run if this handle drives it."""
         if self._control is not None and asyncio.get_running_loop() is not self._loop:
             raise ConfigurationError(
                 f"the run {self.id!r} is driven by another event loop; from here write "

@@ -69,8 +69,6 @@ def facts_of(parts: AgentParts, effect: Effect) -> dict[Fact[Any], Any]:
 
 
 class _Inherited(Struct, frozen=True, eq=False):
-    """Rules that hold for one agent and for all below it."""
-
     chain: HookChain
     approvals: Approvals | None
     budget: Budget | None
@@ -80,7 +78,6 @@ class _Inherited(Struct, frozen=True, eq=False):
         return bool(self.chain.middlewares or self.approvals or self.budget or self.limited)
 
     def prepare(self, ctx: Context) -> Context:
-        """Return a context in which the rules hold."""
         ctx = chained(ctx, self.chain)
         if self.approvals is not None:
             ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self.approvals))

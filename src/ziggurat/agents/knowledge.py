@@ -159,7 +159,6 @@ async def _add(graph: KnowledgeGraph | GraphStore, thing: Entity | Relation) -> 
 
 
 def _as_tool_error(work: Callable[[], T]) -> T:
-    """Call `work`, and turn a GraphError from the model's arguments into a ToolError."""
     try:
         return work()
     except GraphError as error:

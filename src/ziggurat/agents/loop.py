@@ -53,8 +53,6 @@ _NO_ANSWER = ParsedAnswer(None)
 
 
 class LoopRun:
-    """The state of one run of the loop."""
-
     __slots__ = (
         "complete", "conversation", "ctx", "found", "instructions", "loop", "nudges", "results", "retries", "rewriters",
         "start", "steering", "steps", "tally", "writer",
@@ -84,7 +82,6 @@ class LoopRun:
             self.conversation.begin(known)
 
     def request(self) -> ModelRequest:
-        """Return the next request to the model."""
         loop = self.loop
         output = None if loop.output is None else loop.output.native()
         specs = loop.specs
@@ -108,7 +105,6 @@ class LoopRun:
         return ask_model(model, self.request(), ctx.at(path), name)
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
-        """Append the results of a reply's calls, which completes the step."""
         log, count_retries = self.conversation.log, self.retries is not None
         for result in results:
             log.append(Message("tool", results if len(results) == 1 else (result,)))
@@ -121,7 +117,6 @@ class LoopRun:
                 self._count_retry(result)
 
     def _count_retry(self, result: ToolResult) -> None:
-        """Count a tool's requests to try again, until it succeeds."""
         if result.error not in (None, "retry"):
             return
         self.retries = self.retries or {}
@@ -135,7 +130,6 @@ class LoopRun:
             )
 
     def past(self) -> OriginalMessages | None:
-        """Return the messages before the last rewriting, None if there was none."""
         return None if self.rewriters is None else self.rewriters.past()
 
     def close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
@@ -145,7 +139,6 @@ class LoopRun:
         self.complete = len(self.conversation.log)
 
     def add_messages(self, messages: Iterable[Message]) -> None:
-        """Append messages to the model between two steps."""
         for message in messages:
             self.conversation.append(message)
         self.complete = len(self.conversation.log)
@@ -340,7 +333,6 @@ class AgentLoop:
         return stop
 
     def _judge_step(self, run: LoopRun, response: ModelResponse) -> stops.Stop | None:
-        """Return why the run stops after a step whose tools have run, or None."""
         policy = run.loop.policy
         stop = None if policy is None else self._verdict(policy.on_step, run, response)
         if stop is None and run.tally.budgets:

@@ -43,7 +43,6 @@ class LoopSettings(msgspec.Struct, frozen=True, eq=False):
     checks_names: Callable[..., None] | None = None
 
     def check_functions(self) -> None:
-        """Raise ConfigurationError for a function that does not take what it will be given."""
         for name, given, parameters in (
             ("instructions", self.instructions, "ctx"),
             ("output_validator", self.validator, "answer, ctx"),
@@ -52,7 +51,6 @@ class LoopSettings(msgspec.Struct, frozen=True, eq=False):
                 raise ConfigurationError(f"Agent({name}=...) is a function of ({parameters}); got {given!r:.200}")
 
     async def with_offered(self, ctx: Context) -> "LoopSettings":
-        """Return the settings with the tools of the sources among the tools."""
         offer = await offered(self.tools.sources, [spec.name for spec in self.specs], ctx)
         more = Toolbox(offer.tools)
         box, specs = self.tools.joined(more), (*self.specs, *more.specs)
@@ -80,7 +78,6 @@ class ExtraTools(msgspec.Struct, frozen=True, eq=False):
     stop: Policy
 
     def added(self, settings: LoopSettings) -> LoopSettings:
-        """Return the settings of a loop with these tools."""
         return msgspec.structs.replace(
             settings,
             tools=settings.tools.joined(self.tools),
@@ -98,7 +95,6 @@ def lending(ctx: Context, box: Toolbox, at: Context, stop: Policy = _NEVER) -> C
 
 
 def found_in(results: Iterable[ToolResult]) -> set[str]:
-    """Return the names of the tools that a model has searched for, as the results of its searches have them."""
     found = [each.value() for each in results if each.name == SEARCH_TOOLS and each.error is None]
     tools = [tool for each in found if isinstance(each, list) for tool in each if isinstance(tool, dict)]
     return {str(tool.get("name")) for tool in tools}

@@ -81,17 +81,14 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
     @property
     def form(self) -> OutputForm:
-        """How an answer is recorded."""
         return OutputForm(self.parameter)
 
     @property
     def name(self) -> str:
-        """The name of the type."""
         return str(getattr(self.kind, "__name__", "answer"))
 
     @property
     def value_schema(self) -> dict[str, Any]:
-        """The schema of the value itself."""
         value: dict[str, Any] = self.schema["properties"]["value"] if self.wrapped else self.schema
         return value
 
@@ -101,24 +98,20 @@ class AnswerReader(Struct, frozen=True, eq=False):
         return str in alternatives(self.kind)
 
     def native(self) -> OutputSchema | None:
-        """Return the schema to send with the request in the mode ``"native"``, otherwise None."""
         return OutputSchema(self.name, self.schema) if self.mode == "native" else None
 
     def tool(self) -> ToolSpec | None:
-        """Return the tool that takes the answer in the mode ``"tool"``, otherwise None."""
         if self.mode != "tool":
             return None
         return ToolSpec(FINAL_ANSWER, "Give the final answer; call this when you are done.", self.schema, "none")
 
     def instructions(self) -> str | None:
-        """Return the instructions that ask for the answer in the mode ``"prompted"``, otherwise None."""
         if self.mode != "prompted":
             return None
         schema = msgspec.json.encode(self.schema).decode()
         return f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{schema}"
 
     def read(self, text: str) -> ParsedAnswer:
-        """Parse an answer from the JSON in a model's text."""
         body = text_left_out(_json_in(text), self.schema)
         try:
             value = read(body)
@@ -156,7 +149,6 @@ class AnswerReader(Struct, frozen=True, eq=False):
 
 
 def _one_of(kind: Any) -> Any:
-    """Return a type; a list of types means one of them."""
     if not isinstance(kind, (list, tuple)):
         return kind
     if not kind:

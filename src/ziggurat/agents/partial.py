@@ -74,7 +74,6 @@ class _Watched(Generic[T]):
         self._texts: dict[tuple[str, int], _Growing[T]] = {}  # by path and the number of the call; -1 for text
 
     def push(self, event: Event) -> Iterator[T]:
-        """Add an event, and yield the values that it completes or changes."""
         if isinstance(event, AgentStarted):
             self._root = event.path if self._root is None else self._root
         elif isinstance(event, Delta):
@@ -110,7 +109,6 @@ class _Watched(Generic[T]):
         return [self._texts.pop(key) for key in sorted(keys, key=lambda key: key[1] < 0)]
 
     def _whole(self, message: Message) -> list[str]:
-        """Return the complete texts of a reply: of the calls of the tool, or of its answer."""
         name = self._tool or FINAL_ANSWER
         calls = [call.arguments for call in message.tool_calls if call.name == name]
         return calls if self._tool is not None or calls else [message.text]
@@ -128,7 +126,6 @@ class _Growing(Generic[T]):
         self._last: object = None
 
     def add(self, piece: str) -> Iterator[T]:
-        """Add a piece, and yield the value so far if it has changed and it is time to read it again."""
         self._pieces.append(piece)
         self._length += len(piece)
         self._credit += _PER_CHARACTER * len(piece)

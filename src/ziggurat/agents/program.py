@@ -119,7 +119,6 @@ class ConcurrentAgents:
         self._all_ended = asyncio.Event()
 
     async def run(self, work: Awaitable[T]) -> T:
-        """Await one of them."""
         self._count += 1
         self._going += 1
         self._all_ended.clear()

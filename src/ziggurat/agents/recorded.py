@@ -67,7 +67,6 @@ class OutputForm(Struct, frozen=True, eq=False):
         return run if accepted is run._accepted else replace(run, _accepted=accepted)
 
     def read(self, run: AgentRun) -> AgentRun:
-        """Return a recorded run with its output in its type."""
         try:
             output = self.parameter.revive(run._output if run._accepted is UNSET else run._accepted)
         except ValueError as error:

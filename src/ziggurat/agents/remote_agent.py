@@ -177,7 +177,6 @@ class RemoteAgent:
 
 
 def _parts_of(request: AgentRequest) -> tuple[wire.Part, ...]:
-    """Return what is sent of a conversation: the message, or each of several with the name of who has said it."""
     *earlier, last = request.messages
     said = tuple(wire.Part(text=f"[{each.role}] {each.text}") for each in earlier if each.text)
     return said + tuple(shown for part in last.parts if (shown := wire.Part.of(part)) is not None)

@@ -24,8 +24,6 @@ class _Said(Struct):
 
 
 class _Refusal(Struct):
-    """The body of a reply that has failed, of servers that say why."""
-
     error: _Said
 
 
@@ -51,7 +49,6 @@ class A2aClient:
         return _result(await self._read(reply), kind)
 
     async def follow(self, task_id: str, ctx: Context) -> AsyncGenerator[a2a.StreamResponse, None]:
-        """Yield what happens to a task, until the stream ends."""
         reply = await self._ask("SubscribeToTask", {"id": task_id}, ctx, "", stream=True)
         if not reply.headers.get("content-type", "").startswith("text/event-stream"):
             _result(await self._read(reply), a2a.StreamResponse)
@@ -76,7 +73,6 @@ class A2aClient:
         )
 
     async def _find(self, ctx: Context) -> str:
-        """Return the path of the interface of the agent, as its card says."""
         reply = await self._send("GET", self._path + a2a.CARD_PATH, {}, b"", ctx, stream=False)
         card = _parsed(await self._read(reply), a2a.Card)
         self.streams = card.capabilities.streaming

@@ -50,17 +50,14 @@ def end_of(response: ModelResponse, output: AnswerReader | None) -> stops.Stop:
 
 
 def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:
-    """Return the final answer in a reply, in the type of the output; None if there is none that fits it."""
     return answer_in_text(response) if output is None else judge_reply(response, output)[1]
 
 
 def refuse_calls(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
-    """Return error results for the calls of a reply that is not used."""
     return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
 
 
 def repair_message(fault: str) -> Message:
-    """Return the message that asks the model for another reply."""
     return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
 
 

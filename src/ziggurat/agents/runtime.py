@@ -84,6 +84,5 @@ class Runtime(Agent[str]):
 
     @classmethod
     def quick(cls, max_steps: PositiveInt, model: str | Model) -> "Runtime":
-        """Return a runtime without memories, limits or a store, for a first try.
-        """
+        """Return a runtime without memories, limits or a store, for a first try."""
         return cls(model, max_steps=max_steps)

@@ -45,8 +45,6 @@ class Driving(Struct, frozen=True):
 
 
 class Starter:
-    """Starts the runs of one agent."""
-
     def __init__(self, agent: AgentService, name: str, opener: Opener) -> None:
         self.agent = agent
         self.name = name
@@ -94,7 +92,6 @@ class Starter:
     def stream(
         self, request: AgentRequest | None, options: RunOptions, detached: bool, buffer: int
     ) -> "AbstractAsyncContextManager[EventStream[AgentRun]]":
-        """Start a run whose events are read; see `Runnable.stream`."""
         from ziggurat.core.stream import open_stream
 
         ambient = self.surroundings(detached=detached)
@@ -115,7 +112,6 @@ class Starter:
         return open_stream(service, request, start, buffer=buffer)
 
     def start(self, request: AgentRequest | None, options: RunOptions, detached: bool) -> "RunHandle[Any]":
-        """Start a run in the background of this event loop; see `Runnable.start`."""
         from ziggurat.agents.handle import RunHandle
 
         ambient = self.surroundings(detached=detached)

@@ -49,7 +49,6 @@ class RunStatus(Struct, frozen=True):
 
 
 async def read_status(opener: Opener, run_id: str) -> RunStatus:
-    """Read what is on record of a run so far; see `RunHandle.status`."""
     info = await opener.runs.find(run_id)
     if info is None:
         raise RunNotFound(f"there is no run {run_id!r}")

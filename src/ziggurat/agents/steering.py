@@ -39,7 +39,6 @@ class Steerable(Middleware):
 
     @staticmethod
     def among(middlewares: Iterable[Middleware]) -> frozenset[str]:
-        """Return the verbs that all of these permit."""
         permitted: frozenset[str] = _VERBS
         for each in middlewares:
             if isinstance(each, Steerable):

@@ -112,11 +112,9 @@ class BasePolicy:
     tools: tuple[str, ...] = ()
 
     def on_response(self, progress: Progress) -> Verdict:
-        """Return None, to continue."""
         return None
 
     def on_step(self, progress: Progress) -> Verdict:
-        """Return None, to continue."""
         return None
 
     def __or__(self, other: Policy) -> "BasePolicy":
@@ -134,8 +132,6 @@ def _go_on(progress: Progress) -> None:
 
 
 class _Judging(BasePolicy):
-    """A policy whose judgements are functions."""
-
     def __init__(self, description: str, *, response: Judge = _go_on, step: Judge = _go_on, steps: int = 0) -> None:
         self.steps = steps
         self._description = description
@@ -294,7 +290,6 @@ def steps_allowed(policy: Policy | None) -> int:
 
 
 def tools_in(*policies: Policy | None) -> tuple[str, ...]:
-    """Return the names of the tools that these policies wait for."""
     return tuple(name for policy in policies if isinstance(policy, BasePolicy) for name in policy.tools)
 
 
@@ -313,7 +308,6 @@ def _ask(policy: Policy, progress: Progress, *, early: bool) -> Verdict:
 
 
 def _first(verdicts: list[Verdict]) -> Verdict:
-    """Return the first stop, or all nudges merged into one."""
     stop = next((each for each in verdicts if each is not None and not isinstance(each, Advice)), None)
     return _merge_nudges(verdicts) if stop is None else stop
 

@@ -37,8 +37,6 @@ class ToolInput(Struct, frozen=True, eq=False):
 
 
 class _Text(Struct, forbid_unknown_fields=True):
-    """The arguments of an agent that takes one text."""
-
     input: str
 
 
@@ -46,7 +44,6 @@ _text_decoder = msgspec.json.Decoder(_Text)
 
 
 def input_of(kind: Any, name: str) -> ToolInput:
-    """Return the input of an agent: one text for None; a value of a type, or the arguments of a function, as JSON."""
     if kind is None:
         return _input_as_text(name)
     return _input_of_function(kind) if isroutine(kind) or isinstance(kind, partial) else _input_of_type(kind)
@@ -101,8 +98,6 @@ def _input_of_function(function: Callable[..., object]) -> ToolInput:
 
 
 class FlowInput(Struct, frozen=True, eq=False):
-    """The input of a flow."""
-
     kind: Any
     parameter: Parameter
 
@@ -152,7 +147,6 @@ class FlowInput(Struct, frozen=True, eq=False):
         return user(canonical(plain).decode())
 
     def value(self, request: AgentRequest) -> Any:
-        """Return the input in a request."""
         text = request.messages[-1].text
         return text if self.kind is str else self._decode(text)
 
@@ -165,7 +159,6 @@ class FlowInput(Struct, frozen=True, eq=False):
             raise InvalidArguments(str(error)) from error
 
     def tool_input(self, name: str) -> Any:
-        """Return the type of input as `AgentTool` takes it."""
         if self.kind is str:
             return None
         if self.parameter.root.get("type") != "object":

@@ -43,9 +43,7 @@ Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 class Recurring(Protocol):
     """Submits runs at recurring times, as a `Schedule` does."""
 
-    async def run(self, *, environment: Environment | None = None) -> None:
-        """Submit runs until this is cancelled."""
-        ...
+    async def run(self, *, environment: Environment | None = None) -> None: ...
 
 
 class Worker(Generic[Out]):
@@ -207,7 +205,6 @@ class Worker(Generic[Out]):
         task.add_done_callback(self._driven.pop)
 
     async def _drive(self, driven: "_Driven", pause: float) -> None:
-        """Drive one run to its end, or until it waits."""
         claim, run_id, opener = driven.claim, driven.control.run_id, self._starter.opener
         clock = _by_store(self._options.clock, claim.at)
         environment = replace(self._options.environment, clock=clock)
@@ -259,7 +256,6 @@ class Worker(Generic[Out]):
                 await self._release(claim)
 
     async def _after(self, seconds: float) -> int:
-        """Wait for some seconds, as for a signal."""
         await self._options.clock.sleep(seconds)
         return self._signals
 
@@ -311,7 +307,6 @@ class _Company:
         return (self._clock.monotonic() - min(self._isolating.values())) % _ALONE >= _PATIENCE
 
     async def join(self, run: RunControl) -> None:
-        """Wait until no run is driven alone, and be one of several."""
         while self._alone is not None:
             await self._changed.wait()
         self._beside.add(run)
@@ -340,7 +335,6 @@ class _Company:
             self._clock.call_at(min(until, now + _WAIT), lambda: self._look(run, answered, until))
 
     def leave(self, run: RunControl) -> None:
-        """Be driven no longer."""
         self._beside.discard(run)
         if self._alone is run:
             self._alone = None
@@ -408,7 +402,6 @@ class Recovery(Struct, Generic[Out], frozen=True, eq=False):
 async def recover_runs(
     starter: Starter, options: RunOptions, concurrency: int, attempts: int, cancelled: bool
 ) -> Recovery[Any]:
-    """Continue the runs of an agent that are due; see `RunQueue.recover`."""
     recovery: Recovery[Any] = Recovery({}, {})
 
     def report(run_id: str, outcome: AgentRun[Any] | Exception) -> None:

@@ -132,7 +132,6 @@ class _Hedge(Combinator[Q, R]):
         failures: list[tuple[int, Exception]],
         ctx: Context,
     ) -> asyncio.Task[R] | None:
-        """Call one alternative after the other until one has answered; return its task, None when all have failed."""
         for index, place in enumerate(places):
             try:
                 if index:

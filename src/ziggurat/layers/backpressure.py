@@ -33,7 +33,6 @@ class Gate:
         self._lock = RLock()  # reentrant: a collected coroutine may leave at any point
 
     def refusal(self, depth: int) -> LimitExceeded:
-        """Return the error for a call that is refused while `depth` calls are in progress."""
         text = f"{depth} calls are in progress, and at most {self.hard} may be: try again later"
         return LimitExceeded("backpressure", self.hard, depth, text, transient=True)
 
@@ -46,7 +45,6 @@ class Gate:
             return depth
 
     def leave(self) -> None:
-        """Count the end of a call."""
         with self._lock:
             self.depth -= 1
 

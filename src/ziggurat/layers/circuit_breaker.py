@@ -31,8 +31,6 @@ _SLICES = 10
 
 
 class _BreakerRules(Struct, frozen=True):
-    """The rules by which a circuit opens and closes; `CircuitBreaker` explains each."""
-
     consecutive: int | None
     failure_rate: float | None
     window_seconds: float
@@ -159,11 +157,9 @@ class LocalBackend:
         self._lock = RLock()  # reentrant: a collected coroutine may end its call at any point
 
     def time(self, clock: Clock) -> float:
-        """Return the clock's `monotonic`."""
         return clock.monotonic()
 
     def update(self, name: str, change: Callable[[Circuit, *A], T], /, *args: *A) -> T:
-        """Apply `change` at once."""
         with self._lock:
             circuit = self._circuits.get(name)
             if circuit is None:

@@ -18,8 +18,6 @@ R = TypeVar("R")
 
 
 class _Outcome(Generic[R]):
-    """The outcome of a call, for the callers that joined it."""
-
     __slots__ = ("error", "until", "value")
 
     def __init__(self, value: R | None, error: Exception | None, until: float) -> None:

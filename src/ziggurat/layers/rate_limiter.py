@@ -200,7 +200,6 @@ class RateLimiter:
                 self._pump(clock)
 
     def give_back(self, permit: Permit, clock: Clock) -> None:
-        """Give everything back: the call was not made."""
         with self._lock:
             if permit.counts:
                 self._requests -= permit.requests

@@ -16,8 +16,6 @@ _SLICES = 100
 
 
 class RateLimits(Struct, frozen=True):
-    """The room of a period; `RateLimiter` explains each limit."""
-
     requests: int | None
     weight: float | None
     seconds: float
@@ -66,7 +64,6 @@ class RateWindow(Struct):
         ]
 
     def close(self, until: float) -> None:
-        """Let no call pass until then."""
         self.closed_until = max(self.closed_until, until)
 
 

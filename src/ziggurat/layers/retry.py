@@ -54,7 +54,6 @@ class RetryBudget:
             return self.minimum_per_second * self.seconds + self.ratio * self._calls - self._retries
 
     def deposit(self, now: float) -> None:
-        """Count a call."""
         with self._lock:
             self._slice(now)[1] += 1
             self._calls += 1

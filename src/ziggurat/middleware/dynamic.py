@@ -37,7 +37,6 @@ class DynamicPrompt(Middleware):
         self._write = write
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Return the request with the instructions of the function."""
         written = self._write(request, ctx)
         text = await written if isinstance(written, Awaitable) else written
         if text is not None and not isinstance(text, str):
@@ -63,7 +62,6 @@ class AllowTools(Middleware):
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Remove the tools that may not be called."""
         return _with_tools(request, {tool.name for tool in request.tools if self.allows(tool.name)})
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
@@ -95,7 +93,6 @@ class DynamicTools(Middleware):
         self._choose = choose
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Remove the tools that were not chosen."""
         chosen = self._choose(request, ctx)
         if isinstance(chosen, Awaitable):
             chosen = await chosen
@@ -107,7 +104,6 @@ class DynamicTools(Middleware):
 
 
 def _with_tools(request: ModelRequest, names: set[str]) -> ModelRequest | None:
-    """Return a request with only these tools and the final-answer tool; None if nothing is removed."""
     tools = tuple([tool for tool in request.tools if tool.name in names or tool.name == FINAL_ANSWER])
     if len(tools) == len(request.tools):
         return None

@@ -88,7 +88,6 @@ class OutputGuardrail(Middleware):
 
 
 def _request_again(response: ModelResponse, fault: str) -> list[Message]:
-    """Return the messages to append: the refused reply, and the request for another."""
     message = fit(response.message)
     results = [
         tool_message(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name))

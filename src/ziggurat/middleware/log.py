@@ -58,45 +58,36 @@ class Logging(Middleware):
             self._logger.log(level, text, *(visible_line(each) if isinstance(each, str) else each for each in values))
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> None:
-        """Log the start of an agent."""
         self._note("before_agent", self._level, "%s begins: %d messages", ctx.path, len(request.messages))
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> None:
-        """Log the end of an agent."""
         why = status_of(run.stop)
         self._note(
             "after_agent", self._level, "%s ended: %s, %d steps, %d tokens", ctx.path, why, run.steps, run.usage.total
         )
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-        """Log a request to a model."""
         text = "%s asks: %d messages, %d tools"
         self._note("before_model", self._level, text, ctx.path, len(request.messages), len(request.tools))
 
     async def on_model_delta(self, delta: PartDelta, ctx: Context) -> None:
-        """Log a piece of a reply."""
         self._note("on_model_delta", logging.DEBUG, "%s says: %s", ctx.path, type(delta).__name__)
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> None:
-        """Log the reply of a model."""
         usage = response.usage
         text = "%s answered: %s, %s in, %s out, %d tool calls"
         calls = len(response.tool_calls)
         self._note("after_model", self._level, text, ctx.path, response.finish, usage.input, usage.output, calls)
 
     async def before_tool(self, call: ToolCall, ctx: Context) -> None:
-        """Log a tool call."""
         self._note("before_tool", self._level, "%s calls: %d characters", ctx.path, len(call.arguments))
 
     async def on_tool_delta(self, text: str, ctx: Context) -> None:
-        """Log a piece of a tool's output."""
         self._note("on_tool_delta", logging.DEBUG, "%s gives: %d characters", ctx.path, len(text))
 
     async def after_tool(self, result: ToolResult, ctx: Context) -> None:
-        """Log a tool's result."""
         how = result.error or "ok"
         self._note("after_tool", self._level, "%s gave: %s, %d characters", ctx.path, how, len(result.text))
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Log the type of an error."""
         self._note("on_error", logging.WARNING, "%s failed: %s", ctx.path, type_name_of(error))

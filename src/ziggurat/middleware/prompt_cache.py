@@ -13,8 +13,6 @@ from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, T
 
 
 class _Layout:
-    """The start of an agent's previous model request."""
-
     __slots__ = ("instructions", "messages", "output", "rewritten", "tools")
 
     def __init__(self) -> None:
@@ -72,7 +70,6 @@ class PromptCacheGuard(Middleware):
         return await agent(request, ctx.within(self._layout, _Layout()))
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> None:
-        """Note whether the conversation was rewritten on purpose."""
         layout = self._layout_at(ctx)
         if layout is not None:
             layout.note(request)

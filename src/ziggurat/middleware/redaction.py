@@ -74,7 +74,6 @@ class Redaction(Middleware):
     # -- input ---------------------------------------------------------------------------------------------------
 
     async def before_agent(self, request: AgentRequest, ctx: Context) -> AgentRequest:
-        """Mask the prompt, if `prompts` is set."""
         return self.masked(request) if self._prompts else request
 
     async def wrap_model(
@@ -93,7 +92,6 @@ class Redaction(Middleware):
     # -- output --------------------------------------------------------------------------------------------------
 
     def deltas(self, ctx: Context) -> DeltaFilter:
-        """Return a filter that masks a model's reply while it is streamed."""
         return _Filter(self._secrets, self._masking)
 
     async def after_model(self, response: ModelResponse, ctx: Context) -> ModelResponse:
@@ -126,15 +124,12 @@ class Redaction(Middleware):
             raise
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun:
-        """Mask the run."""
         return self.masked(run)
 
     async def on_error(self, error: BaseException, ctx: Context) -> None:
-        """Mask an error of a hook."""
         self._masking.error(error)
 
     def on_record(self, entry: JournalEntry) -> JournalEntry:
-        """Mask an entry before it is recorded."""
         return self.masked(entry)
 
     def _raise_masked(self, error: Exception) -> None:

@@ -184,7 +184,6 @@ class Secrets:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return a secret unchanged, JSON-encoded once and twice, and URL-encoded."""
     forms = {secret, quote(secret, safe="")}
     for readable in (True, False):
         once = json.dumps(secret, ensure_ascii=readable)[1:-1]
@@ -214,7 +213,6 @@ class StreamMask:
         return self._advance(last=False) if self._held >= self._again and self._secrets.can_end(piece) else ""
 
     def flush(self) -> str:
-        """Return the rest, masked, at the end of the text."""
         return self._advance(last=True) if self._waiting else ""
 
     def _advance(self, *, last: bool) -> str:
@@ -261,7 +259,6 @@ class Masking:
         self._known: dict[tuple[int, ...], list[tuple[list[Message], list[Message]]]] = {}
 
     def value(self, value: T) -> T:
-        """Return a value with secrets masked in all text within it; an error is changed in place if possible."""
         changed: T = self._mask(value, 0)
         return changed
 
@@ -385,7 +382,6 @@ class Masking:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def error(self, error: BaseException) -> BaseException:
-        """Return an error with secrets masked in its text, arguments, attributes and causes."""
         # It is the same object, or, where the object cannot be changed, a `ForeignError` or another group in its place.
         known: dict[int, BaseException] = {}
         masked = self._mask_error(error, known)

@@ -47,7 +47,6 @@ class Trim(Middleware):
         self._measure = _one if tokens is None else _tokens
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
-        """Return the request with the trimmed conversation."""
         messages = request.messages
         if self.last is not None and len(messages) <= self.first + self.last:
             return None
@@ -104,7 +103,6 @@ class _Units:
         self._measure = measure
 
     def copy(self) -> "_Units":
-        """Return units to which more can be added separately."""
         copy = _Units(self._measure)
         copy.read, copy.systems, copy.systems_size = self.read, [*self.systems], self.systems_size
         copy.of_users, copy.of_people, copy.sums = [*self.of_users], [*self.of_people], [*self.sums]

@@ -41,7 +41,6 @@ class Persona(CheckedStruct, frozen=True):
     constraints: tuple[str, ...] = ()
 
     def __call__(self, ctx: Context) -> str:
-        """Return the instructions, as an agent calls it."""
         return self.text
 
     @property
@@ -130,5 +129,4 @@ class Personas:
             self._current.reset(token)
 
     def __call__(self, ctx: Context) -> str:
-        """Return the instructions of the persona in use, as an agent calls it."""
         return "" if self.current is None else self.current.text

@@ -161,8 +161,7 @@ class Skills:
         return "\n\n".join(parts)
 
     def compose_for_task(self, task: str, limit: NonNegativeInt = 3) -> str:
-        """Return the instructions of the skills that fit a task best, as one text.
-        """
+        """Return the instructions of the skills that fit a task best, as one text."""
         return self.compose(match.skill.name for match in self.find(task, limit=limit))
 
     def _usable(self) -> list[Skill]:

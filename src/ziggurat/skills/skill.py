@@ -152,7 +152,6 @@ def load_skill(folder: str | Path) -> Skill:
 
 
 def digest_of(folder: Path) -> str:
-    """Return the SHA-256 of the names and contents of all files of a folder."""
     total = hashlib.sha256()
     for name in _files(folder):
         with (folder / name).open("rb") as file:
@@ -161,7 +160,6 @@ def digest_of(folder: Path) -> str:
 
 
 def _text_of(value: object) -> str:
-    """Return a scalar or a list of them as text."""
     # Nothing nested: with aliases, some lines of YAML stand for values of any size.
     if isinstance(value, list):
         return ", ".join(str(each) for each in value if not isinstance(each, list | dict))
@@ -182,7 +180,6 @@ def _files(folder: Path) -> list[str]:
 
 
 def _header_of(text: str, path: Path) -> tuple[_Header, str]:
-    """Return the header and the body of a SKILL.md."""
     parts = re.match(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)\Z", text, re.DOTALL | re.MULTILINE)
     if parts is None:
         raise ConfigurationError(f"{path}: it must begin with YAML between two lines of ---")

@@ -28,8 +28,6 @@ _RECORDS, _CANCELLED = "assignments", "cancelled"
 
 
 class Assignment(Struct, frozen=True):
-    """A task for a member."""
-
     member: str
     number: str
     task: str
@@ -41,8 +39,6 @@ class Assignment(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
-    """How far an assignment is, for a model."""
-
     handle: str
     state: State
     answer: str = ""
@@ -74,7 +70,6 @@ class Assignments:
                 await self._begin(as_type(record.result.value, Assignment))
 
     async def start(self, assignment: Assignment) -> Report:
-        """Record an assignment, and let its member begin."""
         if assignment.handle not in self._tasks:  # it is there if the call is tried again
             self._running = [task for task in self._running if not task.done()]
             if len(self._running) >= self._limit:
@@ -193,7 +188,6 @@ class Assignments:
         return Report(handle, "failed", f"stopped before it was done ({stops.status_of(outcome.stop)}); {outcome.text}")
 
     async def settle(self) -> None:
-        """Cancel what still runs, and wait for its end."""
         await end_tasks([task for task in self._tasks.values() if task is not None], self._ctx, name="background")
 
 

@@ -117,7 +117,6 @@ class _Chat(Struct, frozen=True, eq=False):
         return conversation.answered(name, run)
 
     async def _next(self, conversation: TeamConversation, in_turn: str, at: Context) -> str | None:
-        """Return the name of the member that speaks next, None to end."""
         if isinstance(self.speaker, str):
             return in_turn
         if isinstance(self.speaker, Runnable):

@@ -67,7 +67,6 @@ class TeamConversation:
         return self._views.beginning(member.name, self.messages)
 
     async def turn(self, turn: MemberTurn, at: Context) -> AgentRun:
-        """Let a member speak, at a context of its own, and return its run."""
         member = turn.member
         self._note_begin(at)
         try:
@@ -145,7 +144,6 @@ class TeamConversation:
         return self.answered(member, run)
 
     def close(self, text: str) -> AgentRun:
-        """Return the run of the team, whose answer is its own."""
         self.messages.append(signed(assistant(text), self.team))
         return self.end(self.team, text)
 
@@ -182,7 +180,6 @@ class TeamConversation:
 
 
 def _new_messages(run: AgentRun, question: Sequence[Message]) -> Sequence[Message]:
-    """Return what was said in a run, without what it was asked."""
     history, start = run.history, run.start
     if start == 0 and history[: len(question)] == list(question):  # of a service that does not set `start`
         start = len(question)

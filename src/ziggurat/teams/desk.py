@@ -175,7 +175,6 @@ class _Desk:
         return self._require(await picked if isinstance(picked, Awaitable) else picked, "first")
 
     def _require(self, name: object, what: str) -> str:
-        """Return a name that a setting or a policy has given."""
         if isinstance(name, str) and name in self.members:
             return name
         near = similar(name, self.members) if isinstance(name, str) else []

@@ -39,8 +39,6 @@ TRIES = 3
 
 
 class LedgerProgress(Struct, frozen=True):
-    """The progress ledger of a manager for one turn."""
-
     done: bool
     progress: bool = True
     next: str = ""
@@ -118,7 +116,6 @@ class _Ledger(Struct, frozen=True, eq=False):
         await conversation.turn(MemberTurn(self.manager, messages), ctx.under(self.manager.name))
 
     async def _progress(self, conversation: TeamConversation, at: Context) -> LedgerProgress:
-        """Return the manager's progress ledger; one without progress if it writes none that can be read."""
         prompt = question = _PROGRESS.replace("{names}", ", ".join(self.members))
         for number in range(1, TRIES + 1):
             reply = await conversation.ask(self.manager, prompt, at.at(f"try-{number}"))

@@ -101,7 +101,6 @@ def _read(members: Mapping[str, Runnable], way: str, run: AgentRun) -> AgentRun:
 
 
 def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1) -> dict[str, Runnable]:
-    """Return the members of a team by their names."""
     named: dict[str, Runnable] = {}
     for member in members:
         if not isinstance(member, Runnable):
@@ -122,6 +121,5 @@ def members_by_name(pattern: str, members: Iterable[Runnable], *, least: int = 1
 
 
 def described(members: Mapping[str, Runnable]) -> str:
-    """Return a list of the members for a model, with the description of each."""
     lines = [(name, parts_of(member).description) for name, member in members.items()]
     return "\n".join(f"- {name}: {about}" if about else f"- {name}" for name, about in lines)

@@ -78,7 +78,6 @@ class TeamResult(Struct, frozen=True):
 
 
 def only_highest(scores: Iterable[tuple[str, float]]) -> str | None:
-    """Return the name with the highest score above 0, None if several have it."""
     best = sorted(scores, key=lambda pair: -pair[1])
     if not best or best[0][1] <= 0 or (len(best) > 1 and best[1][1] == best[0][1]):
         return None

@@ -64,7 +64,6 @@ class _Rounds(Struct, frozen=True, eq=False):
     comments: bool  # of the leader, after each round
 
     async def __call__(self, request: AgentRequest, ctx: Context, /) -> AgentRun:
-        """Run the rounds."""
         conversation = TeamConversation(request, ctx, self.visibility, self.sources)
         runs: dict[str, AgentRun] = {}
         for number in range(1, self.rounds + 1):
@@ -96,7 +95,6 @@ class _Rounds(Struct, frozen=True, eq=False):
 
 
 def each_other(names: Iterable[str]) -> list[DiagramEdge]:
-    """Return the edges between members that all speak to each other."""
     return [DiagramEdge(one, other, both=True) for one, other in combinations(names, 2)]
 
 

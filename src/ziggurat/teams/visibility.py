@@ -82,7 +82,6 @@ class Views:
     async def of(
         self, member: str, messages: Sequence[Message], visibility: Choice | View | None = None
     ) -> tuple[Message, ...]:
-        """Return what a member sees."""
         longest = self._longest if visibility is None else 0
         visibility = visibility or self._visibility
         sources = self._sources

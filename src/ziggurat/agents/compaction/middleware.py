@@ -170,7 +170,6 @@ class Compaction(Middleware):
         return min(limits)
 
     async def _shorten(self, request: RewriteRequest, ctx: Context, limit: int | None, minimum: int) -> Rewrite | None:
-        """Return the rewriting that shortens the conversation, None if there is too little to reduce."""
         before = list(request.messages)
         messages = _repair_orphans(before, self.orphans)
         room = None if limit is None else int(limit * _AIM) - request.fixed

@@ -107,7 +107,6 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
         return spans
 
     def _kept(self, messages: Sequence[Message], blocks: list[Span]) -> int:
-        """Return how many units at the end are within the limits."""
         turns = tokens = 0
         for number, (start, end) in enumerate(reversed(blocks)):
             tokens += sum(characters(message) for message in messages[start:end]) // 4
@@ -166,7 +165,6 @@ class Drop(CheckedStruct, frozen=True):
     note: str = "[{count} earlier messages were left out]"
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the note."""
         return (runtime_message(self.note.replace("{count}", str(len(excerpt.messages)))),) if self.note else ()
 
 
@@ -182,7 +180,6 @@ class Mask(CheckedStruct, frozen=True, kw_only=True):
     note: str = "[what {tool} returned, about {tokens} tokens, was left out; call it again if it is needed]"
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the excerpt with results replaced by notes."""
         return tuple(self._masked(message) for message in excerpt.messages)
 
     def _masked(self, message: Message) -> Message:
@@ -209,7 +206,6 @@ class Concatenate(CheckedStruct, frozen=True, kw_only=True):
     max_line: PositiveInt = 200
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the text as one message."""
         return (
             runtime_message("[Earlier, in short]\n" + text_of_parts(excerpt.messages, self.max_line), excerpt.messages),
         )

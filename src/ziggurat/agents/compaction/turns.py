@@ -153,7 +153,6 @@ class TokenBudget(CheckedStruct, frozen=True, kw_only=True):
     importance: Importance = entity_density
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the remaining messages of an excerpt."""
         return self.shorten(excerpt.messages, room=excerpt.room).messages
 
     def shorten(
@@ -205,12 +204,10 @@ class TurnCount(CheckedStruct, frozen=True, kw_only=True):
     important: Callable[[Turn], bool] | None = None
 
     async def __call__(self, excerpt: Excerpt, ctx: Context, /) -> tuple[Message, ...]:
-        """Return the remaining messages of an excerpt."""
         return self.shorten(excerpt.messages).messages
 
     def shorten(self, messages: Sequence[Message], *, ages: Sequence[float] | None = None) -> Shortened:
-        """Shorten messages, which must include the results of every call in them.
-        """
+        """Shorten messages, which must include the results of every call in them."""
         blocks, turns = _turns_in(messages, ages)
         if len(turns) <= self.max_turns:
             return Shortened(tuple(messages), tuple(range(len(turns))))
@@ -340,7 +337,6 @@ def _segment(first: int, blocks: Sequence[_Block]) -> Segment | None:
 def _remove_oldest(
     blocks: Sequence[_Block], kept: Iterable[int], segments: Iterable[Segment], limit: int
 ) -> tuple[list[int], list[Segment]]:
-    """Remove the oldest notes, then the oldest turns, until the rest fits."""
     turns, notes = deque(kept), deque(segments)
     used = sum(_size(blocks[at]) for at in turns) + _size(each.message for each in notes)
     while used // 4 > limit and notes:

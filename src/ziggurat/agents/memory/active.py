@@ -63,8 +63,6 @@ class Note(CheckedStruct, frozen=True, kw_only=True):
 
 
 class StoredNote(Struct, frozen=True):
-    """The outcome of storing a note."""
-
     record: MemoryRecord
     replaced: MemoryRecord | None = None
     known: bool = False
@@ -73,8 +71,6 @@ class StoredNote(Struct, frozen=True):
 
 
 class ActiveMemory(Struct, frozen=True, eq=False):
-    """The memory that an agent uses."""
-
     store: MemoryStore
     owner: str
     by: object
@@ -198,8 +194,6 @@ async def _remember(
 
 
 class _Related(Struct, frozen=True):
-    """The stored facts that matter to a new one."""
-
     same: MemoryRecord | None = None
     replaced: MemoryRecord | None = None
     doubted: tuple[MemoryRecord, ...] = ()

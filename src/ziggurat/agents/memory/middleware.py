@@ -111,7 +111,6 @@ class Remembering(Middleware):
         return AgentRequest(tuple(messages))
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
-        """Emit the recalled memories, and run the agent with its memory in scope."""
         if not self._is_nearest(ctx):
             return await agent(request, ctx)
         mind = self._mind(ctx)
@@ -124,7 +123,6 @@ class Remembering(Middleware):
         return await agent(request, ctx.within(ACTIVE_MEMORY, mind))
 
     async def after_agent(self, run: AgentRun, ctx: Context) -> AgentRun | None:
-        """Store the notes of the policy."""
         if self.policy is None or not self._is_nearest(ctx):
             return None
         mind = self._mind(ctx)
@@ -186,7 +184,6 @@ def _check_owner(owner: object) -> None:
 
 
 def _notes(noted: object) -> list[Note]:
-    """Return the notes of a policy as a list."""
     notes: list[Note] = []
     for each in noted if isinstance(noted, Iterable) and not isinstance(noted, str) else [noted]:
         if not isinstance(each, Note):

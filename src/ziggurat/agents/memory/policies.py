@@ -130,7 +130,6 @@ def _read(line: str, known: Sequence[MemoryRecord], taint: tuple[str, ...]) -> N
 
 
 def _fact_line(record: MemoryRecord) -> str:
-    """Return a fact as the model is asked to write it."""
     subject = subject_of(record)
     return record.content if subject is None else f"[{subject}] {record.content}"
 

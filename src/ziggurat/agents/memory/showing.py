@@ -63,7 +63,6 @@ def _date(seconds: float) -> str:
 
 
 def memories_in(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the texts of recalled memories in messages."""
     return tuple(
         _NOTES.sub("", part.text.strip())
         for message in messages
@@ -207,7 +206,6 @@ async def forget(memory_id: str, ctx: Context) -> ToolResult:
 
 
 def _outcome(stored: StoredNote) -> str:
-    """Return the result of storing a fact, as text for the model."""
     if stored.known:
         return f"This is known already as {stored.record.id}."
     text = f"I will remember: {_sentence(stored.record.content)}"
