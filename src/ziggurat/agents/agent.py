@@ -102,7 +102,7 @@ class Agent(Runnable[Out]):
         self,
         model: str | Model,
         *,
-        output: Output[Out],
+        output: "Output[Out] | Sequence[type[Out]]",
         output_validator: Callable[[Out, Context], Any] | None = None,
         **arguments: Unpack[AgentArguments],
     ) -> None: ...
@@ -112,15 +112,6 @@ class Agent(Runnable[Out]):
         model: str | Model,
         *,
         output: "TypeForm[Out]",
-        output_validator: Callable[[Out, Context], Any] | None = None,
-        **arguments: Unpack[AgentArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        model: str | Model,
-        *,
-        output: Sequence[type[Out]],
         output_validator: Callable[[Out, Context], Any] | None = None,
         **arguments: Unpack[AgentArguments],
     ) -> None: ...

@@ -31,6 +31,10 @@ class RunHandle(Generic[Out]):
     half a second; one that nobody drives, when it is continued. Where the run continues as new, the handle goes on with
     the next one; its `id` stays that of the first.
 
+    The verbs that steer it return whether it was in progress or waiting; if not, nothing was done.
+    Every verb raises `RunNotFound` if there is no such run (without a store, one that has ended is not kept), those
+    that read its record `JournalCorrupt` if that is damaged, and those that steer it `Denied` if a `Steerable` says so.
+
     Every verb is a coroutine. From another thread, pass it to the event loop of the handle::
 
         asyncio.run_coroutine_threadsafe(handle.inject("Mention the weather."), loop).result()
@@ -149,10 +153,6 @@ class RunHandle(Generic[Out]):
         A handle that has started its run drives it on through timers and events, and when this is called after a
         decision or a cancellation. Elsewhere this waits for whoever drives it or resumes it; limit that with
         `asyncio.timeout`.
-
-        Raises:
-            RunNotFound: there is no such run; without a store, one that has ended is not kept.
-            JournalCorrupt: its record is damaged; the message names the entry.
         """
         if self._driving is None or self._task is None:
             return await self._follow()
@@ -191,12 +191,7 @@ class RunHandle(Generic[Out]):
 
     @verb
     async def status(self) -> RunStatus:
-        """Read what is on record of the run so far; one that was just started is waited for until it is on record.
-
-        Raises:
-            RunNotFound: there is no such run; without a store, one that has ended is not kept.
-            JournalCorrupt: its record is damaged; the message names the entry.
-        """
+        """Read what is on record of the run so far; one that was just started is waited for until it is on record."""
         if self._control is not None:
             await self.recorded()
         return await read_status(self._opener, await self._find_newest())
@@ -219,7 +214,6 @@ class RunHandle(Generic[Out]):
         Where a run continues as new, the items of the next one follow, numbered from 1; its `Opened` has its id.
 
         Raises:
-            RunNotFound: no such run is in progress or in the store.
             ConfigurationError: `after` is not the number of an entry, or the run is a part of the run around; follow
                 that.
         """
@@ -253,12 +247,7 @@ class RunHandle(Generic[Out]):
             after_step: Let the current step finish, its tools included, and start no other. The result includes that
                 step. A run that is complete with that step is `Completed`.
 
-        Returns:
-            Whether the run was in progress or waiting; if not, nothing was done.
-
         Raises:
-            RunNotFound: there is no such run.
-            Denied: the agent may not be cancelled.
             ConfigurationError: it has no steps to wait for.
         """
         self._check("cancel", loop=after_step)
@@ -280,13 +269,6 @@ class RunHandle(Generic[Out]):
         A run that would have ended continues to answer it, unless its steps are used up. It is in the record once,
         however often the process of the run is lost. If the run ends elsewhere before it is read, it stays with the
         run, and is added when that is resumed.
-
-        Returns:
-            Whether the run was in progress or waiting; if not, nothing was done.
-
-        Raises:
-            RunNotFound: there is no such run.
-            Denied: the agent does not accept messages while it runs.
         """
         return await self._tell("inject", prompt)
 
@@ -296,13 +278,6 @@ class RunHandle(Generic[Out]):
         Running tool calls are cancelled, those that have not started are skipped, and both get a result that says so.
         Calls that wait for a decision are abandoned too. A reply in progress is waited for, but none of its calls is
         made. What was done before is kept.
-
-        Returns:
-            Whether the run was in progress or waiting; if not, nothing was done.
-
-        Raises:
-            RunNotFound: there is no such run.
-            Denied: the agent may not be redirected.
         """
         return await self._tell("redirect", prompt)
 
@@ -317,7 +292,6 @@ class RunHandle(Generic[Out]):
             environment: Its clock tells what has expired.
 
         Raises:
-            RunNotFound: the store has no such run.
             AlreadyDecided: a call was decided in another way before.
             ConfigurationError: a decision does not fit, or names no pending item. None of them is recorded then.
         """

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 class RunRecords(Generic[Out]):
     """The recorded runs of an agent.
 
+    What reads a run raises `RunNotFound` if the store has no such run, and `JournalCorrupt`, which names the entry, if
+    its record is damaged.
+
     Attributes:
         name: The name of the agent.
     """
@@ -109,34 +112,19 @@ class RunRecords(Generic[Out]):
 
     @checked
     async def record(self, run_id: RunId) -> bytes:
-        """Return the record of a run as JSON lines.
-
-        Raises:
-            RunNotFound: the store has no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Return the record of a run as JSON lines."""
         return (await self._runs.read(run_id)).dump()
 
     @verb
     @checked
     async def tree(self, run_id: RunId) -> "RunTree":
-        """Return the calls of a run as a tree, however far it has come: ``print((await agent.tree("r-17")).text())``.
-
-        Raises:
-            RunNotFound: the store has no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Return the calls of a run as a tree, however far it has come: ``print((await agent.tree("r-17")).text())``."""
         from ziggurat.observe.tree import run_tree
 
         return run_tree((await self._runs.read(run_id)).entries)
 
     async def files(self, run_id: RunId) -> dict[str, str]:
-        """Return the files that a run has on its record, by path: those that its agents wrote without a folder.
-
-        Raises:
-            RunNotFound: the store has no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
-        """
+        """Return the files that a run has on its record, by path: those that its agents wrote without a folder."""
         from ziggurat.sandbox.files import RunFiles
 
         return RunFiles.of((await self._runs.read(run_id)).entries).texts()
@@ -148,10 +136,6 @@ class RunRecords(Generic[Out]):
 
             print((await team.standing("r-17")).mermaid())
             Path("team.svg").write_text(diagram_svg(await team.standing("r-17")))
-
-        Raises:
-            RunNotFound: the store has no such run.
-            JournalCorrupt: an entry is damaged; the message names it.
         """
         from ziggurat.agents.drawing import STANDING, drawn, marked
         from ziggurat.core.diagram import Diagram

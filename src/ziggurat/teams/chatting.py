@@ -59,8 +59,6 @@ def group_chat(
             to end.
         turns: How many turns there are at most.
         until: Called with the messages after each turn; the chat ends if it returns true.
-        visibility: What each member sees.
-        arguments: Those of all teams, see `TeamArguments`.
     """
     named = members_by_name("group_chat", members, least=2)
     moderator = speaker if isinstance(speaker, Runnable) else None

@@ -76,9 +76,7 @@ def debate(
         rounds: How often each member argues.
         scoring: Whether they score each other.
         max_argument_chars: How much of each argument the others see.
-        visibility: What each member sees.
         concurrency: How many members work at the same time; None for all.
-        arguments: Those of all teams, see `TeamArguments`.
     """
     named = members_by_name("debate", members, least=2)
     everyone = members_by_name("debate", members if moderator is None else (*members, moderator))

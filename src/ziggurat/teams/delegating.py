@@ -54,7 +54,6 @@ def background(
         unfinished: What happens to members that still work when the leader has answered: ``"cancel"`` them, or
             ``"wait"`` until they have ended.
         concurrency: How many work at the same time; to start one more is an error that the leader gets.
-        arguments: Those of all teams, see `TeamArguments`.
 
     Raises:
         ConfigurationError: there is no member, two have the same name, or the leader is no `Agent` or has a tool of the

@@ -81,7 +81,6 @@ def handoffs(
         max_handoffs: How many handoffs one run may have; at one more it stops as `BudgetExceeded`.
         ping_pong: After how many handoffs in a row between the same two agents the run stops as `LoopDetected`; None
             for never.
-        arguments: Those of all teams, see `TeamArguments`.
 
     Raises:
         ConfigurationError: two agents have one name, a policy or `first` names an agent that is not there, or a tool

@@ -68,8 +68,6 @@ def ledger_team(
         turns: How many turns the members have at most; then the run stops as `BudgetExceeded`.
         max_stalls: How many turns without progress a plan may have.
         max_plans: How many plans there are at most.
-        visibility: What each member sees.
-        arguments: Those of all teams, see `TeamArguments`.
     """
     everyone = members_by_name("ledger_team", (manager, *members), least=2)
     named = members_by_name("ledger_team", members)

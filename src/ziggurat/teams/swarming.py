@@ -68,7 +68,6 @@ def swarm(
         concurrency: How many subtasks are worked on at the same time; None for all.
         max_members: How many of the members are used at most.
         max_subtasks: With more, the run stops as `BudgetExceeded`.
-        arguments: Those of all teams, see `TeamArguments`.
     """
     named = members_by_name("swarm", members)
     extra = [each for each in (split, leader) if isinstance(each, Runnable)]
