@@ -52,7 +52,6 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "rate_limit": lambda: stack(nothing, rate_limit(limiter=RateLimiter(requests=1_000_000))),
     "backpressure": lambda: stack(nothing, backpressure(gate=Gate(100, soft=80))),
     "dedupe, new": lambda: stack(nothing, dedupe(store=DedupeStore(), key=fresh_key())),
-    "dedupe, answered": lambda: stack(nothing, dedupe(store=DedupeStore(), key=str)),
     "cache, new": lambda: stack(nothing, cache(store=CacheStore(), key=fresh_key())),
     "cache, hit": lambda: stack(nothing, cache(store=CacheStore(), key=str)),
     "cache, hit, SHA-256": lambda: stack(nothing, cache(store=CacheStore())),

@@ -144,7 +144,7 @@ def test_breakers_budgets_caches_and_dedupe_work_over_all_event_loops(fails: boo
     service = stack(
         counting,
         cache(store=CacheStore(5), key=str),
-        dedupe(store=DedupeStore(size=5, seconds=0.01), key=str),
+        dedupe(store=DedupeStore(seconds=0.01), key=str),
         retry(attempts=2, base=0, budget=RetryBudget(seconds=0.01)),
         circuit_breaker(breaker=breaker),
     )

@@ -118,7 +118,7 @@ class RunRecords(Generic[Out]):
     @verb
     @checked
     async def tree(self, run_id: RunId) -> "RunTree":
-        """Return the calls of a run as a tree, however far it has come: ``print((await agent.tree("r-17")).text())``."""
+        """Return the calls of a run so far as a tree: ``print((await agent.tree("r-17")).text())``."""
         from ziggurat.observe.tree import run_tree
 
         return run_tree((await self._runs.read(run_id)).entries)

@@ -1,4 +1,4 @@
-"""Dedupe: makes one call for several equal requests."""
+"""Dedupe: makes one call for several equal requests at the same time."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 from ziggurat.core.clock import Holding, Stopwatch, held
 from ziggurat.core.context import Context
 from ziggurat.core.errors import attach
-from ziggurat.core.event import CacheHit, Joined
+from ziggurat.core.event import Joined
 from ziggurat.core.service import Service, layer
-from ziggurat.core.settings import PositiveInt, Seconds, checked
+from ziggurat.core.settings import Seconds, checked
 from ziggurat.layers.cache import is_reusable, key_of, note_reuse, recalled
 
 Q = TypeVar("Q")
@@ -18,12 +18,11 @@ R = TypeVar("R")
 
 
 class _Outcome(Generic[R]):
-    __slots__ = ("error", "until", "value")
+    __slots__ = ("error", "value")
 
-    def __init__(self, value: R | None, error: Exception | None, until: float) -> None:
+    def __init__(self, value: R | None, error: Exception | None = None) -> None:
         self.value = value
         self.error = error
-        self.until = until
 
     def result(self) -> R:
         if self.error is not None:
@@ -44,18 +43,15 @@ class _Flight:
 
 
 class DedupeStore:
-    """The calls in progress, and the answers of those that ended recently.
+    """The calls in progress.
 
     Args:
-        seconds: How long an answer is reused, and how long a call in progress can be joined.
-        size: The maximum number of answers; the oldest is dropped first.
+        seconds: How long a call in progress can be joined.
     """
 
     @checked
-    def __init__(self, *, seconds: Seconds = 60.0, size: PositiveInt = 1024) -> None:
+    def __init__(self, *, seconds: Seconds = 60.0) -> None:
         self.seconds = seconds
-        self.size = size
-        self._answers: dict[str, _Outcome[Any]] = {}  # the oldest first
         self._flights: dict[str, _Flight] = {}
         self._lock = RLock()
 
@@ -64,16 +60,8 @@ class DedupeStore:
         """The number of calls in progress."""
         return len(self._flights)
 
-    def __len__(self) -> int:
-        """The number of stored answers, including expired ones that were not removed yet."""
-        return len(self._answers)
-
     def __repr__(self) -> str:
-        return f"DedupeStore(seconds={self.seconds:g}, size={self.size})"
-
-    def _answer(self, key: str, now: float) -> _Outcome[Any] | None:
-        answer = self._answers.get(key)
-        return answer if answer is not None and now < answer.until else None
+        return f"DedupeStore(seconds={self.seconds:g})"
 
     def _flight(self, key: str, now: float) -> _Flight | None:
         flight = self._flights.get(key)
@@ -82,14 +70,6 @@ class DedupeStore:
     def _begin(self, key: str, ctx: Context, now: float) -> _Flight:
         flight = self._flights[key] = _Flight(ctx, now + self.seconds)
         return flight
-
-    def _keep(self, key: str, answer: _Outcome[Any], now: float) -> None:
-        answers = self._answers
-        with self._lock:
-            answers.pop(key, None)
-            answers[key] = answer
-            while len(answers) > self.size or now >= answers[next(iter(answers))].until:
-                del answers[next(iter(answers))]
 
     def _may_join(self, flight: _Flight, above: tuple[object, ...]) -> bool:
         """Return False for another event loop, and for a call that would wait for itself."""
@@ -119,21 +99,20 @@ class DedupeStore:
 async def dedupe(
     request: Q, ctx: Context, inner: Service[Q, R], *, store: DedupeStore, key: Callable[[Any], str] | None = None
 ) -> R:
-    """Make one call for all equal requests that arrive at the same time or shortly after.
+    """Make one call for all equal requests that arrive while it is in progress.
 
-    A new request is sent; a request equal to one in progress waits for that answer; one equal to a recently answered
-    request gets that answer, at no cost::
+    A new request is sent; a request equal to one in progress waits for that answer, at no cost. Inside of a `cache`,
+    one equal to a recently answered request gets that answer, too::
 
-        stack(search, dedupe(store=DedupeStore(seconds=30)))
+        stack(search, cache(store=CacheStore(), seconds=30), dedupe(store=DedupeStore()))
 
     A waiting caller may be cancelled; the call continues for the others. If the caller that makes the call is
     cancelled, reaches its own deadline, is suspended or gets an answer that `cache` would not store, one of those
-    waiting makes it instead. A failure is raised for
-    all that wait, and not stored. A call that would wait for itself, directly or over others, is made instead. Each
-    event loop makes its own calls, and all share the answers.
+    waiting makes it instead. A failure is raised for all that wait. A call that would wait for itself, directly or over
+    others, is made instead, and each event loop makes its own calls.
 
     Args:
-        store: The calls in progress and recent answers; share one between all layers that may share calls.
+        store: The calls in progress; share one between all layers that may share calls.
         key: Returns the key of a request; as for `cache`.
 
     Raises:
@@ -144,14 +123,7 @@ async def dedupe(
     name = key_of("dedupe", inner, request, key, ctx)
     clock = ctx.clock
     while True:
-        now = clock.monotonic()
-        answer = store._answer(name, now)
-        if answer is not None:
-            if ctx.listens(CacheHit):
-                await ctx.emit(CacheHit(ctx.path, name))
-            await note_reuse(ctx, inner)
-            return answer.result()  # type: ignore[no-any-return]
-        flight = store._flight(name, now)
+        flight = store._flight(name, clock.monotonic())
         if flight is None or not store._may_join(flight, around := held()):
             break
         flight.followers.append(around)
@@ -169,21 +141,18 @@ async def dedupe(
 
 
 async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStore, name: str) -> R:
-    clock = ctx.clock
     outcome: _Outcome[R] | None = None
-    flight = store._begin(name, ctx, clock.monotonic())
+    flight = store._begin(name, ctx, ctx.clock.monotonic())
     try:
         with Holding(flight):
             value = await inner(request, ctx.timed(flight.watch))
-        now = clock.monotonic()
         if is_reusable(value):
-            outcome = _Outcome(recalled(value), None, now + store.seconds)
-            store._keep(name, outcome, now)
+            outcome = _Outcome(recalled(value))
         return value
     except Exception as error:
         left = ctx.remaining()
         if left is None or left > 0:  # else this caller's deadline passed, which need not concern the others
-            outcome = _Outcome(None, error, 0.0)
+            outcome = _Outcome(None, error)
         raise
     finally:
         store._end(name, flight, outcome)
