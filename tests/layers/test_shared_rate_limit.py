@@ -14,7 +14,7 @@ from ziggurat.core.clock import Clock
 from ziggurat.errors import LimitExceeded, ModelError
 from ziggurat.events import Queued
 from ziggurat.layers import RateLimiter, rate_limit
-from ziggurat.layers.rate_window import RateLimits, RateWindow
+from ziggurat.layers.rate_limiter import RateLimits, RateWindow
 from ziggurat.testing import HandClock, assert_no_leaks, run_until_idle
 
 T = TypeVar("T")

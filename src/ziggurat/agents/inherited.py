@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import budgeted
@@ -48,10 +47,9 @@ def agent_parts(
     chain, debug = HookChain(arguments.get("middleware", ())), arguments.get("debug")
     if debug is None:
         debug = os.environ.get("ZIGGURAT_DEBUG", "") not in ("", "0")
-    inherited = _Inherited(chain, arguments.get("approvals"), budget, grants is not None)
     return AgentParts(
         name,
-        inherited.prepare if inherited else None,
+        _preparing(chain, arguments.get("approvals"), budget, grants is not None),
         setup,
         description,
         permissions,
@@ -68,24 +66,22 @@ def facts_of(parts: AgentParts, effect: Effect) -> dict[Fact[Any], Any]:
     return {AGENT: parts, NAME: parts.name, EFFECT: effect}
 
 
-class _Inherited(Struct, frozen=True, eq=False):
-    chain: HookChain
-    approvals: Approvals | None
-    budget: Budget | None
-    limited: bool
+def _preparing(
+    chain: HookChain, approvals: Approvals | None, budget: Budget | None, limited: bool
+) -> Callable[[Context], Context] | None:
+    """Return what makes rules hold in the context of an agent, so that they hold for all below it; None if none do."""
 
-    def __bool__(self) -> bool:
-        return bool(self.chain.middlewares or self.approvals or self.budget or self.limited)
-
-    def prepare(self, ctx: Context) -> Context:
-        ctx = chained(ctx, self.chain)
-        if self.approvals is not None:
-            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), self.approvals))
-        if self.budget is not None:
-            ctx = budgeted(ctx, self.budget)
-        if self.limited or self.approvals is not None:
+    def prepare(ctx: Context) -> Context:
+        ctx = chained(ctx, chain)
+        if approvals is not None:
+            ctx = ctx.within(APPROVALS, (*(ctx.scope.get(APPROVALS) or ()), approvals))
+        if budget is not None:
+            ctx = budgeted(ctx, budget)
+        if limited or approvals is not None:
             rules_hold(ctx)
         return ctx
+
+    return prepare if chain.middlewares or approvals or budget or limited else None
 
 
 def _with_prices(budget: Budget | None) -> Budget | None:

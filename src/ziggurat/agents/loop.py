@@ -18,7 +18,7 @@ from ziggurat.agents.reply import (
     repair_message,
     validate_answer,
 )
-from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
+from ziggurat.agents.steering import Steering, StoppedAfterStep, itself, steering
 from ziggurat.agents.stop import Advice, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -70,7 +70,11 @@ class LoopRun:
         extra = scope.get(EXTRA_TOOLS)
         self.loop: LoopSettings = loop if extra is None or extra.depth != self.tally.depth else extra.added(loop)
         self.tally.conversation = self.conversation
-        self.rewriters: Rewriters | None = _rewriters(ctx) if MIDDLEWARE in scope else None
+        self.rewriters: Rewriters | None = None
+        if MIDDLEWARE in scope:
+            from ziggurat.calls.rewrite import rewriters
+
+            self.rewriters = rewriters(ctx)
         self.instructions: str | None = None
         self.nudges: list[Advice] | None = None
         self.found: set[str] = set()  # tools that the model has searched for
@@ -129,9 +133,6 @@ class LoopRun:
                 f"{result.text}"
             )
 
-    def past(self) -> OriginalMessages | None:
-        return None if self.rewriters is None else self.rewriters.past()
-
     def close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
@@ -165,10 +166,6 @@ class LoopRun:
         self.conversation.log.append(message)
         return response
 
-    def output_of(self, response: ModelResponse) -> str | None:
-        """Return the output of a run that ends with a response that was not read: its text, if that is the answer."""
-        return response.text if self.loop.output is None and not response.message.tool_calls else None
-
     def break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""
         record = journal_of(self.ctx).find(f"{self.ctx.path}/step-{self.steps}/model")
@@ -195,18 +192,12 @@ class LoopRun:
             (),
             self.start,
             journal_of(self.ctx).watch.elapsed - self.tally.began,
-            self.past(),
+            None if self.rewriters is None else self.rewriters.past(),
             "" if self.writer is None else self.writer.id,
             usage_by_model=by_model,
             _accepted=answer.accepted,
         )
         return run
-
-
-def _rewriters(ctx: Context) -> "Rewriters | None":
-    from ziggurat.calls.rewrite import rewriters
-
-    return rewriters(ctx)
 
 
 _UNFINISHED = frozenset({"malformed", "paused"})
@@ -280,7 +271,9 @@ class AgentLoop:
                 if ctx.emit is not SILENCE or run.nudges is not None:
                     await self._end_step(run, ctx, stop)
                 if stop is not None:
-                    return run.end(stop, ParsedAnswer(run.output_of(response)) if answer is None else answer)
+                    if answer is None:  # the response was not read: its text may be the answer
+                        answer = ParsedAnswer(response.text if settings.output is None and not calls else None)
+                    return run.end(stop, answer)
                 if swallowed_cancellation(task, cancels):
                     raise asyncio.CancelledError
         except BaseException as raised:  # noqa: BLE001 - raised again
@@ -350,7 +343,7 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, _itself, returns=Message)])
+            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, itself, returns=Message)])
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
 
@@ -427,10 +420,6 @@ async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
         if stopped is not None and journal_of(ctx).replaying:
             return stopped
         raise
-
-
-async def _itself(message: Message, ctx: Context) -> Message:
-    return message
 
 
 def _add_output_rules(instructions: str | None, output: AnswerReader | None) -> str | None:

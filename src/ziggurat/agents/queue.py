@@ -15,7 +15,8 @@ from ziggurat.tools.permissions import Permissions
 
 if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
-    from ziggurat.agents.worker import Recovery, Recurring, Worker
+    from ziggurat.agents.schedule import Schedule
+    from ziggurat.agents.worker import Recovery, Worker
 
 
 class SubmitArguments(TypedDict, total=False):
@@ -83,7 +84,7 @@ class RunQueue(RunRecords[Out]):
         concurrency: PositiveInt = 10,
         attempts: PositiveInt = 3,
         grace: NonNegativeFloat = 30.0,
-        schedules: Sequence["Recurring"] = (),
+        schedules: Sequence["Schedule"] = (),
         **arguments: Unpack[LiveArguments],
     ) -> "Worker[Out]":
         """Return a worker, which drives the runs of this agent that are due; see `Worker`.

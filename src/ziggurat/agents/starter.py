@@ -99,7 +99,10 @@ class Starter:
             start = Context(self.opener.path, scope=Scope(options.environment.values()))
         else:
             _check_joins(options)
-            _check_on_loop()
+            if loop_elsewhere() is not None:
+                raise ConfigurationError(
+                    "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make it async"
+                )
             start = ambient.under(self.name)
             if ambient.emit is not SILENCE:  # listeners of the outer run get these events too
                 options = options.heard_by((ambient.emit,))
@@ -210,10 +213,3 @@ def _check_joins(options: RunOptions) -> None:
             raise ConfigurationError(
                 f"a run inside another has no {what} of its own; give one with run(..., detached=True)"
             )
-
-
-def _check_on_loop() -> None:
-    if loop_elsewhere() is not None:
-        raise ConfigurationError(
-            "a tool that is not async cannot stream: call run_sync(..., listeners=[...]), or make the tool async"
-        )

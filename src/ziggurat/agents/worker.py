@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,10 @@ from ziggurat.journal.store import Claim, Store, queue_of
 from ziggurat.messages.agent import AgentRun, Out
 from ziggurat.runs.control import RunControl
 from ziggurat.runs.opener import Recovering
-from ziggurat.runs.options import Environment, RunOptions
+from ziggurat.runs.options import RunOptions
+
+if TYPE_CHECKING:
+    from ziggurat.agents.schedule import Schedule
 
 _WAIT = 1.0
 """The longest time between looks at what is due, in seconds: leases of lost processes lapse without a signal."""
@@ -38,12 +41,6 @@ _PATIENCE = 30.0
 
 Report = Callable[[str, "AgentRun[Any] | Exception"], None]
 """Called with the id of a run and how it went: the run at its end, or why it could not go on."""
-
-
-class Recurring(Protocol):
-    """Submits runs at recurring times, as a `Schedule` does."""
-
-    async def run(self, *, environment: Environment | None = None) -> None: ...
 
 
 class Worker(Generic[Out]):
@@ -67,7 +64,7 @@ class Worker(Generic[Out]):
         concurrency: int,
         attempts: int,
         grace: float,
-        schedules: Sequence[Recurring] = (),
+        schedules: Sequence["Schedule"] = (),
         report: Report = lambda run_id, outcome: None,
     ) -> None:
         self._starter = starter

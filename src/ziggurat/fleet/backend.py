@@ -13,7 +13,7 @@ from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
 from ziggurat.fleet.client import checked_client, is_away
 from ziggurat.layers.circuit_breaker import Circuit, LocalBackend
-from ziggurat.layers.rate_window import RateWindow
+from ziggurat.layers.rate_limiter import RateWindow
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

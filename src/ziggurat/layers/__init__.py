@@ -8,8 +8,7 @@ from ziggurat.layers.concurrency_limit import Bulkhead, concurrency_limit
 from ziggurat.layers.dedupe import DedupeStore, dedupe
 from ziggurat.layers.pipeline import pipeline
 from ziggurat.layers.rate_limit import rate_limit
-from ziggurat.layers.rate_limiter import RateLimiter
-from ziggurat.layers.rate_window import RateBackend
+from ziggurat.layers.rate_limiter import RateBackend, RateLimiter
 from ziggurat.layers.retry import RetryBudget, retry
 from ziggurat.layers.steer import steer
 from ziggurat.layers.tap import tap

@@ -1,5 +1,7 @@
 """A guard for providers' prompt caches: warns if the start of a request changes from step to step."""
 
+from msgspec.structs import replace
+
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.path import is_question
@@ -9,44 +11,38 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.events import Warned
 from ziggurat.messages.middleware import Middleware
-from ziggurat.messages.model import ModelRequest, ModelResponse, OutputSchema, ToolSpec
+from ziggurat.messages.model import ModelRequest, ModelResponse
+
+_PARTS = ("instructions", "tools", "output")
 
 
 class _Layout:
-    __slots__ = ("instructions", "messages", "output", "rewritten", "tools")
+    __slots__ = ("before", "rewritten")
 
     def __init__(self) -> None:
-        self.instructions: str | None = None
-        self.tools: tuple[ToolSpec, ...] = ()
-        self.output: OutputSchema | None = None
-        self.messages: Transcript | None = None
+        self.before: ModelRequest | None = None  # the agent's previous request
         self.rewritten = 0  # how often the conversation was, before the hooks
 
     def note(self, request: ModelRequest) -> None:
         """Forget the previous messages if the conversation was rewritten on purpose since then."""
         rewritten = request.messages.mark().conversation.rewritten
         if rewritten > self.rewritten:
-            self.rewritten, self.messages = rewritten, Transcript.of()
+            self.rewritten = rewritten
+            self.before = None if self.before is None else replace(self.before, messages=Transcript.of())
 
     def changes(self, request: ModelRequest) -> list[str]:
         """Return what differs from the previous request, and store this one."""
-        messages, known = request.messages, self.messages
-        changed: list[str] = []
-        if known is not None:
-            if request.instructions != self.instructions:
-                changed.append("the instructions")
-            if request.tools != self.tools:
-                changed.append("the tools")
-            if request.output != self.output:
-                changed.append("the output")
-            one, other = known.mark(), messages.mark()
-            if one.conversation is not other.conversation or other.length < one.length:  # else it only grew
-                shared = min(len(messages), len(known))
-                same = next((at for at in range(shared) if messages[at] != known[at]), shared)
-                if same < len(known):
-                    changed.append(f"the conversation from message {same} on")
-        self.instructions, self.tools, self.output = request.instructions, request.tools, request.output
-        self.messages = messages
+        before, self.before = self.before, request
+        if before is None:
+            return []
+        changed = [f"the {name}" for name in _PARTS if getattr(request, name) != getattr(before, name)]
+        messages, known = request.messages, before.messages
+        one, other = known.mark(), messages.mark()
+        if one.conversation is not other.conversation or other.length < one.length:  # else it only grew
+            shared = min(len(messages), len(known))
+            same = next((at for at in range(shared) if messages[at] != known[at]), shared)
+            if same < len(known):
+                changed.append(f"the conversation from message {same} on")
         return changed
 
 

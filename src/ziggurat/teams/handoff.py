@@ -85,8 +85,11 @@ class _Targets(Struct, frozen=True):
         if self.source not in (None, member):
             return ()
         pairs = [(_tool_name(each), each) for each in members] if self.tool_names is None else self.tool_names
+        about = {target: f": {each}" if each else "" for target, each in members.items()}
         return [
-            HandoffTool(target, name, self.description or _description(target, members.get(target, "")))
+            HandoffTool(
+                target, name, self.description or f"Hand off the conversation to {target}{about.get(target, '')}"
+            )
             for name, target in pairs
             if target != member
         ]
@@ -100,10 +103,6 @@ class _Targets(Struct, frozen=True):
 
 def _tool_name(target: str) -> str:
     return f"handoff_to_{target}"
-
-
-def _description(target: str, about: str) -> str:
-    return f"Hand off the conversation to {target}" + (f": {about}" if about else "")
 
 
 def any_handoff() -> HandoffPolicy:

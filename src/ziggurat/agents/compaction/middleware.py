@@ -149,25 +149,19 @@ class Compaction(Middleware):
         if self.window is not None:
             request = replace(request, window=self.window)
         if request.overflow is None:
-            return await self._before(request, ctx) if self.when.due(request) else None
+            result = await self._shorten(request, ctx, self.when.limit(request), 1) if self.when.due(request) else None
+            if result is not None and result.fault and ctx.listens(Warned):
+                await ctx.emit(Warned(ctx.path, f"compaction: {result.fault}"))
+            return result
         if request.tries > self.tries:
             raise ContextOverflow(f"still too long after {self.tries} compactions: {request.overflow}")
-        result = await self._shorten(request, ctx, self._limit(request), minimum=0)
+        # The size to stay below is at most that of the request that was too long, whatever else is known.
+        limit = min(request.tokens, request.window or request.tokens, self.when.limit(request) or request.tokens)
+        result = await self._shorten(request, ctx, limit, minimum=0)
         if result is None or not result.changes:
             why = f": {result.fault}" if result is not None else ""
             raise ContextOverflow(f"the conversation is too long ({request.overflow}) and cannot be made shorter{why}")
         return result
-
-    async def _before(self, request: RewriteRequest, ctx: Context) -> Rewrite | None:
-        result = await self._shorten(request, ctx, self.when.limit(request), minimum=1)
-        if result is not None and result.fault and ctx.listens(Warned):
-            await ctx.emit(Warned(ctx.path, f"compaction: {result.fault}"))
-        return result
-
-    def _limit(self, request: RewriteRequest) -> int:
-        """Return the size in tokens to stay below when the model has reported a request as too long."""
-        limits = (request.tokens, request.window or request.tokens, self.when.limit(request) or request.tokens)
-        return min(limits)
 
     async def _shorten(self, request: RewriteRequest, ctx: Context, limit: int | None, minimum: int) -> Rewrite | None:
         before = list(request.messages)
@@ -260,8 +254,11 @@ def _difference(before: list[Message], after: list[Message]) -> Rewrite:
 
 def _repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
     """Return a conversation with its unanswered calls repaired; the same list if there are none."""
-    blocks = [(messages[start:end], _unanswered_ids(messages[start:end])) for start, end in units(messages)]
-    lost = sum(bool(ids) for _, ids in blocks)
+    blocks: list[tuple[list[Message], bool]] = []  # each with whether a call in it is not answered
+    for start, end in units(messages):
+        known = {result.id for message in messages[start + 1 : end] for result in message.tool_results}
+        blocks.append((messages[start:end], any(call.id not in known for call in messages[start].tool_calls)))
+    lost = sum(is_lost for _, is_lost in blocks)
     if not lost or orphans == "keep":
         return messages
     if orphans == "refuse":
@@ -270,17 +267,12 @@ def _repair_orphans(messages: list[Message], orphans: Orphans) -> list[Message]:
             "answer them, or give orphans='answer' or 'drop'"
         )
     conversation: list[Message] = []
-    for block, ids in blocks:
-        if not ids:
+    for block, is_lost in blocks:
+        if not is_lost:
             conversation += block
         elif orphans == "answer":
             conversation += _answer_calls(block)
     return conversation
-
-
-def _unanswered_ids(block: list[Message]) -> set[str]:
-    known = {result.id for message in block[1:] for result in message.tool_results}
-    return {call.id for call in block[0].tool_calls} - known
 
 
 def _answer_calls(block: list[Message]) -> list[Message]:
