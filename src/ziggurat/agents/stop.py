@@ -210,17 +210,28 @@ def stop_when(condition: Callable[[Progress], bool | str | None]) -> BasePolicy:
     return _Judging(description, response=judge)
 
 
-class _AnyOf(BasePolicy):
-    def __init__(self, policies: tuple[Policy, ...]) -> None:
+class _Composed(BasePolicy):
+    """Several policies, each of which is asked once."""
+
+    def __init__(self, policies: tuple[Policy, ...], steps: int) -> None:
         self.policies = policies
-        self.steps = max(map(steps_in, policies), default=0)
+        self.steps = steps
         self.tools = tools_in(*policies)
 
     def on_response(self, progress: Progress) -> Verdict:
-        return _first([_ask(policy, progress, early=True) for policy in self.policies])
+        return self._judge(progress, [_ask(policy, progress, early=True) for policy in self.policies])
 
     def on_step(self, progress: Progress) -> Verdict:
-        return _first([_ask(policy, progress, early=False) for policy in self.policies])
+        return self._judge(progress, [_ask(policy, progress, early=False) for policy in self.policies])
+
+    def _judge(self, progress: Progress, verdicts: list[Verdict]) -> Verdict:
+        raise NotImplementedError
+
+
+class _AnyOf(_Composed):
+    def _judge(self, progress: Progress, verdicts: list[Verdict]) -> Verdict:
+        stop = next((each for each in verdicts if each is not None and not isinstance(each, Advice)), None)
+        return _merge_nudges(verdicts) if stop is None else stop
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.policies))
@@ -229,7 +240,7 @@ class _AnyOf(BasePolicy):
 @checked
 def any_of(*policies: StopPolicy) -> BasePolicy:
     """Stop when any of the policies does; the first in the order given names the reason."""
-    return _AnyOf(policies)
+    return _AnyOf(policies, max(map(steps_in, policies), default=0))
 
 
 class _Reason(Struct, frozen=True):
@@ -240,20 +251,7 @@ class _Reason(Struct, frozen=True):
     last: int
 
 
-class _AllOf(BasePolicy):
-    def __init__(self, policies: tuple[Policy, ...]) -> None:
-        self.policies = policies
-        steps = [*map(steps_in, policies)]
-        beyond = any(steps) and not all(steps)  # the others may hold only after its `max_steps` does
-        self.steps = max(steps) + (MAX_STEPS if beyond else 0)
-        self.tools = tools_in(*policies)
-
-    def on_response(self, progress: Progress) -> Verdict:
-        return self._judge(progress, [_ask(policy, progress, early=True) for policy in self.policies])
-
-    def on_step(self, progress: Progress) -> Verdict:
-        return self._judge(progress, [_ask(policy, progress, early=False) for policy in self.policies])
-
+class _AllOf(_Composed):
     def _judge(self, progress: Progress, verdicts: list[Verdict]) -> Verdict:
         reasons, step = progress.state(self, dict[int, _Reason]), progress.step
         for at, verdict in enumerate(verdicts):
@@ -276,7 +274,9 @@ def all_of(*policies: StopPolicy) -> BasePolicy:
     """Stop when all of the policies do in the same step; the last to hold names the reason, the first of several."""
     if not policies:
         raise ConfigurationError("all_of() needs at least one policy")
-    return _AllOf(policies)
+    steps = [*map(steps_in, policies)]
+    beyond = any(steps) and not all(steps)  # the others may hold only after its `max_steps` does
+    return _AllOf(policies, max(steps) + (MAX_STEPS if beyond else 0))
 
 
 def steps_in(policy: Policy | None) -> int:
@@ -305,11 +305,6 @@ def _ask(policy: Policy, progress: Progress, *, early: bool) -> Verdict:
         verdict = policy.on_response(progress) if early else policy.on_step(progress)
         known[id(policy), early] = progress.step, verdict
     return verdict
-
-
-def _first(verdicts: list[Verdict]) -> Verdict:
-    stop = next((each for each in verdicts if each is not None and not isinstance(each, Advice)), None)
-    return _merge_nudges(verdicts) if stop is None else stop
 
 
 def _merge_nudges(verdicts: list[Verdict]) -> Advice | None:
