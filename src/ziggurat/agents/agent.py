@@ -11,6 +11,7 @@ from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_settings import Instructions, LoopSettings, check_tool_names
 from ziggurat.agents.output import AnswerReader, Output
+from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
@@ -172,14 +173,15 @@ class Agent(Runnable[Out]):
         )
         self.settings.check_functions()
         needs = frozenset(permission for spec in box.specs for permission in spec.permissions)
+        form = None if answer is None else OutputForm(answer.parameter)
         parts = agent_parts(
             name,
             {"budget": budget, "approvals": approvals, "grants": grants, "middleware": middleware, "debug": debug},
             setup=cache(self._setup),
             description=description,
             permissions=needs,
-            read=None if answer is None else answer.form.read,
-            keep=None if answer is None else answer.form.keep,
+            read=None if form is None else form.read,
+            keep=None if form is None else form.keep,
         )
         own = known(needs if grants is None else grants)
         parts = replace(parts, grants=own, parse=partial(final_answer_in, output=answer))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, Union
 import msgspec
 from msgspec import Struct
 
-from ziggurat.agents.recorded import OutputForm
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
@@ -80,10 +79,6 @@ class AnswerReader(Struct, frozen=True, eq=False):
         return cls(kind, chosen.mode or modes[0], schema, wrapped, chosen.retries, parameter)
 
     @property
-    def form(self) -> OutputForm:
-        return OutputForm(self.parameter)
-
-    @property
     def name(self) -> str:
         return str(getattr(self.kind, "__name__", "answer"))
 
@@ -91,11 +86,6 @@ class AnswerReader(Struct, frozen=True, eq=False):
     def value_schema(self) -> dict[str, Any]:
         value: dict[str, Any] = self.schema["properties"]["value"] if self.wrapped else self.schema
         return value
-
-    @property
-    def takes_text(self) -> bool:
-        """Whether text is one of several types of answers, so that a model may also write one without the tool."""
-        return str in alternatives(self.kind)
 
     def native(self) -> OutputSchema | None:
         return OutputSchema(self.name, self.schema) if self.mode == "native" else None

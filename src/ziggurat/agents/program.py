@@ -73,9 +73,14 @@ def _refuse_gone(ctx: Context, members: Collection[str], has_node: HasNode | Non
     before = as_type(record.entered.setup, dict[str, str])
     if members:  # one that has ended counts, too: the others have seen its answer
         gone = {escaped(name) for name in before.get("members", "").split(", ")}.difference(map(escaped, members))
-        _refuse(ctx, journal, lambda path, place: gone.isdisjoint(map(_without_number, place)))
+        _refuse(ctx, journal, lambda path, place: gone.isdisjoint(name.partition("#")[0] for name in place))
     if has_node is not None and setup is not None and before != setup():
-        _refuse(ctx, journal, lambda path, place: has_node("/".join(place)) or _has_ended(path, journal))
+
+        def fits(path: str, place: list[str]) -> bool:
+            called = journal.find(path)
+            return has_node("/".join(place)) or called is None or bool(called.tries)  # or it has ended
+
+        _refuse(ctx, journal, fits)
 
 
 def _refuse(ctx: Context, journal: LocalJournal, fits: Callable[[str, list[str]], bool]) -> None:
@@ -85,15 +90,6 @@ def _refuse(ctx: Context, journal: LocalJournal, fits: Callable[[str, list[str]]
                 f"{path}: the run has begun this call, and {ctx.path} has no such part any more: resume the run with "
                 "the code as it was"
             )
-
-
-def _without_number(name: str) -> str:
-    return name.partition("#")[0]
-
-
-def _has_ended(path: str, journal: LocalJournal) -> bool:
-    record = journal.find(path)
-    return record is None or bool(record.tries)
 
 
 async def _report_unused(ctx: Context, journal: LocalJournal) -> None:

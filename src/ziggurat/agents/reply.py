@@ -31,7 +31,7 @@ def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[s
     if calls and final is None:
         return None, None
     if final is None and output.mode == "tool":
-        if output.takes_text and response.text.strip():
+        if str in alternatives(output.kind) and response.text.strip():  # it may be written without the tool, too
             return None, ParsedAnswer(response.text)
         fault = f"give the final answer by calling {FINAL_ANSWER}"
     else:

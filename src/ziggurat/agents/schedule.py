@@ -29,13 +29,14 @@ class Schedule:
 
     Attributes:
         name: Its name, with which the ids of its runs begin.
+        runnable: The flow or agent whose runs it starts.
     """
 
     def __init__(
         self, runnable: Runnable[Any], recurrence: Every | Cron, name: str, value: Any, catch_up: float
     ) -> None:
         self.name = name
-        self._runnable = runnable
+        self.runnable = runnable
         self._recurrence = recurrence
         self._input = value
         self._catch_up = timedelta(seconds=catch_up)
@@ -43,18 +44,13 @@ class Schedule:
     def __repr__(self) -> str:
         return f"Schedule({self.name!r}, {self._recurrence!r})"
 
-    @property
-    def runnable(self) -> Runnable[Any]:
-        """The flow or agent whose runs it starts."""
-        return self._runnable
-
     def run_id(self, tick: datetime) -> str:
         """Return the id of the run for a tick, such as ``report-20261122T030000Z``."""
         return f"{self.name}-{tick.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
     def with_store(self, store: str | Store) -> "Schedule":
         """Return the same schedule, whose runs are kept in another store."""
-        runnable = self._runnable.with_store(store)
+        runnable = self.runnable.with_store(store)
         return Schedule(runnable, self._recurrence, self.name, self._input, self._catch_up.total_seconds())
 
     async def run(self, *, environment: Environment | None = None) -> None:
@@ -70,7 +66,7 @@ class Schedule:
             ConfigurationError: the flow or agent has no store, or one that keeps no queue (`file:///`).
             StoreError: the store was closed.
         """
-        self._runnable.worker()  # raises if no worker could ever drive the runs
+        self.runnable.worker()  # raises if no worker could ever drive the runs
         surroundings = Environment() if environment is None else environment
         clock = surroundings.clock
         now, looked = _time(clock), clock.monotonic()
@@ -88,7 +84,7 @@ class Schedule:
                         last = tick
                 pause = (next(self._recurrence.after(now)) - now).total_seconds()
             except StoreError as error:
-                if getattr(self._runnable.store, "closed", False):
+                if getattr(self.runnable.store, "closed", False):
                     raise
                 logger.warning("the schedule %s: %s; it is tried again", self.name, error)
                 pause = _PAUSE
@@ -99,7 +95,7 @@ class Schedule:
         run_id = self.run_id(tick)
         try:
             value = self._input(tick) if callable(self._input) else self._input
-            await self._runnable.submit(value, run_id=run_id, labels={"schedule": self.name}, environment=surroundings)
+            await self.runnable.submit(value, run_id=run_id, labels={"schedule": self.name}, environment=surroundings)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this run, the next one is started

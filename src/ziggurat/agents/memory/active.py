@@ -207,7 +207,8 @@ async def _find_related(memory: AgentMemory, note: Note) -> _Related:
     near = [hit.record for hit in await memory.store.search(query)]
     nearest = [each.record for each in await memory.semantic.find(note.content, limit=_SHOWN + 1, floor=0.0)]
     about = None if note.key is None else await memory.semantic.about(note.key)
-    named = None if note.replaces is None else await _named(memory, note.replaces)
+    matches = [] if note.replaces is None else await memory.store.get([note.replaces])
+    named = next((each for each in matches if each.owner == memory.owner and not each.archived), None)
     taint = set(note.taint)
     known = {record.id: record for record in (named, about, *near, *nearest) if record is not None}
     copies = [record for record in known.values() if say_the_same(record.content, note.content)]
@@ -225,8 +226,3 @@ async def _find_related(memory: AgentMemory, note: Note) -> _Related:
     others = [record for record in nearest if record.id in known and record not in doubted]
     may_take_key = about is None or about in (replaced, same)
     return _Related(same, replaced, tuple(doubted), tuple(others[:_SHOWN]), may_take_key)
-
-
-async def _named(memory: AgentMemory, name: str) -> MemoryRecord | None:
-    matches = [record for record in await memory.store.get([name]) if record.owner == memory.owner]
-    return matches[0] if matches and not matches[0].archived else None
