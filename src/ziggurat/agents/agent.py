@@ -15,7 +15,7 @@ from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
-from ziggurat.agents.stop import Policy, StopPolicy, any_of, steps_allowed
+from ziggurat.agents.stop import StopPolicy, any_of, steps_allowed
 from ziggurat.calls.enter import AGENT
 from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import digest
@@ -56,7 +56,7 @@ class AgentArguments(InheritedArguments, total=False):
     description: str
     settings: ModelSettings | None
     max_steps: int | None
-    stop: Policy | None
+    stop: StopPolicy | None
     timeout: float | None
     store: str | Store | None
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.steering import itself
 from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.enter import enter
 from ziggurat.core.codec import as_type, encode
@@ -107,7 +106,7 @@ class Assignments:
         return self._ctx.at(records).at(escaped(handle))
 
     async def _note(self, records: str, handle: str, assignment: Assignment) -> None:
-        await self._place(records, handle).once(records, assignment, itself, returns=Assignment)
+        await self._place(records, handle).once(records, assignment, _unchanged, returns=Assignment)
 
     async def cancel(self, handle: str) -> Report:
         """Cancel an assignment, and record that, if it has not ended."""
@@ -190,6 +189,10 @@ class Assignments:
 
     async def settle(self) -> None:
         await end_tasks([task for task in self._tasks.values() if task is not None], self._ctx, name="background")
+
+
+async def _unchanged(assignment: Assignment, ctx: Context) -> Assignment:
+    return assignment
 
 
 async def _work(member: Runnable, task: str, at: Context) -> _Outcome:
