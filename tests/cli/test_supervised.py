@@ -53,7 +53,7 @@ async def test_a_worker_that_has_failed_is_started_again_with_its_schedules(whic
     agent = Agent(
         ScriptedModel(always="Done."), name="desk", store=_Failing() if which == "claims" else InMemoryStore()
     )
-    submitting = _Submitting(agent)
+    submitting: Any = _Submitting(agent)
     if which == "claims":
         await agent.submit("Go", run_id="r")
     worker: Any = agent.worker(schedules=[submitting] if which == "schedule" else [], grace=5.0)

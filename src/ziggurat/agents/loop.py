@@ -133,6 +133,10 @@ class LoopRun:
                 f"{result.text}"
             )
 
+    def past(self) -> OriginalMessages | None:
+        """Return the messages before the last rewriting, None if there was none."""
+        return None if self.rewriters is None else self.rewriters.past()
+
     def close_step(self, calls: tuple[ToolCall, ...], answer: ParsedAnswer | None, why: str) -> None:
         """Complete a step whose calls are not made; each call gets a result that says why."""
         if calls:
@@ -192,7 +196,7 @@ class LoopRun:
             (),
             self.start,
             journal_of(self.ctx).watch.elapsed - self.tally.began,
-            None if self.rewriters is None else self.rewriters.past(),
+            self.past(),
             "" if self.writer is None else self.writer.id,
             usage_by_model=by_model,
             _accepted=answer.accepted,
