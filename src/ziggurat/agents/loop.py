@@ -18,7 +18,7 @@ from ziggurat.agents.reply import (
     repair_message,
     validate_answer,
 )
-from ziggurat.agents.steering import Steering, StoppedAfterStep, itself, steering
+from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
 from ziggurat.agents.stop import Advice, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
@@ -347,7 +347,7 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, itself, returns=Message)])
+            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, _itself, returns=Message)])
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
 
@@ -424,6 +424,10 @@ async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:
         if stopped is not None and journal_of(ctx).replaying:
             return stopped
         raise
+
+
+async def _itself(message: Message, ctx: Context) -> Message:
+    return message
 
 
 def _add_output_rules(instructions: str | None, output: AnswerReader | None) -> str | None:

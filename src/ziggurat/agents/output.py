@@ -10,7 +10,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import Out
-from ziggurat.messages.arguments import MAX_ARGUMENTS, text_left_out
+from ziggurat.messages.arguments import text_left_out
 from ziggurat.messages.middleware import ParsedAnswer
 from ziggurat.messages.model import FINAL_ANSWER, OUTPUT_MODES, OutputMode, OutputSchema, ToolSpec
 from ziggurat.tools.arguments import listing, read

@@ -14,6 +14,7 @@ from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
 from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import FINAL_ANSWER, ModelResponse
+from ziggurat.tools.type_parts import alternatives
 
 
 def judge_reply(response: ModelResponse, output: AnswerReader | None) -> tuple[str | None, ParsedAnswer | None]:

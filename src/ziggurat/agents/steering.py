@@ -6,7 +6,7 @@ effect. A run that is resumed or replayed applies the recorded acts at the same 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar, get_args
+from typing import get_args
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
@@ -21,8 +21,6 @@ from ziggurat.messages.events import Steered
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.runs.control import STEERING, Mailbox
-
-T = TypeVar("T")
 
 _VERBS = frozenset(get_args(Verb))
 _TOLD = ("inject", "redirect")
@@ -130,7 +128,7 @@ class Steering:
             if not outdated:
                 self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
                 steers.append(steer)
-            await at.once("steering", steer, itself, returns=Steer)
+            await at.once("steering", steer, _itself, returns=Steer)
             if outdated:
                 continue  # it stopped the run then, and the run has been resumed since
             if at.listens(Steered):
@@ -160,9 +158,8 @@ class Steering:
         return None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
 
 
-async def itself(value: T, ctx: Context) -> T:
-    """Return a value, to have it recorded."""
-    return value
+async def _itself(steer: Steer, ctx: Context) -> Steer:
+    return steer
 
 
 def _reached(ctx: Context) -> tuple[int, int]:

@@ -48,7 +48,6 @@ class _LedArguments(_Arguments, total=False):
 
 
 class _RoundsArguments(_LedArguments, total=False):
-    rounds: PositiveInt
     until: Until | None
 
 
@@ -104,7 +103,9 @@ def circle(names: Sequence[str]) -> list[DiagramEdge]:
 
 
 @checked
-def star(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]:
+def star(
+    leader: Runnable[Out], *members: Runnable, rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable[Out]:
     """Make a team whose members report to their leader only, in rounds.
 
     In each round all members answer at the same time, then the leader comments on their answers; after the last round
@@ -114,23 +115,30 @@ def star(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_RoundsA
     Args:
         leader: Sees the answers of all.
         members: Each sees its own answers and what the leader says.
-        arguments: `rounds`, how often the members answer at most, 3 by default; `until`, called with the messages after
-            each round, which is the last one if it returns true; `prompt`, what the leader is asked after it;
+        rounds: How often the members answer at most.
+        arguments: `until`, called with the messages after each round, which is the last one if it returns true;
+            `prompt`, what the leader is asked after it;
             `visibility`, what each member sees of the answers that reach it; `concurrency`, how many members work at
             the same time, None for all; and those of all teams, see `TeamArguments`.
     """
     named = members_by_name("star", (leader, *members), least=2)
     sources = dict.fromkeys(named, frozenset((leader.name,))) | {leader.name: frozenset(named)}
     edges = [DiagramEdge(leader.name, each.name, both=True) for each in members]
-    return _made("star", members, leader, edges, arguments, sources, comments=True)
+    return _made("star", members, leader, edges, arguments, rounds, sources, comments=True)
 
 
 @overload
-def mesh(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
+def mesh(
+    *members: Runnable, leader: Runnable[Out], rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable[Out]: ...
 @overload
-def mesh(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
+def mesh(
+    *members: Runnable[Out], leader: None = None, rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable[Out]: ...
 @checked
-def mesh(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable:
+def mesh(
+    *members: Runnable, leader: Runnable | None = None, rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable:
     """Make a team whose members answer in rounds, all at the same time, and see the answers of all others in between.
 
     A leader writes the answer of the team from the last ones; without one it is the most frequent of them, and of
@@ -143,15 +151,21 @@ def mesh(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack
         arguments: Those of `star`.
     """
     named = members_by_name("mesh", members, least=2)
-    return _made("mesh", members, leader, each_other(named), arguments)
+    return _made("mesh", members, leader, each_other(named), arguments, rounds)
 
 
 @overload
-def ring(*members: Runnable, leader: Runnable[Out], **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
+def ring(
+    *members: Runnable, leader: Runnable[Out], rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable[Out]: ...
 @overload
-def ring(*members: Runnable[Out], leader: None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable[Out]: ...
+def ring(
+    *members: Runnable[Out], leader: None = None, rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable[Out]: ...
 @checked
-def ring(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack[_RoundsArguments]) -> Runnable:
+def ring(
+    *members: Runnable, leader: Runnable | None = None, rounds: PositiveInt = 3, **arguments: Unpack[_RoundsArguments]
+) -> Runnable:
     """Make a team whose members answer in rounds, all at the same time; each sees the answers of the one before it.
 
     The first member sees those of the last, so that after as many rounds as there are members an idea has reached all.
@@ -167,7 +181,7 @@ def ring(*members: Runnable, leader: Runnable | None = None, **arguments: Unpack
     sources = {each.target: frozenset((each.source,)) for each in links}
     if leader is not None:
         sources[leader.name] = frozenset(named)
-    return _made("ring", members, leader, links, arguments, sources)
+    return _made("ring", members, leader, links, arguments, rounds, sources)
 
 
 @checked
@@ -179,10 +193,10 @@ def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_Led
     Args:
         leader: Writes the answer of the team; it sees the answers of all.
         members: The others.
-        arguments: Those of `star` other than `rounds` and `until`.
+        arguments: Those of `star` other than `until`.
     """
     members_by_name("parallel", (leader, *members), least=2)
-    return _made("parallel", members, leader, [], arguments, once=True)
+    return _made("parallel", members, leader, [], arguments, 1)
 
 
 @checked
@@ -197,7 +211,7 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
         arguments: `visibility` and `concurrency` as of `star`, and those of all teams, see `TeamArguments`.
     """
     members_by_name("majority", members)
-    return _made("majority", members, None, [], arguments, once=True)
+    return _made("majority", members, None, [], arguments, 1)
 
 
 def _made(
@@ -206,14 +220,13 @@ def _made(
     leader: Runnable | None,
     edges: Sequence[DiagramEdge],
     arguments: TeamArguments,
+    rounds: int,
     sources: dict[str, frozenset[str]] | None = None,
     *,
     comments: bool = False,
-    once: bool = False,
 ) -> Runnable:
     everyone = members_by_name(pattern, members if leader is None else (*members, leader))
     given: Mapping[str, Any] = arguments
-    rounds = 1 if once else given.get("rounds", 3)
     control = _Rounds(
         members,
         leader,
