@@ -65,15 +65,12 @@ class _Sampling(Struct, frozen=True, rename="camel"):
 
 
 class Answers(Struct, frozen=True, eq=False):
-    """Who answers a server's questions."""
-
     server: str
     model: Model | None
     elicit: Elicit | None
     roots: tuple[str, ...] = ()
 
     async def __call__(self, method: str, params: Raw, ctx: Context) -> object:
-        """Return the answer."""
         if method == "roots/list" and self.roots:
             return roots_result(self.roots)
         if method == "elicitation/create":
@@ -154,7 +151,6 @@ def _checked(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the default values of the properties that have one."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}

@@ -73,7 +73,6 @@ class Inbox:
         self._wake()
 
     def holds(self, item: object) -> bool:
-        """Return whether something equal waits already."""
         return (item, 0) in self._items
 
     def fail(self, error: Exception) -> None:
@@ -87,7 +86,6 @@ class Inbox:
             self._waiter.set_result(None)
 
     async def next(self) -> Any:
-        """Take the next one."""
         while not self._items:
             if self.failure is not None:
                 raise self.failure
@@ -235,6 +233,9 @@ class Calls:
     def heard(self, message: Notification) -> bool:
         """Take note of what the server tells of; return whether that is of interest."""
         return False
+
+    def ended(self) -> None:
+        """Take note that nothing can be sent any more."""
 
     def failed(self, error: Exception, call: Id | None = None) -> bool:
         """Fail one call, or all; return whether there was any."""

@@ -65,11 +65,9 @@ class Connection(Calls):
         return not self.closed and not self._over.is_set()
 
     async def ready(self) -> None:
-        """Wait until it is open."""
         await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """Close it, and wait for the end of the server's process."""
         self.failed(self._was_closed())
         self._over.set()
         if not self._ready.done():
@@ -187,7 +185,6 @@ class Connection(Calls):
     # -- changes -------------------------------------------------------------------------------------------------
 
     def tells_of(self, kind: str) -> bool:
-        """Return whether the server says that it tells when a list has changed."""
         able = self.info.capabilities.get(kind)
         return isinstance(able, dict) and able.get("listChanged") is True
 
@@ -293,7 +290,6 @@ class Link:
         raise AssertionError("the loop returns or raises")
 
     async def act(self, method: str, params: dict[str, Any], ctx: Context, headers: wire.Headers = ()) -> wire.Outcome:
-        """Make a request and return its result."""
         sent = params
         for _ in range(MAX_QUESTIONS):
             outcome = await self._outcome(method, sent, ctx, headers)
@@ -383,7 +379,6 @@ class Link:
         return connection
 
     async def close(self) -> None:
-        """Close the connection of this loop."""
         connection = self._connections.pop(asyncio.get_running_loop(), None)
         if connection is not None:
             await connection.close()

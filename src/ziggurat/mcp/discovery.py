@@ -19,16 +19,12 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class ProtectedResource(Struct, frozen=True):
-    """What an MCP server says of who may ask it."""
-
     resource: str = ""
     authorization_servers: list[str] = []
     scopes_supported: list[str] | None = None
 
 
 class TokenServer(Struct, frozen=True):
-    """What the server that gives the tokens says of itself."""
-
     issuer: str
     authorization_endpoint: str = ""
     token_endpoint: str = ""
@@ -58,7 +54,6 @@ class Web:
             return None
 
     async def post(self, url: str, body: dict[str, Any], headers: Headers, ctx: Context, *, form: bool) -> Any:
-        """Post a form, or JSON, and return what is answered."""
         self._check_scheme(url)
         content, kind = (urlencode(body).encode(), _FORM) if form else (json.encode(body), "application/json")
         host = urlsplit(url).hostname
@@ -104,7 +99,6 @@ def _covers(resource: str, server: str) -> bool:
 
 
 async def token_server(server: str, stated: ProtectedResource | None, web: Web, ctx: Context) -> TokenServer:
-    """Return the server that gives the tokens."""
     parts = urlsplit(server)
     origin = f"{parts.scheme}://{parts.netloc}"
     issuer = stated.authorization_servers[0] if stated is not None and stated.authorization_servers else origin

@@ -34,7 +34,6 @@ def read_value(header: str) -> str:
 
 
 def mirrored(method: str, params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the headers that repeat what a message is."""
     name = params.get(_NAMED.get(method, ""))
     named = (("mcp-name", header_value(name)),) if isinstance(name, str) else ()
     return (("mcp-method", method), *named)
@@ -64,7 +63,6 @@ class HeaderOf(Struct, frozen=True):
 
 
 def headers_in(schema: dict[str, Any]) -> tuple[HeaderOf, ...]:
-    """Return the arguments that a schema wants in headers."""
     found: dict[str, HeaderOf] = {}
     waiting: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
     while waiting:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ziggurat.core.context import Context, root
@@ -11,12 +12,15 @@ from ziggurat.core.log import logger
 from ziggurat.http.client import Client, HttpReply
 from ziggurat.http.limits import Limits
 from ziggurat.http.sse import EventParser
+from ziggurat.mcp import wire
 from ziggurat.mcp.headers import mirrored
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import CUT, MAX_MESSAGE, MODERN, Headers, Peer, SessionLost
+
+if TYPE_CHECKING:
+    from ziggurat.mcp.calls import Calls
 
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
-_LIMITS = Limits(idle=None, total=None, reply=MAX_MESSAGE, stream=1 << 30)
+_LIMITS = Limits(idle=None, total=None, reply=wire.MAX_MESSAGE, stream=1 << 30)
 _FAREWELL = 1.0
 _RECONNECTS = 10
 """How often in a row a stream that brought nothing is asked for again."""
@@ -25,9 +29,7 @@ _LONGEST_RETRY = 60.0
 
 
 class HttpTransport:
-    """A server that is asked over HTTP."""
-
-    def __init__(self, settings: Settings, peer: Peer) -> None:
+    def __init__(self, settings: Settings, peer: "Calls") -> None:
         parts = urlsplit(settings.url)
         self.revision: str = ""
         self.gone: bool = False
@@ -35,7 +37,7 @@ class HttpTransport:
         self._name, self._url, self._authorization = settings.name, settings.url, settings.authorization
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._client = Client(settings.url, name=settings.name, limits=_LIMITS)
-        self._own: Headers = tuple((key.lower(), value) for key, value in settings.headers.items())
+        self._own: wire.Headers = tuple((key.lower(), value) for key, value in settings.headers.items())
         self._session = ""
         self._calls: dict[Id | None, asyncio.Task[None]] = {}
         self._posting: set[asyncio.Task[None]] = set()
@@ -45,10 +47,10 @@ class HttpTransport:
 
     async def begun(self) -> None:
         """Listen to what the server says outside of replies; only the older era has that."""
-        if self.revision != MODERN:
+        if self.revision != wire.MODERN:
             self._converse(None, "GET", (), b"", root("mcp"))
 
-    async def begin(self, request: Request, headers: Headers, ctx: Context) -> None:
+    async def begin(self, request: Request, headers: wire.Headers, ctx: Context) -> None:
         """Send a request in a task of its own, which passes on what is received for it."""
         self._converse(request.id, "POST", (*headers, *self._mirrored(request)), write(request), ctx)
 
@@ -57,11 +59,11 @@ class HttpTransport:
         if (task := self._calls.get(call)) is not None:
             task.cancel()
             await asyncio.wait([task])
-        return self.revision == MODERN or self.gone
+        return self.revision == wire.MODERN or self.gone
 
     # -- replies -------------------------------------------------------------------------------------------------
 
-    def _converse(self, call: Id | None, method: str, headers: Headers, body: bytes, ctx: Context) -> None:
+    def _converse(self, call: Id | None, method: str, headers: wire.Headers, body: bytes, ctx: Context) -> None:
         async def work() -> None:
             try:
                 await self._receive(call, method, headers, body, ctx)
@@ -73,7 +75,7 @@ class HttpTransport:
         task = self._calls[call] = asyncio.get_running_loop().create_task(work())
         task.add_done_callback(lambda _: self._calls.pop(call))
 
-    async def _receive(self, call: Id | None, method: str, headers: Headers, body: bytes, ctx: Context) -> None:
+    async def _receive(self, call: Id | None, method: str, headers: wire.Headers, body: bytes, ctx: Context) -> None:
         """Pass on what is received for a call, or for none, until there is no more; go on with a stream that was cut.
 
         Only the older era has that: there the rest is asked for by the id of the last event.
@@ -85,11 +87,11 @@ class HttpTransport:
                 if await self._receive_reply(call, await self._send(method, headers, body, ctx), events):
                     return
             except ToolError as error:
-                if isinstance(error, SessionLost) or error.kind not in CUT:
+                if isinstance(error, wire.SessionLost) or error.kind not in wire.CUT:
                     raise
                 cut = error
             events.empty += 1
-            can_go_on = call is None or (self.revision != MODERN and events.last_id)
+            can_go_on = call is None or (self.revision != wire.MODERN and events.last_id)
             if not can_go_on or events.empty > _RECONNECTS:
                 raise cut
             logger.debug("the stream of the MCP server %s was cut and is asked for again", self._name)
@@ -112,14 +114,15 @@ class HttpTransport:
             await reply.end(whole=whole)
 
     async def _receive_one(self, call: Id | None, reply: HttpReply) -> None:
-        """Pass on the one message in a reply."""
         name, status = self._name, reply.status
         pieces, size = list[bytes](), 0
         while data := await _more(reply, name):
             pieces.append(data)
             size += len(data)
-            if size > MAX_MESSAGE:
-                raise ToolError(f"the MCP server {name} sent more than {MAX_MESSAGE >> 20} MiB", kind="interrupted")
+            if size > wire.MAX_MESSAGE:
+                raise ToolError(
+                    f"the MCP server {name} sent more than {wire.MAX_MESSAGE >> 20} MiB", kind="interrupted"
+                )
         body = b"".join(pieces)
         if status == 401:
             raise ToolError(f"the MCP server {name} wants to know who asks: it answered 401", kind="denied")
@@ -131,13 +134,13 @@ class HttpTransport:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def _mirrored(self, message: Message) -> Headers:
+    def _mirrored(self, message: Message) -> wire.Headers:
         """Return the headers that repeat what a message is; only the newer era has them."""
-        if self.revision != MODERN or not isinstance(message, (Request, Notification)):
+        if self.revision != wire.MODERN or not isinstance(message, (Request, Notification)):
             return ()
         return mirrored(message.method, message.params)
 
-    async def _send(self, method: str, headers: Headers, body: bytes, ctx: Context) -> HttpReply:
+    async def _send(self, method: str, headers: wire.Headers, body: bytes, ctx: Context) -> HttpReply:
         """Send a request with all headers that each one has; authorize, if the server asks for that."""
         common, session = list(self._own), self._session
         if self.revision:
@@ -164,16 +167,14 @@ class HttpTransport:
             await reply.end(whole=True)
             self._session, self.gone = "", True
             self._peer.ended()
-            raise SessionLost(f"the MCP server {self._name} does not know the session any more", kind="transient")
+            raise wire.SessionLost(f"the MCP server {self._name} does not know the session any more", kind="transient")
         return reply
 
     async def tell(self, message: Message) -> None:
-        """Send a message without an answer."""
         reply = await self._send("POST", self._mirrored(message), write(message), root("mcp"))
         await reply.end(whole=True)
 
     def post(self, message: Message) -> None:
-        """Send a message for which nobody waits."""
         task = asyncio.get_running_loop().create_task(self._tell_briefly(message))
         self._posting.add(task)
         task.add_done_callback(self._posting.discard)
@@ -232,7 +233,7 @@ class _Events:
         if not data:
             return None
         events = self._parser.feed(data)
-        if self._parser.held > MAX_MESSAGE:
+        if self._parser.held > wire.MAX_MESSAGE:
             raise ToolError(f"the MCP server {self._name} sent too large a message", kind="interrupted")
         if self._parser.retry is not None:
             self.retry = min(self._parser.retry / 1_000, _LONGEST_RETRY)
@@ -242,7 +243,6 @@ class _Events:
 
 
 def _is_stream(reply: HttpReply) -> bool:
-    """Return whether a reply is a stream of messages."""
     kind = reply.headers.get("content-type", "").partition(";")[0].strip()
     return reply.status < 300 and kind == "text/event-stream"
 
@@ -262,7 +262,6 @@ async def _more(reply: HttpReply, name: str) -> bytes:
 
 
 def _tool_error(error: ZigguratError, name: str) -> ToolError:
-    """Return the error of the HTTP client as that of a tool."""
     if isinstance(error, ToolError):
         return error
     kind: ToolErrorKind = "transient" if not error.sent else "interrupted"

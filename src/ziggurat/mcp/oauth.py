@@ -41,8 +41,6 @@ class _Token(Struct, frozen=True):
 
 
 class _Kept(Struct):
-    """What is kept for one MCP server."""
-
     issuer: str = ""
     clients: dict[str, _Client] = {}  # by issuer: one knows nothing of the clients of another
     token: _Token | None = None

@@ -14,7 +14,6 @@ Piece = Text | Image | Audio | File
 
 
 def refused(error: JsonRpcError, server: str) -> ToolError:
-    """Return the error of a request that a server refused."""
     kind = _KINDS.get(error.code, "permanent")
     text = str(error)[:_LONGEST_ERROR]
     return ToolError(f"the MCP server {server} answered with the error {error.code}: {text}", kind=kind)
@@ -38,7 +37,6 @@ def result_of_call(outcome: Outcome, server: str, tool: str, *, structured: bool
 
 
 def origin_of(server: str, tool: str) -> str:
-    """Return the origin of what a tool of a server returned."""
     return f"mcp:{server}/{tool}"
 
 
@@ -58,7 +56,6 @@ def piece_of(block: Block) -> Piece:
 
 
 def contents_of(contents: Contents) -> Piece:
-    """Return the content of a resource."""
     if contents.text is not None:
         return Text(contents.text)
     kind = contents.mime_type or "application/octet-stream"

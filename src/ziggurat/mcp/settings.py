@@ -37,7 +37,6 @@ class Settings(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def strongest_effect(self) -> Effect:
-        """The strongest effect that one of its tools may have."""
         known: tuple[Effect, ...] = get_args(Effect)
         if self.effect is None:
             return "once"

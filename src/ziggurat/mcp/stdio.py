@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
@@ -12,7 +12,10 @@ from ziggurat.core.jsonrpc import Id, Message, Request, write
 from ziggurat.core.log import logger
 from ziggurat.core.visible import visible_line
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import MAX_MESSAGE, Headers, Peer, ServerGone
+from ziggurat.mcp.wire import MAX_MESSAGE, Headers, ServerGone
+
+if TYPE_CHECKING:
+    from ziggurat.mcp.calls import Calls
 
 _KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "SYSTEMROOT", "APPDATA", "TEMP")
 """The variables of this process that a server gets; keys of providers are not among them."""
@@ -28,7 +31,7 @@ _LAST_WORDS = 1.0
 class StdioTransport(asyncio.SubprocessProtocol):
     """A server that reads its standard input and writes to its standard output, one message a line."""
 
-    def __init__(self, settings: Settings, peer: Peer) -> None:
+    def __init__(self, settings: Settings, peer: "Calls") -> None:
         self.revision: str = ""
         self.gone: bool = True
         self._settings, self._peer = settings, peer
@@ -46,7 +49,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
     # -- for the connection --------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Start the process."""
         settings = self._settings
         env = {key: os.environ[key] for key in _KEPT if key in os.environ} | dict(settings.env)
         try:
@@ -75,16 +77,13 @@ class StdioTransport(asyncio.SubprocessProtocol):
         return False
 
     async def tell(self, message: Message) -> None:
-        """Send a message without an answer."""
         self.post(message)
 
     def post(self, message: Message) -> None:
-        """Write a message."""
         if self._stdin is not None and not self.gone:
             self._stdin.write(write(message) + b"\n")
 
     def kill(self) -> None:
-        """Kill the process and all others of its group."""
         if self._transport is not None:
             self._kill(signal.SIGKILL)
 
@@ -120,7 +119,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
     # -- from the event loop -------------------------------------------------------------------------------------
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Read the lines that the server wrote."""
         if fd != 1:
             self._tail = (self._tail + data)[-_TAIL:]
             return
@@ -164,7 +162,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._fail(self._error())
 
     def process_exited(self) -> None:
-        """End the other processes of the group."""
         if not self._exited.done():
             self._exited.set_result(None)
         if self._transport is not None:
@@ -175,7 +172,6 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._drained = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """Have them go on."""
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct, field
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ToolError
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, Id, JsonRpcError, parse
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError, parse
 from ziggurat.http.client import HttpReply
 
 Revision = Literal["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -51,28 +51,10 @@ NOTHING = Raw(b"null")
 Headers = tuple[tuple[str, str], ...]
 
 
-class Peer(Protocol):
-    """This side of a connection, to which its transport passes on what the server sends."""
-
-    def received(self, data: bytes | str, call: Id | None = None) -> bool:
-        """Take a message, of the stream of one call or of all; return whether that call needs no more."""
-        ...
-
-    def failed(self, error: Exception, call: Id | None = None) -> bool:
-        """Fail one call, or all; return whether there was any."""
-        ...
-
-    def ended(self) -> None:
-        """Take note that nothing can be sent any more."""
-        ...
-
-
 class Authorization(Protocol):
     """Gives the credentials of requests to a server behind a URL."""
 
-    async def headers(self, url: str, ctx: Context) -> Headers:
-        """Return the headers of a request, if credentials are there."""
-        ...
+    async def headers(self, url: str, ctx: Context) -> Headers: ...
 
     async def refused(self, reply: HttpReply, sent: Headers, url: str, ctx: Context) -> bool:
         """Get others than those that were sent, after a reply of 401 or 403; return whether there are any."""
@@ -80,16 +62,12 @@ class Authorization(Protocol):
 
 
 class Hints(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a server says about a tool."""
-
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
     idempotent_hint: bool | None = None
 
 
 class ServerTool(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A tool as a server lists it."""
-
     name: str
     input_schema: dict[str, Any]
     description: str | None = None
@@ -115,8 +93,6 @@ class Template(Resource, frozen=True, rename="camel", omit_defaults=True):
 
 
 class PromptArgument(Struct, frozen=True, omit_defaults=True):
-    """An argument of a prompt."""
-
     name: str
     description: str | None = None
     required: bool = False
@@ -132,8 +108,6 @@ class Prompt(Struct, frozen=True, omit_defaults=True):
 
 
 class Contents(Struct, frozen=True, rename="camel"):
-    """The content of a resource."""
-
     uri: str = ""
     mime_type: str | None = None
     text: str | None = None
@@ -160,8 +134,6 @@ class Said(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True, rename="camel"):
-    """A page of a list."""
-
     tools: list[Raw] = []
     resources: list[Raw] = []
     resource_templates: list[Raw] = []
@@ -209,8 +181,6 @@ class InputRequest(Struct, frozen=True):
 
 
 class ServerInfo(Struct, frozen=True, rename="camel"):
-    """What a server says of itself at the beginning."""
-
     protocol_version: str = ""
     supported_versions: list[str] = []
     capabilities: dict[str, Any] = field(default_factory=dict)
@@ -218,8 +188,6 @@ class ServerInfo(Struct, frozen=True, rename="camel"):
 
 
 class Progress(Struct, frozen=True, rename="camel"):
-    """How far a call has come."""
-
     progress_token: str | int | None = None
     progress: float = 0
     total: float | None = None
@@ -227,5 +195,4 @@ class Progress(Struct, frozen=True, rename="camel"):
 
 
 def roots_result(folders: Sequence[str]) -> dict[str, Any]:
-    """Return the folders that a server may work in, as it is told."""
     return {"roots": [{"uri": Path(each).absolute().as_uri(), "name": Path(each).name} for each in folders]}

@@ -25,8 +25,6 @@ Texts = Sequence[tuple[bool, str]]
 
 
 class ToldReply:
-    """The reply that is being told."""
-
     def __init__(self) -> None:
         self.place: str = ""
         self.step: int = 0
@@ -123,7 +121,6 @@ class Narrator:
         self._run: AgentRun | None = None
 
     def tell(self, item: SubscribedItem) -> Iterator[narrated.Told]:
-        """Yield what an item tells of the agent."""
         if isinstance(item.what, entries.Opened) and item.what.run_id == next_id(self.run_id):
             self._before, self.run_id = self.number, item.what.run_id
             self._waiting, self._answered = {}, 0

@@ -50,7 +50,6 @@ class ServedAgents(Driver):
         self._rows = RunRows()
 
     def add(self, agent: Runnable[Any]) -> None:
-        """Serve another agent."""
         if agent.name in self.agents:
             raise errors.ConfigurationError(f"two of the served agents are named {agent.name!r}; give one another name")
         self.kinds[agent.name] = type(agent).__name__
@@ -188,7 +187,6 @@ class ServedAgents(Driver):
         return fork_id
 
     async def sessions(self) -> list[dict[str, Any]]:
-        """Return the sessions in the stores, those that changed last first."""
         infos = [info for store in self.stores() for info in await store.logs("session:", limit=500)]
         infos.sort(key=lambda info: info.updated, reverse=True)
         return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]

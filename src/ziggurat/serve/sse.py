@@ -41,7 +41,6 @@ class Closing:
         self._streams.discard(end)
 
     async def wait(self) -> None:
-        """Wait until the server is about to end."""
         ended = asyncio.Event()
         self.add(ended.set)
         try:

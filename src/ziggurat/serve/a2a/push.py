@@ -33,13 +33,11 @@ class PushNotifications:
         closing.add(self._close)
 
     def allowed(self) -> Fetcher:
-        """Return what sends the changes."""
         if self.fetcher is None:
             raise a2a.refused("this server sends no push notifications", a2a.PUSH_NOT_SUPPORTED)
         return self.fetcher
 
     def check(self, config: a2a.PushConfig) -> None:
-        """Refuse what cannot be sent to."""
         self.allowed().check(config.url)
         if config.id:
             check_id(config.id)
@@ -62,7 +60,6 @@ class PushNotifications:
         return list(self._configs.get(task_id, {}).values())
 
     def remove(self, task_id: str, config_id: str) -> None:
-        """Send nothing more for a configuration, if there is one."""
         self._configs.get(task_id, {}).pop(config_id, None)
         if not self._configs.get(task_id):
             self._configs.pop(task_id, None)

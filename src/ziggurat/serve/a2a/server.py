@@ -27,8 +27,6 @@ from ziggurat.wires import a2a
 
 
 class A2aServer:
-    """Answers the requests to one agent."""
-
     def __init__(self, agents: ServedAgents, name: str, push: PushNotifications) -> None:
         self._agents = agents
         self._agent = agents.agent(name)

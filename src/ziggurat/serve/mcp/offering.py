@@ -34,7 +34,6 @@ class Resource(Struct, frozen=True, eq=False):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the variables."""
         return self._box.specs[0].parameters
 
     def match(self, uri: str) -> dict[str, str] | None:

@@ -29,7 +29,6 @@ class Signer:
         return f"{text}.{self._mac(purpose, text, bound)}"
 
     def read(self, purpose: str, signed: str, bound: str = "") -> str:
-        """Return a text that was signed."""
         text, _, mac = signed.rpartition(".")
         if not hmac.compare_digest(mac.encode(), self._mac(purpose, text, bound).encode()):
             raise JsonRpcError(
@@ -68,15 +67,12 @@ class Session:
         self.runs: dict[Id, str] = {}  # of calls in progress, by the ids of their requests
 
     def caller(self, send: Callable[[Message], None], params: Params) -> Caller:
-        """Return the client of a request in this session."""
         token = params.meta.get("progressToken")
         known = isinstance(token, str | int)
         return Caller(self.version, self.capabilities, send, token if known else None, self.level)
 
 
 class Sessions:
-    """The sessions of a server."""
-
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
         self._known: OrderedDict[str, Session] = OrderedDict()
@@ -90,7 +86,6 @@ class Sessions:
         return self.find(self._signer.sign("session", urlsafe_b64encode(stated).decode()))
 
     def find(self, name: str) -> Session:
-        """Return a session by its id."""
         session = self._known.pop(name, None)
         if session is None:
             try:

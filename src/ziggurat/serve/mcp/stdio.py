@@ -50,7 +50,6 @@ class Connection:
         self._send(write(message) + b"\n")
 
     async def receive(self, line: bytes) -> None:
-        """Take a line of the client."""
         try:
             message = read(line)
             if isinstance(message, Request):

@@ -25,12 +25,10 @@ class Tasks:
         self._calls = calls
 
     async def created(self, run_id: str, caller: Caller) -> Json:
-        """Return the task of a run that goes on, as the answer to its call."""
         task = await self.task(run_id, caller)
         return {"resultType": "task", **{name: value for name, value in task.items() if name not in _DETAILS}}
 
     async def run_of(self, task_id: str) -> str:
-        """Return the run of a task; raises JsonRpcError if there is no such task."""
         run_id = self._calls.signer.read("task", task_id)
         try:
             await self._calls.agents.agent_of(run_id)

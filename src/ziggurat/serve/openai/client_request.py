@@ -67,7 +67,6 @@ def with_client(agent: Runnable[Any], request: ModelRequest) -> Runnable[Any]:
 def hooked(
     agent: Runnable[Any], hooks: HookChain, within: Callable[[Context], Context] = lambda ctx: ctx
 ) -> Runnable[Any]:
-    """Return an agent with more hooks."""
 
     def layer(inner: AgentService) -> AgentService:
         async def service(request: AgentRequest, ctx: Context) -> AgentRun:

@@ -37,8 +37,6 @@ class ConversationRequest(Struct, frozen=True):
 
 
 class Conversation:
-    """One request, and the run that answers it."""
-
     def __init__(self, agents: ServedAgents, request: ConversationRequest, waiting: Continuation | None) -> None:
         self._agents = agents
         self.request: ConversationRequest = request

@@ -115,7 +115,6 @@ class _ProviderRoutes:
 
 
 def _check(body: Json, wire: Wire) -> None:
-    """Raise if a request is one that no agent can answer."""
     if body.get("n") not in (None, 1):
         raise ConfigurationError(f"n is 1: an agent gives one answer, got {body['n']!r:.50}")
     kinds = ("custom", None) if wire == "messages" else ("function",)

@@ -56,13 +56,11 @@ class RecordedResponse(Struct, frozen=True):
         return self.writer().plain(whole.parts(), answered.finish, answered.usage)
 
     async def cancel(self, page: str) -> Json:
-        """Cancel the run, unless it has ended."""
         if await self.agent.attach(self.id.run_id).cancel():
             return self.writer().without_answer("cancelled")
         return await self.body(page)
 
     async def delete(self) -> Json:
-        """Delete the record of a run that is not in progress."""
         if self.info.status == "running":
             raise NotAnswered(409, f"the run {self.id.run_id} is in progress; cancel it first")
         await self.agent.delete(self.id.run_id)
@@ -102,8 +100,6 @@ def _numbered(chunk: ResponseChunk, number: int) -> ResponseChunk:
 
 
 class StoredResponses:
-    """The routes of single responses: each is a run on record, or what went on with one."""
-
     def __init__(self, agents: ServedAgents, live: LiveResponses) -> None:
         self._agents = agents
         self._live = live
@@ -141,7 +137,6 @@ _READ = frozenset(
 
 
 def check_input(body: Json) -> None:
-    """Raise if a request is one that no agent can answer."""
     for item in _items(body):
         if item.get("type", "message") not in _READ:
             raise ConfigurationError(f"input: agents read no items of the type {item['type']!r:.50}")

@@ -124,8 +124,6 @@ def _part(part: Json) -> Json:
 
 
 class Encoder:
-    """Writes what is told as events of AG-UI."""
-
     def __init__(self, run: UiRun, ids: Json) -> None:
         self._run = run
         self._ids = ids

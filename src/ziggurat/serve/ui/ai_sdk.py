@@ -143,8 +143,6 @@ def _answers(message: _Message) -> Iterator[tuple[str, object]]:
 
 
 class Encoder:
-    """Writes what is told as chunks of a stream."""
-
     def __init__(self) -> None:
         self._step = 0
         self._called: dict[str, str] = {}

@@ -60,7 +60,6 @@ def decision_of_answer(item: PendingItem, answer: Any) -> Decision:
 
 
 def schema_of_answer(item: PendingItem) -> dict[str, Any]:
-    """Return the JSON Schema of an answer to what waits."""
     text, truth = {"type": "string"}, {"type": "boolean"}
     if item.stage == "question":
         return question_of(item.call).answer
