@@ -9,12 +9,10 @@ from importlib import metadata
 
 from ziggurat.cli.store import STORE
 from ziggurat.cli.terminal import write
-from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.address import without_secrets
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.real import FORBID_VARIABLE
 from ziggurat.models.selection import EXAMPLES, MODEL, SelectedModel, select_model
-from ziggurat.observe.screen import Screen
 
 _SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -32,32 +30,16 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-class _Report:
-    """Write findings to standard output, with colours on a terminal; without them if the extra ``cli`` is missing."""
+def _fine(text: str) -> None:
+    write(f"  ✓ {text}")
 
-    def __init__(self) -> None:
-        try:
-            self._screen: Screen | None = Screen(sys.stdout)
-        except MissingExtra:
-            self._screen = None
 
-    def _line(self, *pieces: tuple[str, str], indent: int = 0) -> None:
-        if self._screen is not None:
-            self._screen.line(*pieces, indent=indent)
-        else:
-            write(" " * indent + "".join(text for text, _ in pieces))
+def _missing(text: str, cure: str) -> None:
+    write(f"  ✗ {text}  {cure}".rstrip())
 
-    def title(self, text: str) -> None:
-        self._line((text, "bold"))
 
-    def fine(self, text: str) -> None:
-        self._line(("✓ ", "green"), (text, ""), indent=2)
-
-    def missing(self, text: str, cure: str = "") -> None:
-        self._line(("✗ ", "red"), (text, ""), (f"  {cure}" if cure else "", "bold"), indent=2)
-
-    def plain(self, text: str) -> None:
-        self._line(("· ", "dim"), (text, ""), indent=2)
+def _plain(text: str) -> None:
+    write(f"  · {text}")
 
 
 def doctor() -> int:
@@ -69,32 +51,31 @@ def doctor() -> int:
     Example:
       ziggurat doctor
     """
-    report = _Report()
-    report.title("Python")
-    report.plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
-    report.plain(sys.executable)
-    report.title("Ziggurat")
-    report.plain(f"ziggurat {version_text()}")
+    write("Python")
+    _plain(f"{platform.python_implementation()} {platform.python_version()} on {platform.platform(terse=True)}")
+    _plain(sys.executable)
+    write("Ziggurat")
+    _plain(f"ziggurat {version_text()}")
     extras = _extras()
-    complete = _report_extras(report, extras)
-    _report_keys(report)
-    selected = _report_selected(report)
-    report.title("Settings")
+    complete = _report_extras(extras)
+    _report_keys()
+    selected = _report_selected()
+    write("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
-        report.plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
+        _plain(f"{name}: {'not set' if value is None else without_secrets(value)}")
     ready = selected.name != "demo" or "local" in complete
     if ready:
-        report.fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
+        _fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
     else:
-        report.missing("not ready: there is no other model, and the demo model needs: pip install 'ziggurat[local]'")
+        _missing("not ready: there is no other model, and the demo model needs:", "pip install 'ziggurat[local]'")
     return 0 if ready else 1
 
 
-def _report_selected(report: _Report) -> SelectedModel:
-    report.title("Model that is used where none is named")
+def _report_selected() -> SelectedModel:
+    write("Model that is used where none is named")
     selected = select_model()
-    report.fine(f"{selected.name}: {selected.why}")
+    _fine(f"{selected.name}: {selected.why}")
     return selected
 
 
@@ -112,7 +93,7 @@ def _extras() -> dict[str, list[str]]:
     return extras
 
 
-def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
+def _report_extras(extras: dict[str, list[str]]) -> set[str]:
     """Write what is installed; return the extras that are complete."""
     complete: set[str] = set()
     for extra, names in extras.items():
@@ -122,24 +103,24 @@ def _report_extras(report: _Report, extras: dict[str, list[str]]) -> set[str]:
         label = f"extra {extra}: " if extra else ""
         if lacking:
             cure = f"pip install 'ziggurat[{extra}]'" if extra else "pip install --force-reinstall ziggurat"
-            report.missing(f"{label}missing {', '.join(lacking)}{' (has ' + there + ')' if there else ''}", cure)
+            _missing(f"{label}missing {', '.join(lacking)}{' (has ' + there + ')' if there else ''}", cure)
         else:
             complete.add(extra)
-            report.fine(f"{label}{there}")
+            _fine(f"{label}{there}")
     return complete
 
 
-def _report_keys(report: _Report) -> None:
+def _report_keys() -> None:
     """Write for every provider whether its key is set, and which variables replace provider URLs."""
-    report.title("Providers (keys are never shown)")
+    write("Providers (keys are never shown)")
     users: dict[str, list[str]] = {}
     for dialect in DIALECTS.values():
         users.setdefault(key_state(dialect), []).append(dialect.name)
     for state, names in users.items():
-        report.plain(f"{', '.join(names)}: {state}")
+        _plain(f"{', '.join(names)}: {state}")
     bases = {name for dialect in DIALECTS.values() for name in dialect.base_variables if _is_set((name,))}
     for name in sorted(bases):
-        report.plain(f"{name}: set, replaces the provider's address")
+        _plain(f"{name}: set, replaces the provider's address")
 
 
 def example(provider: str) -> str:
