@@ -13,8 +13,7 @@ from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.core.service import fact, name_of
 from ziggurat.core.visible import visible
-from ziggurat.mcp.results import message_of
-from ziggurat.mcp.wire import Said, roots_result
+from ziggurat.mcp.wire import Said, message_of, roots_result
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettings
 from ziggurat.tools.validator import SchemaValidator

@@ -9,9 +9,18 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.jsonrpc import JsonRpcError
 from ziggurat.core.service import EFFECT, NAME, Fact
 from ziggurat.mcp.lists import Lists
-from ziggurat.mcp.results import Piece, contents_of, message_of, result_of_call
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import HEADER_MISMATCH, Prompt, Resource, ServerTool, Template
+from ziggurat.mcp.wire import (
+    HEADER_MISMATCH,
+    Piece,
+    Prompt,
+    Resource,
+    ServerTool,
+    Template,
+    contents_of,
+    message_of,
+    result_of_call,
+)
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.tools.sources import Offer
 

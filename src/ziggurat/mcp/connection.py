@@ -15,9 +15,9 @@ from ziggurat.mcp import wire
 from ziggurat.mcp.answers import Answers
 from ziggurat.mcp.calls import MAX_QUESTIONS, Calls, Inbox
 from ziggurat.mcp.http import HttpTransport
-from ziggurat.mcp.results import refused
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.stdio import StdioTransport
+from ziggurat.mcp.wire import refused
 from ziggurat.messages.events import ToolDelta
 
 _ABOUT = {"name": "ziggurat", "version": "0"}

@@ -18,9 +18,8 @@ from ziggurat.core.service import Effect
 from ziggurat.core.similar import check_patterns
 from ziggurat.core.visible import visible
 from ziggurat.mcp.client import McpClient
-from ziggurat.mcp.results import origin_of
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import Hints, ServerTool
+from ziggurat.mcp.wire import Hints, ServerTool, origin_of
 from ziggurat.messages.message import ToolResult
 from ziggurat.tools.function import FunctionTool, raw_tool
 from ziggurat.tools.sources import SEARCH_TOOLS, Offer

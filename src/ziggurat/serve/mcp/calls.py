@@ -14,11 +14,10 @@ from ziggurat.core.event import Listener
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, JsonRpcError
 from ziggurat.messages.agent import AgentRun, Decision
 from ziggurat.serve.driving import Work
-from ziggurat.serve.mcp.caller import Caller
+from ziggurat.serve.mcp.caller import Caller, Signer
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import waiting_in
 from ziggurat.serve.mcp.offered import Offered
-from ziggurat.serve.mcp.sessions import Signer
 from ziggurat.serve.requests import IN_PROGRESS
 from ziggurat.serve.served import ServedAgents
 

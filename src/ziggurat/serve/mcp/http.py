@@ -15,13 +15,12 @@ from ziggurat.core import jsonrpc
 from ziggurat.mcp import wire
 from ziggurat.mcp.headers import HeaderOf, mirrored, read_value
 from ziggurat.serve import guard, sse
-from ziggurat.serve.mcp.caller import Params
+from ziggurat.serve.mcp.caller import NoSession, Params, Session
 from ziggurat.serve.mcp.calls import ServerEnds
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.legacy import LegacyEra
 from ziggurat.serve.mcp.methods import Methods, error_for
 from ziggurat.serve.mcp.modern import ModernEra, is_modern
-from ziggurat.serve.mcp.sessions import NoSession, Session
 from ziggurat.serve.routing import route
 
 _SESSION = "mcp-session-id"

@@ -11,12 +11,11 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
 from ziggurat.messages.agent import Decision, Deny, PendingItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.mcp.caller import Caller, Params, level_of
+from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, level_of
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, request_for, waiting_in
 from ziggurat.serve.mcp.methods import Methods
-from ziggurat.serve.mcp.sessions import Session, Sessions
 
 
 class LegacyEra:

@@ -9,12 +9,11 @@ from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOU
 from ziggurat.core.log import logger
 from ziggurat.journal.store import Store
 from ziggurat.mcp.headers import headers_in
-from ziggurat.serve.mcp.caller import Params
+from ziggurat.serve.mcp.caller import Params, Signer
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
 from ziggurat.serve.mcp.offered import Offered, offered_agent
 from ziggurat.serve.mcp.offering import McpServer, Resource
-from ziggurat.serve.mcp.sessions import Signer
 from ziggurat.serve.served import ServedAgents
 
 _MOST_VALUES = 100

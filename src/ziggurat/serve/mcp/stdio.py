@@ -21,12 +21,11 @@ from ziggurat.core.jsonrpc import (
 )
 from ziggurat.mcp.wire import LEGACY
 from ziggurat.serve.guard import MAX_BODY
-from ziggurat.serve.mcp.caller import Params
+from ziggurat.serve.mcp.caller import Params, Session
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.legacy import LegacyEra
 from ziggurat.serve.mcp.methods import Methods, error_for
 from ziggurat.serve.mcp.modern import ModernEra, is_modern
-from ziggurat.serve.mcp.sessions import Session
 
 _MOST = 1_000
 """Requests that are worked on at the same time, and messages that wait for a client that does not read."""

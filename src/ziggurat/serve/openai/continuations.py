@@ -14,9 +14,8 @@ from ziggurat.messages.agent import Answer, Approve, Decision, Deny, recorded_it
 from ziggurat.messages.message import Message, ToolResult
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call
+from ziggurat.serve.openai.answers import NotAnswered, call_id, is_approvable, run_of_call, usage_at
 from ziggurat.serve.openai.client_request import client_calls
-from ziggurat.serve.openai.places import usage_at
 from ziggurat.wires.types import ApprovalResponse
 
 

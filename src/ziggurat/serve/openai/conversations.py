@@ -18,10 +18,9 @@ from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.answers import Answered, NotAnswered, conclude
+from ziggurat.serve.openai.answers import Answered, NotAnswered, ResponseId, conclude, used_since
 from ziggurat.serve.openai.client_request import hooked, with_client
 from ziggurat.serve.openai.continuations import Continuation, find_continuation
-from ziggurat.serve.openai.places import ResponseId, used_since
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.types import ApprovalResponse

@@ -13,11 +13,9 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import estimate_tokens
-from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.answers import NotAnswered, ResponseId
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
-from ziggurat.serve.openai.live_responses import LiveResponses
-from ziggurat.serve.openai.places import ResponseId
-from ziggurat.serve.openai.replies import Reply, ResponseStream, error_reply
+from ziggurat.serve.openai.replies import LiveResponses, Reply, ResponseStream, error_reply
 from ziggurat.serve.openai.stored_responses import (
     StoredResponses,
     check_input,

@@ -12,10 +12,8 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
-from ziggurat.serve.openai.answers import NotAnswered, answer_recorded
-from ziggurat.serve.openai.live_responses import LiveResponses
-from ziggurat.serve.openai.places import ResponseId
-from ziggurat.serve.openai.replies import ResponseStream, encode_event, error_reply, status_and_text
+from ziggurat.serve.openai.answers import NotAnswered, ResponseId, answer_recorded
+from ziggurat.serve.openai.replies import LiveResponses, ResponseStream, encode_event, error_reply, status_and_text
 from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
