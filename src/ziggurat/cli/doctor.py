@@ -19,7 +19,6 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?
 
 
 def version_text() -> str:
-    """Return this package's version, or a note that it is not installed."""
     return _version("ziggurat") or "unknown (not installed as a package)"
 
 

@@ -46,7 +46,6 @@ def load_tool(spec: str) -> Tool:
 
 
 def load_agent(spec: str) -> Runnable:
-    """Return the agent named by ``file.py:name`` or ``module:name``."""
     value = load_any(spec)
     if not isinstance(value, Runnable):
         wrap = "; make it one with Runnable(...)" if callable(value) else ""

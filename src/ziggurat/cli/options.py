@@ -120,7 +120,6 @@ class AgentOptions(Struct, frozen=True):
 
     @property
     def approvals(self) -> Approvals | None:
-        """The rules that require approval for calls of tools whose names match a pattern."""
         return Approvals(*self.approve) if self.approve else None
 
     @property
@@ -129,7 +128,6 @@ class AgentOptions(Struct, frozen=True):
         return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
 
     def text(self) -> str:
-        """Return them as they would be written on the command line."""
         given = {
             "--agent": (self.agent,),
             "--model": (self.model,),

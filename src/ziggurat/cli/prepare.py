@@ -24,8 +24,6 @@ from ziggurat.tools.approval import Approvals
 
 
 class Prepared(Struct, frozen=True):
-    """An agent to ask, with what its runs are started with."""
-
     agent: Runnable
     approvals: Approvals | None
     labels: dict[str, object]
@@ -40,7 +38,6 @@ class Prepared(Struct, frozen=True):
         session: str | Session | None = None,
         history: Sequence[Message] = (),
     ) -> AgentRun:
-        """Run the agent, in a session or after a history."""
         if session is not None:
             await stores.tell_if_busy(self.agent.store, session if isinstance(session, str) else session.id)
         return await self.agent.run(

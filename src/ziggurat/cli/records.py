@@ -94,7 +94,6 @@ def _write_table(runs: list[_ListedRun]) -> None:
 
 
 def _status(name: str) -> str:
-    """Return the status with this name, ignoring case."""
     statuses = {each.lower(): each for each in _STATUSES}
     if name.lower() in statuses:
         return statuses[name.lower()]

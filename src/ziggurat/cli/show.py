@@ -89,7 +89,6 @@ def _standing(run: str, store: str | None, agent: str | None, *, as_picture: boo
 
 
 def _head(info: LogInfo, journal: LocalJournal) -> Iterator[str]:
-    """Yield the lines about the run as a whole."""
     started = datetime.fromtimestamp(info.created, UTC).astimezone().isoformat(" ", "seconds")
     run = "  ".join(map(visible_line, (info.id, info.status, info.agent)))
     yield f"run     {run}  begun {started}"

@@ -101,7 +101,6 @@ def load_run(run: str, option: str | None) -> tuple[LogInfo, LocalJournal]:
 
 
 async def read_run(store: Store, run: str) -> tuple[LogInfo, LocalJournal]:
-    """Return a run of an open store, by its id or the beginning of it, with its record."""
     info = await find_run(store, run)
     return info, await runs_of(store).read(info.id)
 

@@ -42,7 +42,6 @@ class _Driving:
         return any(item.until is not None or not item.needs_decision for item in waits)
 
     def end(self, error: BaseException | None) -> None:
-        """End the turns that are not over."""
         for turn in self._undone():
             if error is None:
                 turn.cancel()

@@ -202,8 +202,6 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of a server, one for each run that anybody reads."""
-
     def __init__(self, closing: Closing, limit: PositiveInt = LIMIT, heartbeat: Seconds = HEARTBEAT) -> None:
         self.closing = closing
         self.heartbeat = heartbeat
@@ -238,15 +236,12 @@ def _is_end(entry: JournalEntry) -> bool:
 
 
 class Position(Struct, frozen=True):
-    """Where a reader is in the stream of a run."""
-
     number: int = 0
     index: int = 0
     ended: bool = False
 
     @classmethod
     def read(cls, text: str) -> "Position":
-        """Return the position that an event id, or ``?after=``, states."""
         number, _, rest = text.partition(".")
         index, _, boot = rest.partition(".")
         if not (_is_number(number) and (rest in ("", END) or _is_number(index))):

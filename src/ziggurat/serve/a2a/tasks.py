@@ -144,7 +144,6 @@ def question_of_item(item: PendingItem) -> str:
 
 
 def parts_of_items(items: Sequence[PendingItem]) -> tuple[a2a.Part, ...]:
-    """Return what a task waits for, for people and for programs."""
     text = "\n".join(question_of_item(item) for item in items)
     return (a2a.Part(text=text), a2a.Part(data={"pending": [PendingRow.of(item) for item in items]}))
 

@@ -19,8 +19,6 @@ _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "
 
 
 class Params(Struct, frozen=True, rename="camel"):
-    """The parameters of all methods that are answered here."""
-
     meta: dict[str, Any] = field(name="_meta", default_factory=dict)
     name: str = ""
     uri: str = ""

@@ -27,8 +27,6 @@ class ServerEnds(JsonRpcError):
 
 
 class Calls:
-    """The runs that answer calls."""
-
     def __init__(self, agents: ServedAgents, offered: Mapping[str, Offered], signer: Signer) -> None:
         self.agents = agents
         self.signer = signer
@@ -39,7 +37,6 @@ class Calls:
     # -- one run -------------------------------------------------------------------------------------------------
 
     async def begin(self, offered: Offered, arguments: Mapping[str, Any], caller: Caller) -> str:
-        """Begin a run, and return its id when it is on record."""
         prompt, run_id = offered.prompt(encode(arguments).decode()), new_id()
         agent = self.agents.agent(offered.runnable.name)
         self.agents.admit()
@@ -121,5 +118,4 @@ class Calls:
         return JsonRpcError(str(error) if isinstance(error, CallerError) else "internal error", INTERNAL_ERROR)
 
     def answer(self, name: str, run: AgentRun) -> Json:
-        """Return what a run of an agent, or of what stands for a function, has answered."""
         return self._offered[name].answer(run)

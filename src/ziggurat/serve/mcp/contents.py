@@ -16,7 +16,6 @@ Json = dict[str, Any]
 
 
 def tool_of(spec: ToolSpec, output: Json | None) -> Json:
-    """Return a tool as it is listed."""
     reads = spec.effect == "none"
     hints = {"readOnlyHint": reads, "destructiveHint": not reads, "idempotentHint": spec.effect != "once"}
     return {
@@ -38,12 +37,10 @@ def result_of(result: ToolResult, *, structured: bool = False) -> Json:
 
 
 def messages_of(result: ToolResult) -> list[Json]:
-    """Return what a prompt made, as messages of the user."""
     return [{"role": "user", "content": content_of(part)} for part in _parts(result)]
 
 
 def resource_contents(result: ToolResult, uri: str, media_type: str | None) -> list[Json]:
-    """Return what was read of a resource."""
     kind = {} if media_type is None else {"mimeType": media_type}
     found: list[Json] = []
     for part in _parts(result):

@@ -53,7 +53,7 @@ class _Exchange:
         self._send: guard.Send
 
     def send(self, message: jsonrpc.Message) -> None:
-        """guard.Send a message before the answer."""
+        """Send a message before the answer."""
         if len(self._queue) < _MOST or isinstance(message, jsonrpc.Request):
             self._queue.append(message)
             self._wake.set()
@@ -177,7 +177,6 @@ class _Endpoint:
         return exchange
 
     async def delete(self, request: Request) -> Response:
-        """End a session."""
         if _SESSION not in request.headers:
             return Response(status_code=405, headers={"allow": "POST"})
         self._session(request.headers).ended = True
@@ -238,7 +237,6 @@ class _Endpoint:
 
 
 def _refusal(error: jsonrpc.JsonRpcError, request_id: jsonrpc.Id | None = None) -> Response:
-    """Return the answer to a request that is not worked on."""
     return _reply(error.answer(request_id), 404 if isinstance(error, NoSession) else 400)
 
 

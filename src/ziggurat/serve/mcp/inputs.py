@@ -108,7 +108,6 @@ def input_requests(items: Sequence[PendingItem] | Mapping[str, PendingItem], cal
 
 
 def decision_of(item: PendingItem, response: object) -> Decision:
-    """Return the decision in a response of the client."""
     if not isinstance(response, dict):
         raise JsonRpcError(f"a response to an input request is an object, got {response!r:.100}", INVALID_PARAMS)
     if request_for(item)[0] != "elicitation/create":

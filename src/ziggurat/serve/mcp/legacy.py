@@ -28,7 +28,6 @@ class LegacyEra:
         self._asked: dict[str, asyncio.Future[Decision]] = {}
 
     def initialized(self, session: Session) -> Json:
-        """Return the answer to a client that connects."""
         can = self._methods.capabilities() | {"logging": {}}
         answer: Json = {"protocolVersion": session.version, "capabilities": can, "serverInfo": self._methods.identity}
         if self._methods.server.instructions:
@@ -52,7 +51,6 @@ class LegacyEra:
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def answer(self, message: jsonrpc.Request, params: Params, caller: Caller, session: Session) -> Json:
-        """Answer a request."""
         match method := message.method:
             case "ping":
                 return {}

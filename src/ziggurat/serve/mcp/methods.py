@@ -77,7 +77,6 @@ class Methods:
         return self._methods[method](params)
 
     def find(self, method: str, name: str) -> Offered:
-        """Return the tool or the prompt that a request calls."""
         found = self.offered[method].get(name)
         if found is None:
             what = "tool" if method == "tools/call" else "prompt"

@@ -132,7 +132,6 @@ class ModernEra:
 
     @staticmethod
     def caller(params: Params, send: Callable[[Message], None]) -> Caller:
-        """Return what a request says of its client."""
         meta = params.meta
         version, capabilities = meta.get(wire.PREFIX + "protocolVersion"), meta.get(wire.PREFIX + "clientCapabilities")
         if not isinstance(version, str):

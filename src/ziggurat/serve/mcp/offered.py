@@ -39,7 +39,6 @@ class Offered(Struct, frozen=True, eq=False):
     output: Json | None = None
 
     def answer(self, run: AgentRun) -> Json:
-        """Return what a run has answered."""
         if self.is_function and isinstance(run.stop, stops.Failed):
             raise jsonrpc.JsonRpcError(run.error or "it failed")
         if isinstance(run._answer, ToolResult):
