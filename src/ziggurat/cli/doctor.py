@@ -33,7 +33,7 @@ def _fine(text: str) -> None:
     write(f"  ✓ {text}")
 
 
-def _missing(text: str, cure: str) -> None:
+def _missing(text: str, cure: str = "") -> None:
     write(f"  ✗ {text}  {cure}".rstrip())
 
 
@@ -67,7 +67,7 @@ def doctor() -> int:
     if ready:
         _fine('ready: ziggurat run "What is 12 * (7 + 5)?"')
     else:
-        _missing("not ready: there is no other model, and the demo model needs:", "pip install 'ziggurat[local]'")
+        _missing("not ready: there is no other model, and the demo model needs: pip install 'ziggurat[local]'")
     return 0 if ready else 1
 
 

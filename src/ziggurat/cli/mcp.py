@@ -8,13 +8,13 @@ import sys
 from types import FunctionType
 from typing import Annotated, Any
 
-import typer
-from typer.core import TyperGroup
+import typer.core
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import load, options, terminal
 from ziggurat.cli.agents import in_store
 from ziggurat.cli.store import open_store
+from ziggurat.cli.terminal import write
 from ziggurat.core import codec, errors
 from ziggurat.core.visible import visible_line
 from ziggurat.mcp.client import McpClient
@@ -31,7 +31,7 @@ from ziggurat.tools.function import FunctionTool
 _MAX_RUNS = 100
 
 
-class _Group(TyperGroup):
+class _Group(typer.core.TyperGroup):
     """Serves what is named where no command is."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -126,7 +126,7 @@ def list_tools(server: Server, json: options.JsonRows = False) -> int:
                 terminal.write_json(codec.encode({"server": client.name, **about}))
             else:
                 text = shortened(visible_line(tool.description or ""), _WIDTH)
-                terminal.write(f"{visible_line(tool.name)}  {text}")
+                write(f"{visible_line(tool.name)}  {text}")
     return 0
 
 
@@ -155,7 +155,7 @@ def call_tool(
     if len(clients) != 1:
         raise errors.ConfigurationError(f"a call is made to one server; the file {server!r} has {len(clients)}")
     result = asyncio.run(_called(clients[0], tool, given))
-    terminal.write(result.text)
+    write(result.text)
     others = 0 if isinstance(result.content, str) else sum(not isinstance(part, Text) for part in result.content)
     if others:
         terminal.note(f"{others} pictures, sounds or files are not shown")
