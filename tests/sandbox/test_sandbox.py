@@ -19,7 +19,7 @@ from tests.sandbox.corpus import BOMBS, ESCAPES
 from ziggurat.core.errors import ConfigurationError, Suspend
 from ziggurat.sandbox import ProgramError, ProgramResult, Sandbox
 from ziggurat.sandbox.monty import missing
-from ziggurat.sandbox.values import MAX_DEPTH, plain
+from ziggurat.sandbox.sandbox import MAX_DEPTH, plain
 
 Level = Literal["monty", "python"]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,8 +13,8 @@ from ziggurat.core.errors import ToolError
 from ziggurat.core.path import escaped
 from ziggurat.journal.entries import Record, fingerprint
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.message import ToolCall
-from ziggurat.sandbox.errors import ProgramError, ProgramErrorKind
+from ziggurat.messages.parts import ToolCall
+from ziggurat.sandbox.sandbox import ProgramError, ProgramErrorKind
 from ziggurat.tools.toolbox import Toolbox
 
 _KINDS: Mapping[str, ProgramErrorKind] = {

@@ -19,10 +19,9 @@ from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import InvalidArguments, Suspend
 from ziggurat.core.path import escaped
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.message import ToolCall, ToolResult
-from ziggurat.messages.middleware import ParsedAnswer
-from ziggurat.sandbox.errors import ProgramError
-from ziggurat.sandbox.sandbox import ProgramResult, Sandbox, Session
+from ziggurat.messages.caller import ParsedAnswer
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.sandbox.sandbox import ProgramError, ProgramResult, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 
 ANSWER = "submitted: "

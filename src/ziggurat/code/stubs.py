@@ -11,8 +11,8 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import innermost
-from ziggurat.messages.message import ToolCall
-from ziggurat.sandbox.errors import ProgramError
+from ziggurat.messages.parts import ToolCall
+from ziggurat.sandbox.sandbox import ProgramError
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.function import FunctionTool
 from ziggurat.tools.parameter import Parameter

@@ -247,8 +247,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.sandbox": {
         "sandbox.command": "CommandResult Shell",
-        "sandbox.errors": "ProgramError",
-        "sandbox.sandbox": "HostCall ProgramResult Sandbox Session",
+
+        "sandbox.sandbox": "HostCall ProgramError ProgramResult Sandbox Session",
     },
     "ziggurat.serve": {
         "serve.application": "app",

@@ -6,9 +6,9 @@ from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
     from ziggurat.sandbox.command import CommandResult as CommandResult, Shell as Shell
-    from ziggurat.sandbox.errors import ProgramError as ProgramError
     from ziggurat.sandbox.sandbox import (
         HostCall as HostCall,
+        ProgramError as ProgramError,
         ProgramResult as ProgramResult,
         Sandbox as Sandbox,
         Session as Session,

@@ -7,19 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import cache
-from time import monotonic
 from typing import Any
 
 import msgspec
 
-from ziggurat.sandbox.errors import ProgramError
-from ziggurat.sandbox.printed import Printed
-from ziggurat.sandbox.sandbox import HostCall, ProgramResult, Sandbox
-from ziggurat.sandbox.values import plain
+from ziggurat.sandbox.sandbox import LimitReached, Printed, ProgramCall, Sandbox
 
 _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 """The program of the process. It is not imported here: it is for Linux, and changes what it imports."""
@@ -37,11 +33,10 @@ _DENIED = [
 ]  # fmt: skip
 _DENIED_ON_X86 = ["chmod", "chown", "lchown", "utime", "utimes", "futimesat", "inotify_init"]
 
+_NO_MESSAGE = "RuntimeError: the program has written what is no message"
+
 _PYTHON = 128 * 2**20
 """Bytes of address space that Python itself takes, which the limit on variables does not mean."""
-
-_FRAMES = 10_000
-"""How many messages of a program are read, besides its calls."""
 
 
 @cache
@@ -104,16 +99,7 @@ def _without_bwrap() -> str | None:
 
 def python_paths() -> list[str]:
     """Return the paths that Python itself is read from."""
-    paths = [
-        sys.prefix,
-        sys.base_prefix,
-        "/usr/lib",
-        "/usr/lib64",
-        "/lib",
-        "/lib64",
-        "/etc/ld.so.cache",
-        _CHILD,
-    ]
+    paths = [sys.prefix, sys.base_prefix, "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", _CHILD]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
@@ -130,20 +116,55 @@ def _command() -> list[str]:
     return [sys.executable, "-I", "-B", _CHILD]
 
 
-class _Process:
-    """The process of a session: its pipes, and how it ends."""
+class ConfinedProcess:
+    """The process of a session, whose messages are read as those of a stranger."""
 
-    def __init__(self, process: Any, reader: asyncio.StreamReader, pipes: Sequence[asyncio.BaseTransport]) -> None:
+    grace = 0.0
+
+    def __init__(
+        self, process: Any, reader: asyncio.StreamReader, writer: asyncio.WriteTransport, *pipes: asyncio.BaseTransport
+    ) -> None:
         self._process = process
-        self._pipes = pipes
+        self._reader = reader
+        self._writer = writer
+        self._pipes = (writer, *pipes)
         self._ended = False
-        self.reader = reader
+        self._printed = Printed(0)
 
-    def write(self, data: bytes) -> None:
-        """Send to it."""
-        writer = self._pipes[0]
-        assert isinstance(writer, asyncio.WriteTransport)
-        writer.write(data)
+    def begin(self, code: str, functions: Collection[str], values: dict[str, Any], printed: Printed) -> None:
+        self._printed = printed
+        self.send({"code": code, "functions": list(functions), "values": values})
+
+    def answer(self, value: Any) -> None:
+        self.send({"value": value})
+
+    def fail(self, kind: str, text: str) -> None:
+        self.send({"error": kind, "text": text})
+
+    async def turn(self, _until: float) -> ProgramCall | tuple[Any, str]:
+        """Return the next call, or the value and the error at the end."""
+        while not (message := await self.read()).keys() & {"done", "call"}:
+            self._printed.add("stdout", str(message.get("printed", "")))
+        if "done" in message:
+            return message.get("value"), str(message.get("error", ""))
+        name, args, kwargs = message["call"], message.get("args"), message.get("kwargs")
+        if not (isinstance(name, str) and isinstance(args, list) and isinstance(kwargs, dict)):
+            raise LimitReached(_NO_MESSAGE)
+        return ProgramCall(name, args, kwargs)
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._writer.write(msgspec.json.encode(message) + b"\n")
+
+    async def read(self) -> dict[str, Any]:
+        try:
+            message = msgspec.json.decode(await self._reader.readuntil())
+        except asyncio.LimitOverrunError:
+            raise LimitReached("MemoryError: a value that leaves the program is too large") from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise LimitReached("MemoryError: the process of the program has ended") from None
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            raise LimitReached(_NO_MESSAGE) from None
+        return message if isinstance(message, dict) else {}
 
     async def end(self) -> None:
         """Kill it, and all that it has started."""
@@ -158,7 +179,7 @@ class _Process:
         await (wait() if asyncio.iscoroutinefunction(wait) else asyncio.to_thread(wait))
 
 
-async def _started(sandbox: Sandbox) -> _Process:
+async def _process(sandbox: Sandbox) -> ConfinedProcess:
     limit = sandbox.size + 2**16
     if sandlock_missing() is not None:
         process = await asyncio.create_subprocess_exec(
@@ -166,7 +187,7 @@ async def _started(sandbox: Sandbox) -> _Process:
         )
         assert process.stdout is not None
         assert process.stdin is not None
-        return _Process(process, process.stdout, [process.stdin.transport])
+        return ConfinedProcess(process, process.stdout, process.stdin.transport)
     import sandlock
 
     policy = _policy(sandbox.memory + _PYTHON)
@@ -176,112 +197,22 @@ async def _started(sandbox: Sandbox) -> _Process:
     reader = asyncio.StreamReader(limit=limit)
     reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), confined.stdout)
     writing, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, confined.stdin)
-    return _Process(confined, reader, [writing, reading])
+    return ConfinedProcess(confined, reader, writing, reading)
 
 
 @asynccontextmanager
-async def open_session(sandbox: Sandbox, now: datetime, seed: int) -> AsyncGenerator["ConfinedSession", None]:
-    """Start a process with a session, and end it with the block."""
-    process = await _started(sandbox)
+async def started(sandbox: Sandbox, now: datetime, seed: int) -> AsyncGenerator[ConfinedProcess, None]:
+    """Start a process with what holds for all programs, and end it with the block."""
+    process = await _process(sandbox)
     try:
-        session = ConfinedSession(sandbox, process)
-        await session.begin(now, seed)
-        yield session
-    finally:
-        await process.end()
-
-
-class ConfinedSession:
-    """A session of a process, whose messages are read as those of a stranger."""
-
-    def __init__(self, sandbox: Sandbox, process: _Process) -> None:
-        self._sandbox = sandbox
-        self._process = process
-        self._lost = ""
-
-    async def begin(self, now: datetime, seed: int) -> None:
-        """Send what holds for all programs."""
-        box, confined = self._sandbox, sandlock_missing() is None
-        limits = {"memory": box.memory + _PYTHON, "recursion": box.recursion, "output": box.output}
-        self._send({**limits, "confined": confined, "now": now.timestamp(), "seed": seed})
+        limits = {"memory": sandbox.memory + _PYTHON, "recursion": sandbox.recursion, "output": sandbox.output}
+        confined = sandlock_missing() is None
+        process.send({**limits, "confined": confined, "now": now.timestamp(), "seed": seed})
         try:
             async with asyncio.timeout(_START):
-                await self._read()
-        except (TimeoutError, _LimitReached) as error:
+                await process.read()
+        except (TimeoutError, LimitReached) as error:
             raise OSError("the process of the sandbox did not start") from error
-
-    async def run(
-        self, code: str, call: HostCall, functions: Collection[str] = (), values: Mapping[str, Any] | None = None
-    ) -> ProgramResult:
-        """Run a program, as in `Session.run`."""
-        printed = Printed(self._sandbox.output)
-        if self._lost:
-            return ProgramResult("", None, self._lost, True)
-        self._send({"code": code, "functions": list(functions), "values": dict(values or {})})
-        try:
-            done = await self._drive(printed, call, functions)
-            error = str(done.get("error", ""))[-self._sandbox.output :]
-            return ProgramResult(printed.text(), plain(done.get("value"), self._sandbox.size), error)
-        except ProgramError as refused:
-            return ProgramResult(printed.text(), None, f"{refused.kind}: {refused.text}")
-        except _LimitReached as reached:
-            self._lost = str(reached)
-            await self._process.end()
-            return ProgramResult(printed.text(), None, self._lost, True)
-        except BaseException:
-            self._lost = "the session has ended"
-            await self._process.end()
-            raise
-
-    async def _drive(self, printed: Printed, call: HostCall, functions: Collection[str]) -> dict[str, Any]:
-        """Answer what a program asks for, until it ends."""
-        left, calls, frames = self._sandbox.seconds, 0, 0
-        while True:
-            began = monotonic()
-            try:
-                async with asyncio.timeout(left):
-                    message = await self._read()
-            except TimeoutError:
-                seconds = self._sandbox.seconds
-                raise _LimitReached(f"TimeoutError: the program ran for more than {seconds:g} s") from None
-            left -= monotonic() - began
-            if "done" in message:
-                return message
-            frames += 1
-            calls += "call" in message
-            if calls > self._sandbox.calls or frames - calls > _FRAMES:
-                raise _LimitReached(f"RuntimeError: the program made more than {self._sandbox.calls} calls")
-            if "call" in message:
-                self._send(await self._answer(message, call, functions))
-            else:
-                printed.add("stdout", str(message.get("printed", "")))
-
-    async def _answer(self, message: dict[str, Any], call: HostCall, functions: Collection[str]) -> dict[str, Any]:
-        name, args, kwargs = message["call"], message.get("args"), message.get("kwargs")
-        known = isinstance(name, str) and name in functions
-        if not known or not isinstance(args, list) or not isinstance(kwargs, dict):
-            return {"error": "NameError", "text": f"name {name!r:.100} is not defined"}
-        try:
-            args, kwargs = plain(args, self._sandbox.size), plain(kwargs, self._sandbox.size)
-            return {"value": await call(name, tuple(args), kwargs)}
-        except ProgramError as error:
-            return {"error": error.kind, "text": error.text}
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._process.write(msgspec.json.encode(message) + b"\n")
-
-    async def _read(self) -> dict[str, Any]:
-        try:
-            line = await self._process.reader.readuntil()
-            message = msgspec.json.decode(line)
-        except asyncio.LimitOverrunError:
-            raise _LimitReached("MemoryError: a value that leaves the program is too large") from None
-        except (asyncio.IncompleteReadError, ConnectionError):
-            raise _LimitReached("MemoryError: the process of the program has ended") from None
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            raise _LimitReached("RuntimeError: the program has written what is no message") from None
-        return message if isinstance(message, dict) else {}
-
-
-class _LimitReached(Exception):
-    """A limit ended the program, and its process."""
+        yield process
+    finally:
+        await process.end()
