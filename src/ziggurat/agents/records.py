@@ -127,7 +127,7 @@ class RunRecords(Generic[Out]):
         """Return the files that a run has on its record, by path: those that its agents wrote without a folder."""
         from ziggurat.sandbox.files import RunFiles
 
-        return RunFiles.of((await self._runs.read(run_id)).entries).texts()
+        return dict(sorted(RunFiles().take_in((await self._runs.read(run_id)).entries).items()))
 
     async def standing(self, run_id: RunId) -> "Diagram":
         """Return a diagram of what it is made of, in which it is marked how far a run has come.

@@ -124,8 +124,8 @@ class Workspace:
     async def _record_of(self, ctx: Context, edit: Edit) -> FileChange:
         """Return the change to record: a call that is made again finds it there, rather than to make it twice."""
         files = self._of_run(ctx)
-        change = edit.applied(files.read(edit.path))
-        if change.new and len(files.paths()) >= MAX_FILES:
+        change = edit.applied(files.get(edit.path))
+        if change.new and len(files) >= MAX_FILES:
             raise ToolError(f"there are {MAX_FILES} files already", kind="permanent")
         return change
 
@@ -138,7 +138,9 @@ class Workspace:
         path = clean_path(path)
         text = self.text_of(path, ctx)
         if text is None:
-            near = similar(path, self._near(path, ctx), 3)
+            above, slash, _ = path.rpartition("/")
+            there = () if self.folder is None else self.folder.names(above)
+            near = similar(path, [*self._of_run(ctx), *(f"{above}{slash}{name}" for name, _ in there)], 3)
             hint = f"; did you mean {', '.join(near)}?" if near else "; ls lists the files"
             raise ToolError(f"there is no file {path!r}{hint}", kind="not_found")
         return text
@@ -147,25 +149,17 @@ class Workspace:
         """Return the text of a file, None if there is none."""
         if self.folder is not None and not path.startswith(OF_RUN):
             return self.folder.read(path)
-        return self._of_run(ctx).read(path)
+        return self._of_run(ctx).get(path)
 
     async def _paths(self, ctx: Context) -> list[str]:
-        own = self._of_run(ctx).paths()
+        own = sorted(self._of_run(ctx))
         return own if self.folder is None else [*own, *await asyncio.to_thread(self.folder.paths)]
-
-    def _near(self, path: str, ctx: Context) -> list[str]:
-        """Return the paths that may have been meant: those on the record, and those in the same folder."""
-        own = self._of_run(ctx).paths()
-        above, slash, _ = path.rpartition("/")
-        return [*own, *(f"{above}{slash}{name}" for name, _ in (self.folder.names(above) if self.folder else ()))]
 
     def _of_run(self, ctx: Context) -> RunFiles:
         run = ctx.scope[AGENT_CALL].outermost
-        files = self._runs.get(run)
-        if files is None:
-            files = self._runs[run] = RunFiles(self.first)
-        files.take_in(journal_of(ctx).entries)
-        return files
+        if run not in self._runs:
+            self._runs[run] = RunFiles(self.first)
+        return self._runs[run].take_in(journal_of(ctx).entries)
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
@@ -177,7 +171,7 @@ class Workspace:
         """
         below = clean_path(path)
         start = f"{below}/" if below else ""
-        inside = [each[len(start) :] for each in self._of_run(ctx).paths() if each.startswith(start)]
+        inside = [each[len(start) :] for each in self._of_run(ctx) if each.startswith(start)]
         names = {name + (slash and "/") for name, slash, _ in (each.partition("/") for each in inside)}
         if self.folder is not None:
             there = await asyncio.to_thread(self.folder.names, below)

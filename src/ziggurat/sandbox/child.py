@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TextIO
 
 
@@ -30,13 +30,11 @@ class _Out:
         return len(text)
 
     def flush(self) -> None:
-        """Send what was written."""
         text, self._text = self._text, ""
         if text:
             self._send(printed=text)
 
     def renew(self) -> None:
-        """Begin the next program."""
         self._left = self._limit
 
 
@@ -51,12 +49,10 @@ class _Link:
             os.dup2(nothing, descriptor)
 
     def send(self, **message: Any) -> None:
-        """Send a message."""
         self._out.write(json.dumps(message, default=_refuse) + "\n")
         self._out.flush()
 
     def read(self) -> Any:
-        """Return the next message."""
         line = self._in.readline()
         if not line:
             os._exit(0)
@@ -125,20 +121,13 @@ def _fault(error: BaseException, name: str) -> str:
     return "".join(traceback.format_exception(type(error), error, trace, chain=False))[-20_000:].rstrip()
 
 
-def _limits(memory: int) -> Iterator[tuple[int, int]]:
-    """Yield the limits of a process that has none yet."""
-    yield resource.RLIMIT_AS, memory
-    yield resource.RLIMIT_NPROC, 1
-    yield resource.RLIMIT_FSIZE, 0
-    yield resource.RLIMIT_CORE, 0
-
-
 def main() -> None:
     """Serve the programs of a session."""
     link = _Link()
     begin = link.read()
     if not begin["confined"]:
-        for limit, most in _limits(begin["memory"]):
+        limits = ((resource.RLIMIT_AS, begin["memory"]), (resource.RLIMIT_NPROC, 1), (resource.RLIMIT_FSIZE, 0))
+        for limit, most in (*limits, (resource.RLIMIT_CORE, 0)):
             resource.setrlimit(limit, (most, most))
     sys.setrecursionlimit(begin["recursion"])
     sys.stdout = sys.stderr = out = _Out(link.send, begin["output"])

@@ -5,7 +5,7 @@ import os
 import stat
 import unicodedata
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -32,10 +32,10 @@ CHANGE = "workspace_file"
 
 
 class FileChange(Struct, frozen=True, omit_defaults=True):
-    """A file as it was written, in place of how many texts in it; without text it was removed."""
+    """A file as it was written, in place of how many texts in it."""
 
     path: str
-    text: str | None
+    text: str
     new: bool = False
     places: int = 0
 
@@ -49,11 +49,7 @@ class Edit(Struct, frozen=True):
     every: bool = False
 
     def applied(self, was: str | None) -> FileChange:
-        """Return the file as it is after the change.
-
-        Raises:
-            ToolError: the old text is not in it, or several times, or the file would be too large.
-        """
+        """Return the file as it is after the change."""
         if self.old is None:
             return FileChange(self.path, self.text, was is None)
         count = (was or "").count(self.old) if self.old else 0
@@ -68,11 +64,7 @@ class Edit(Struct, frozen=True):
 
 
 def clean_path(path: str) -> str:
-    """Return a virtual path in its one form: relative to the root, with single slashes; empty for the root.
-
-    Raises:
-        ToolError: it leads out of the root, is too long, or has characters that no file should have.
-    """
+    """Return a virtual path in its one form: relative to the root, with single slashes; empty for the root."""
     if len(path) > MAX_PATH:
         raise ToolError(f"the path has more than {MAX_PATH} characters", kind="invalid_arguments")
     names = [name for name in path.split("/") if name not in ("", ".")]
@@ -96,11 +88,7 @@ def _is_clean(name: str) -> bool:
 
 
 def checked_text(text: str) -> str:
-    """Return the text of a file if it can be stored.
-
-    Raises:
-        ToolError: it is too large, or has surrogates.
-    """
+    """Return the text of a file if it is not too large, and has no surrogates."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -119,14 +107,10 @@ class FolderFiles:
     Each name of a path is opened below the one before it, without following links, so that no path leads out of the
     folder, also while somebody moves folders and links about. Only regular files with a single name are read and
     replaced: a hard link may name a file from outside.
-
-    Raises:
-        ConfigurationError: there is no such folder.
     """
 
-    def __init__(self, folder: str | Path, *, read_only: bool = False) -> None:
+    def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).expanduser().resolve()
-        self.read_only = read_only
         self._lock = Lock()
         if not self.folder.is_dir():
             raise ConfigurationError(f"there is no folder {str(folder)!r} for a workspace")
@@ -157,11 +141,7 @@ class FolderFiles:
         return sorted(found[:MAX_FILES])
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file, None if there is none.
-
-        Raises:
-            ToolError: it is too large, no text, or no regular file.
-        """
+        """Return the text of a file, None if there is none."""
         above, _, name = path.rpartition("/")
         try:
             with self._opened(above) as folder:
@@ -184,35 +164,23 @@ class FolderFiles:
             raise ToolError(f"{path} is not a text file", kind="invalid_arguments") from None
 
     def change(self, edit: Edit) -> FileChange:
-        """Make a change; those of several threads are made one after another.
-
-        Raises:
-            ToolError: as of `read`, `Edit.applied` and `write`.
-        """
+        """Make a change; those of several threads are made one after another."""
         with self._lock:
             change = edit.applied(self.read(edit.path))
-            self.write(change.path, change.text or "")
+            self.write(change.path, change.text)
         return change
 
     def write(self, path: str, text: str) -> None:
-        """Create or replace a file, in one step: it has the old text or the new one.
-
-        Raises:
-            ToolError: the folder is for reading only, or there is a folder or a link with this name.
-        """
-        if self.read_only:
-            raise ToolError("the files are for reading only", kind="denied")
+        """Create or replace a file, in one step: it has the old text or the new one."""
         above, _, name = path.rpartition("/")
         written = f".{new_id()}.tmp"
         try:
             with self._opened(above, create=True) as folder:
                 mode = 0o644
-                try:
+                with suppress(FileNotFoundError):
                     known = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     _check_regular(known, path)
                     mode = stat.S_IMODE(known.st_mode) & 0o777
-                except FileNotFoundError:
-                    pass
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 file = os.open(written, flags, mode, dir_fd=folder)
                 try:
@@ -254,42 +222,19 @@ def _refused(path: str, error: OSError) -> ToolError:
 # -- on record -------------------------------------------------------------------------------------------------------
 
 
-class RunFiles:
-    """The files that a run has on its record: those it began with, and each change since.
+class RunFiles(dict[str, str]):
+    """The files that a run has on its record, by path: those it began with, and each change since.
 
     A fork has the files as they were at its step, and a replay those of its record.
     """
 
-    def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        self._files = dict(files or {})
-        self._read = 0
+    _read = 0
 
-    @classmethod
-    def of(cls, entries: Sequence[JournalEntry]) -> "RunFiles":
-        """Return the files that are on a record."""
-        files = cls()
-        files.take_in(entries)
-        return files
-
-    def take_in(self, entries: Sequence[JournalEntry]) -> None:
-        """Take in the changes on a record since the last call."""
+    def take_in(self, entries: Sequence[JournalEntry]) -> "RunFiles":
+        """Take in the changes on a record since the last call, and return the files."""
         for entry in entries[self._read :]:
             if isinstance(entry, Result) and entry.name == CHANGE:
                 change = as_type(entry.value, FileChange)
-                if change.text is None:
-                    self._files.pop(change.path, None)
-                else:
-                    self._files[change.path] = change.text
+                self[change.path] = change.text
         self._read = len(entries)
-
-    def paths(self) -> list[str]:
-        """Return the paths of all files, sorted."""
-        return sorted(self._files)
-
-    def read(self, path: str) -> str | None:
-        """Return the text of a file, None if there is none."""
-        return self._files.get(path)
-
-    def texts(self) -> dict[str, str]:
-        """Return all files, by path."""
-        return {path: self._files[path] for path in self.paths()}
+        return self
