@@ -11,8 +11,7 @@ from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.stop import BasePolicy, Progress
 from ziggurat.calls.enter import AgentService, enter
-from ziggurat.code.session import SESSION, Sessions
-from ziggurat.code.session_tool import SessionTool, answer_in
+from ziggurat.code.session import SESSION, Sessions, SessionTool, answer_in
 from ziggurat.core.context import Context
 from ziggurat.core.service import Layered
 from ziggurat.messages import stops
@@ -37,8 +36,6 @@ answer, give it, or pass it to submit(answer) in the program."""
 
 _EXTRACT = "There is no time left for another program. Give the answer now, from what you have seen."
 
-_TOOL = "run_code"
-
 
 def reading(
     model: str | Model,
@@ -52,9 +49,11 @@ def reading(
     """Return the agent whose programs run in a sandbox with tools and variables; `arguments` are those of an agent."""
     service = resolve(model)
     answers = None if output is None else AnswerReader.of(output, service)
-    programs = SessionTool(box, variables, sandbox, name=_TOOL, output=answers)
+    programs = SessionTool(box, variables, sandbox, answers)
     named = {"name": "reader", "instructions": _INSTRUCTIONS if variables else _WITHOUT, **arguments}
-    agent = Agent(service, tools=[programs], output=output, stop=_Submitted(), max_steps=max_steps, **named)
+    agent = Agent(
+        service, tools=[programs], output=output, stop=_Submitted(programs.name), max_steps=max_steps, **named
+    )
     extractor = Agent(service, name="extract", output=output, settings=arguments.get("settings"))
     return agent.layered(lambda inner: Layered(partial(_run, programs, extractor), "recursive", inner))
 
@@ -63,10 +62,11 @@ async def _run(
     programs: SessionTool, extractor: AgentService, request: AgentRequest, ctx: Context, inner: AgentService
 ) -> AgentRun:
     """Run the agent with a session of its own, and take its answer."""
-    async with Sessions(programs.setting, ctx) as session:
+    async with Sessions(programs, ctx) as session:
         run = await inner(request, ctx.within(SESSION, session))
-    if isinstance(run.stop, stops.ToolCalled) and run.stop.name == _TOOL:
-        answer = programs.setting.read(answer_in(run.history[-1]) or "null")
+    if isinstance(run.stop, stops.ToolCalled) and run.stop.name == programs.name:
+        given = next(filter(None, map(answer_in, run.history[-1].tool_results)), "null")
+        answer = programs.read(given)
         return replace(run, output=answer.value, _accepted=answer.accepted)
     if not isinstance(run.stop, stops.MaxSteps):
         return run
@@ -79,8 +79,10 @@ async def _run(
 class _Submitted(BasePolicy):
     """Stops after a program that has given the answer."""
 
-    tools = (_TOOL,)
+    def __init__(self, name: str) -> None:
+        self.tools = (name,)
 
     def on_step(self, progress: Progress) -> stops.Stop | None:
-        given = any(each.name == _TOOL and answer_in(each) is not None for each in progress.results)
-        return stops.ToolCalled(_TOOL) if given else None
+        name = self.tools[0]
+        given = any(each.name == name and answer_in(each) is not None for each in progress.results)
+        return stops.ToolCalled(name) if given else None

@@ -2,7 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN
 from ziggurat.calls.tool_call import act, call_tools
@@ -14,7 +18,7 @@ from ziggurat.core.path import escaped
 from ziggurat.journal.entries import Record, fingerprint
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.parts import ToolCall
-from ziggurat.sandbox.sandbox import ProgramError, ProgramErrorKind
+from ziggurat.sandbox.sandbox import ProgramError, ProgramErrorKind, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 
 _KINDS: Mapping[str, ProgramErrorKind] = {
@@ -25,15 +29,7 @@ _KINDS: Mapping[str, ProgramErrorKind] = {
 
 
 class Program:
-    """The calls of one program, below the context of the call that runs it.
-
-    Args:
-        box: The tools.
-        stubs: The functions that stand for them, by name.
-        ctx: The context of the program.
-        call_id: The id of the call that runs it.
-        limit: How many calls it may make in batches.
-    """
+    """The calls of one program, below the context of the call that runs it; `limit` of them may be in batches."""
 
     def __init__(self, box: Toolbox, stubs: Mapping[str, Stub], ctx: Context, call_id: str, limit: int) -> None:
         self._box = box
@@ -52,10 +48,13 @@ class Program:
             ToolError: it is not the one that was made here when the program ran before.
         """
         stub = self._stubs.get(name)
+        self._count += 1  # calls are numbered by their order, which a program repeats
         if stub is None:
             return await self._call_together(self._stubs[name.removesuffix(BATCHED)], args, kwargs)
-        call = stub.call(f"{self._id}-{self._count + 1}", args, kwargs)
-        result = await act(self._box, call, self._next_place(call))
+        call = stub.call(f"{self._id}-{self._count}", args, kwargs)
+        place = f"call-{self._count}:{escaped(call.name)}"
+        self._check(place, call)
+        result = await act(self._box, call, self._ctx.at(place))
         if result.error is not None:
             raise ProgramError(_KINDS.get(result.error, "RuntimeError"), result.text)
         return stub.value(result.text)
@@ -67,7 +66,6 @@ class Program:
         if len(inputs) > self._left:
             raise ProgramError("RuntimeError", f"the program may make {self._left:,} more calls in batches")
         self._left -= len(inputs)
-        self._count += 1
         named = [((), each) if isinstance(each, dict) else ((each,), {}) for each in inputs]
         calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", *each) for n, each in enumerate(named, 1))
         step = f"call-{self._count}"
@@ -75,13 +73,6 @@ class Program:
             self._check(f"{step}/tool-{number}:{escaped(each.name)}", each)
         results = await call_tools(self._box, calls, self._ctx, step)
         return [stub.value(each.text) if each.error is None else f"[ERROR] {each.text}" for each in results]
-
-    def _next_place(self, call: ToolCall) -> Context:
-        """Return the context of the next call: it is numbered by its order, which a program repeats."""
-        self._count += 1
-        place = f"call-{self._count}:{escaped(call.name)}"
-        self._check(place, call)
-        return self._ctx.at(place)
 
     # -- the record ----------------------------------------------------------------------------------------------
 
@@ -120,15 +111,19 @@ class Program:
         return as_type(begun.request, ToolCall).arguments != self._box.normalize(call).arguments
 
 
-def observation(output: str, value: Any, limit: int) -> str:
-    """Return what a model is shown of a program: its output, and the value of its last line."""
-    shown = "" if value is None else value if isinstance(value, str) else _json(value)
-    if len(shown) > limit:
-        shown = f"{shown[:limit]}\n[cut: {len(shown) - limit} more characters]"
-    return "\n".join(each for each in (output.rstrip("\n"), shown) if each) or "(no output)"
+# -- the start ---------------------------------------------------------------------------------------------------------
 
 
-def _json(value: Any) -> str:
-    import json
+class _Start(Struct, frozen=True):
+    now: float
+    seed: int
 
-    return json.dumps(value, ensure_ascii=False)
+
+async def open_sandbox(sandbox: Sandbox, ctx: Context) -> AbstractAsyncContextManager[Session]:
+    """Return a block with a session, which finds the time and the random numbers of its first run each time."""
+    start = await ctx.at("start").once("start", None, _begin, returns=_Start)
+    return sandbox.open(datetime.fromtimestamp(start.now, UTC), start.seed)
+
+
+async def _begin(_: None, ctx: Context) -> _Start:
+    return _Start(ctx.clock.now(), int(ctx.random() * 2**53))

@@ -6,7 +6,7 @@ Zhang, Kraska and Khattab, "Recursive Language Models" (2025).
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Unpack
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
@@ -26,6 +26,8 @@ from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import tool
 from ziggurat.tools.toolbox import Toolbox
 
+_ASKED = "Answer a question about a text, both in one text."
+
 
 class ReaderArguments(InheritedArguments, total=False):
     """The arguments of `recursive_agent` that are those of an `Agent`."""
@@ -35,16 +37,6 @@ class ReaderArguments(InheritedArguments, total=False):
     settings: ModelSettings | None
     timeout: float | None
     store: str | Store | None
-
-
-class _Reader(Struct, frozen=True, eq=False):
-    """What the agents at all depths have in common."""
-
-    model: str | Model
-    sub_model: str | Model
-    tools: tuple[Tool, ...]
-    sandbox: Sandbox | None
-    max_steps: int
 
 
 @checked
@@ -98,33 +90,32 @@ def recursive_agent(
     variables = {"context": context} if isinstance(context, str) else dict(context)
     if not all(name.isidentifier() for name in variables):
         raise ConfigurationError("a context is a text, or variables by names such as {'book': text}")
-    reader = _Reader(model, model if sub_model is None else sub_model, tuple(tools), sandbox, max_steps)
     limited = ("llm_query",) if depth == 1 else ("llm_query", "rlm_query")
     limits, budget = dict.fromkeys(limited, queries), arguments.get("budget")
     arguments["budget"] = Budget(tools=limits) if budget is None else replace(budget, tools={**limits, **budget.tools})
-    return _at_depth(reader, variables, depth, arguments, output)
+    given = tuple(tools)
 
+    def at_depth(
+        depth: int, variables: Mapping[str, Any], arguments: ReaderArguments, output: Any = None
+    ) -> Runnable[Any]:
+        """Return the agent whose programs may start others as deep; the limits of the first hold for all of these."""
+        asked = Agent(model if sub_model is None else sub_model, name="sub_model", description=_ASKED)
+        functions: list[Tool] = [AgentTool(asked, name="llm_query"), *given]
+        if depth > 1:
 
-def _at_depth(
-    reader: _Reader, variables: Mapping[str, Any], depth: int, arguments: ReaderArguments, output: Any = None
-) -> Runnable[Any]:
-    """Return the agent whose programs may start others as deep; the limits of the first hold for all of these."""
-    asked = Agent(reader.sub_model, name="sub_model", description="Answer a question about a text, both in one text.")
-    tools: list[Tool] = [AgentTool(asked, name="llm_query"), *reader.tools]
-    if depth > 1:
+            @tool
+            async def rlm_query(question: str, context: str) -> str:
+                """Have a question answered about a part of the context that is too long for llm_query."""
+                run = await at_depth(depth - 1, {"context": context}, {}).run(question)
+                if not run.is_reusable:
+                    raise ToolError(f"it stopped before it had an answer ({stops.status_of(run.stop)})")
+                return run.output if isinstance(run.output, str) else encode(run.output).decode()
 
-        @tool
-        async def rlm_query(question: str, context: str) -> str:
-            """Have a question answered about a part of the context that is too long for llm_query."""
-            run = await _at_depth(reader, {"context": context}, depth - 1, {}).run(question)
-            if not run.is_reusable:
-                raise ToolError(f"it stopped before it had an answer ({stops.status_of(run.stop)})")
-            return run.output if isinstance(run.output, str) else encode(run.output).decode()
+            functions.append(rlm_query)
+        box = Toolbox(functions, concurrency=8)
+        return reading(model, box, variables, sandbox or _sandbox_for(variables), max_steps, output, arguments)
 
-        tools.append(rlm_query)
-    box = Toolbox(tools, concurrency=8)
-    sandbox = reader.sandbox or _sandbox_for(variables)
-    return reading(reader.model, box, variables, sandbox, reader.max_steps, output, arguments)
+    return at_depth(depth, variables, arguments, output)
 
 
 def _sandbox_for(variables: Mapping[str, Any]) -> Sandbox:

@@ -7,84 +7,125 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from ziggurat.agents.output import AnswerReader
-from ziggurat.code.program import Program
-from ziggurat.code.program_start import begun
-from ziggurat.code.source import code_in
-from ziggurat.code.stubs import Stub, functions_of
+from ziggurat.code.program import Program, open_sandbox
+from ziggurat.code.stubs import type_of
+from ziggurat.code.tool import CodeTool, code_in
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.context import Context, Key
-from ziggurat.core.errors import InvalidArguments, Suspend
+from ziggurat.core.context import Context
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend, ToolError
 from ziggurat.core.path import escaped
+from ziggurat.core.scope import Key
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.sandbox.sandbox import ProgramError, ProgramResult, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 
-ANSWER = "submitted: "
+_DESCRIPTION = """\
+Run a Python program in a session that keeps its variables. Its printed output and the value of its last line are
+returned, up to {limit:,} characters. There are {variables}these functions, without await:
+
+{stubs}
+def submit(answer: {answer}) -> None:
+    'Give the final answer, and end.'
+
+{batches}
+{rules}"""
+
+_PREVIEW = 300
+
+_ANSWER = "submitted: "
 """The beginning of the result of a program that has given the answer."""
 
 
-class Given(BaseException):
+class _Given(BaseException):
     """Raised by ``submit``; not for the program, which ends with it."""
 
-    def __init__(self, answer: str) -> None:
-        super().__init__()
-        self.text: str = ANSWER + answer
 
+class SessionTool(CodeTool):
+    """A tool that runs programs in the session of the agent that calls it.
 
-class Setting(Struct, frozen=True, eq=False):
-    """What a session begins with: the name of the tool that runs its programs, their tools, functions and variables.
-
-    `output` reads the answers that they give; without one these are text or plain data.
+    A session begins with variables. `output` reads the answers that programs give; without one these are text or plain
+    data.
     """
 
-    name: str
-    tools: Toolbox
-    stubs: Mapping[str, Stub]
-    variables: Mapping[str, Any]
-    sandbox: Sandbox
-    output: AnswerReader | None = None
+    def __init__(
+        self, tools: Toolbox, variables: Mapping[str, Any], sandbox: Sandbox, output: AnswerReader | None = None
+    ) -> None:
+        self.variables = variables
+        self._output = output
+        super().__init__(tools, sandbox=sandbox)
+        taken = variables.keys() & set(self.functions)
+        if taken:
+            raise ConfigurationError(f"the name {min(taken)!r} is taken by a function: name the variable otherwise")
 
     @property
     def functions(self) -> tuple[str, ...]:
         """The names that programs may call."""
-        return (*functions_of(self.stubs), "submit")
+        return (*super().functions, "submit")
+
+    def describe(self, description: str = _DESCRIPTION, **more: object) -> str:
+        """Return what a model must know of it."""
+        shown = "\n".join(_shown(name, value) for name, value in self.variables.items())
+        variables = f"the variables\n\n{shown}\n\nand " if shown else ""
+        answer = "Any" if self._output is None else type_of(self._output.value_schema, self._output.schema)
+        return super().describe(description, limit=self.sandbox.output, variables=variables, answer=answer, **more)
+
+    async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
+        """Run the program of a call in the session."""
+        try:
+            result = await super().__call__(call, ctx)
+        except _Given as given:
+            return ToolResult(call.id, call.name, f"{_ANSWER}{given}", None, call.name)
+        if answer_in(result) is not None:  # the program has only printed it
+            return ToolResult(call.id, call.name, f"\n{result.text}", None, call.name)
+        return result
+
+    async def run_program(self, call: ToolCall, ctx: Context) -> ProgramResult:
+        """Run the program of a call in the session."""
+        result = await ctx.scope[SESSION].run(call, ctx)
+        if result.lost:
+            lost = "The session has ended: all variables are as at first."
+            raise ToolError("\n".join(filter(None, (result.output, result.error, lost))), kind="interrupted")
+        return result
 
     def read(self, answer: str) -> ParsedAnswer:
-        """Return an answer of which a program has given the JSON.
-
-        Raises:
-            InvalidArguments: it does not fit the type of the output.
-        """
-        if self.output is None:
+        """Return an answer of which a program has given the JSON; InvalidArguments if it does not fit the output."""
+        if self._output is None:
             return ParsedAnswer(msgspec.json.decode(answer))
-        return self.output.read(f'{{"value": {answer}}}' if self.output.wrapped else answer)
+        return self._output.read(f'{{"value": {answer}}}' if self._output.wrapped else answer)
 
-    def given(self, answer: Any) -> "Given":
-        """Return what ends a program that gives an answer; for the program, why it is none."""
+    def given(self, answer: Any) -> BaseException:
+        """Return what ends a program that gives an answer; raise for the program why it is none."""
         text = encode(answer).decode()
         try:
             if self.read(text).value is not None:
-                return Given(text)
+                return _Given(text)
         except InvalidArguments as error:
             raise ProgramError("ValueError", str(error)) from None
         raise ProgramError("ValueError", "the answer must not be None")
 
 
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return f"{name}: str, {len(value):,} characters, which begin with {value[:_PREVIEW]!r}"
+    size = f", {len(value):,} items" if isinstance(value, (list, dict)) else ""
+    return f"{name}: {type(value).__name__}{size}"
+
+
+def answer_in(result: ToolResult) -> str | None:
+    """Return the JSON of the answer given with the result of a program, or None."""
+    given = result.error is None and result.text.startswith(_ANSWER)
+    return result.text.removeprefix(_ANSWER) if given else None
+
+
 class Sessions:
-    """The session of one run of an agent, opened by its first program; programs run in it one after another.
+    """The session of one run of an agent, opened by its first program; programs run in it one after another."""
 
-    Args:
-        setting: What it begins with.
-        ctx: The context of the agent.
-    """
-
-    def __init__(self, setting: Setting, ctx: Context) -> None:
-        self._setting = setting
+    def __init__(self, tool: SessionTool, ctx: Context) -> None:
+        self._tool = tool
         self._ctx = ctx
         self._lock = asyncio.Lock()
         self._open = AsyncExitStack()
@@ -120,28 +161,27 @@ class Sessions:
 
     async def _run(self, call: ToolCall, ctx: Context) -> ProgramResult:
         assert self._session is not None
-        setting = self._setting
-        program = Program(setting.tools, setting.stubs, ctx, call.id, setting.sandbox.calls)
+        tool = self._tool
+        program = Program(tool.tools, tool.stubs, ctx, call.id, tool.sandbox.calls)
 
         async def answer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if name == "submit":
-                raise setting.given(next(iter((*args, *kwargs.values())), None))
+                raise tool.given(next(iter((*args, *kwargs.values())), None))
             return await program.call(name, args, kwargs)
 
-        return await self._session.run(code_in(call), answer, self._setting.functions)
+        return await self._session.run(code_in(call), answer, tool.functions)
 
     async def _restore(self, ctx: Context) -> None:
         """Open a session, and run what was run in it before, whose calls are answered from the record."""
-        start = await begun(self._ctx)
-        session = await self._open.enter_async_context(self._setting.sandbox.open(start.time, start.seed))
+        session = await self._open.enter_async_context(await open_sandbox(self._tool.sandbox, self._ctx))
         self._session = session
-        await session.run("None", _refuse, (), self._setting.variables)
+        await session.run("None", _refuse, (), self._tool.variables)
         for path, call in self._earlier(ctx.path):
             await self._run(call, Context(path, ctx.emit, ctx.watch, ctx.scope))
 
     def _earlier(self, path: str) -> Iterator[tuple[str, ToolCall]]:
         """Yield the programs of this session that have ended, with their places; a lost one takes all before along."""
-        journal, name = journal_of(self._ctx), escaped(self._setting.name)
+        journal, name = journal_of(self._ctx), escaped(self._tool.name)
         pattern = re.compile(rf"{re.escape(self._ctx.path)}/step-(\d+)/tool-(\d+):{re.escape(name)}")
         places = sorted((int(m[1]), int(m[2]), m[0]) for m in map(pattern.fullmatch, journal.paths()) if m is not None)
         earlier: list[tuple[str, ToolCall]] = []

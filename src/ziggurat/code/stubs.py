@@ -74,11 +74,6 @@ class Stub(Struct, frozen=True):
             raise ProgramError("ValueError", f"{self.name} returned more than a result may have") from None
 
 
-def functions_of(stubs: Mapping[str, Stub]) -> tuple[str, ...]:
-    """Return the names that a program may call."""
-    return (*stubs, *(f"{name}{BATCHED}" for name in stubs))
-
-
 def stubs_of(box: Toolbox) -> dict[str, Stub]:
     """Return the functions for the tools of a toolbox, by their names.
 

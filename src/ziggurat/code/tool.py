@@ -1,23 +1,26 @@
 """CodeTool: one tool with which a model calls all others, by programs that it writes."""
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ziggurat.code.program import Program, observation
-from ziggurat.code.program_start import begun
-from ziggurat.code.source import code_in, facts_of, rules_of, spec_of
-from ziggurat.code.stubs import BATCHES, Stub, functions_of, stubs_of
+from ziggurat.calls.decisions import TOOLS
+from ziggurat.code.program import Program, open_sandbox
+from ziggurat.code.stubs import BATCHED, BATCHES, Stub, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.service import Fact
+from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec
-from ziggurat.sandbox.sandbox import Sandbox
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.sandbox.sandbox import ProgramResult, Sandbox
 from ziggurat.tools.entry import Tool
-from ziggurat.tools.function import APPROVED_CALL
+from ziggurat.tools.function import APPROVED_CALL, checked_spec
+from ziggurat.tools.signature import Signature
 from ziggurat.tools.toolbox import Toolbox
 
 _DESCRIPTION = """\
@@ -28,6 +31,25 @@ It may call these functions, without await, and catch the errors that they raise
 
 {batches}
 {rules}"""
+
+_MONTY_RULES = """
+Not available: classes that inherit, yield, del, files, network, and modules other than asyncio, base64, bisect,
+collections, copy, dataclasses, datetime, decimal, functools, itertools, json, math, re, time, typing. Write
+[f(x) for x in xs] rather than map(f, xs)."""
+
+_FENCE = re.compile(r"\s*```(?:python|py)?\s*\n(.*?)\n?```\s*", re.DOTALL)
+
+
+def _run_code(code: str) -> str:
+    """Run a program.
+
+    Args:
+        code: The program, in Python.
+    """
+    raise NotImplementedError
+
+
+_SIGNATURE = Signature.of(_run_code)
 
 
 class CodeTool:
@@ -60,33 +82,63 @@ class CodeTool:
         sandbox: Sandbox | None = None,
         name: NonEmptyText = "run_code",
     ) -> None:
-        self.tools: Toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools, concurrency=8)
-        if self.tools.on_error == "raise":
+        box = tools if isinstance(tools, Toolbox) else Toolbox(tools, concurrency=8)
+        if box.on_error == "raise":
             raise ConfigurationError("the errors of tools go to the program: pass a Toolbox with on_error='return'")
+        self.tools: Toolbox = box
         self.sandbox: Sandbox = sandbox or Sandbox()
         self.name: str = name
-        self.stubs: Mapping[str, Stub] = stubs_of(self.tools)
-        self.spec: ToolSpec = spec_of(name, self._describe(), self.tools)
-        self.facts: dict[Fact[Any], Any] = facts_of(self.spec, self.tools)
+        self.stubs: Mapping[str, Stub] = stubs_of(box)
+        needs = sorted({each for spec in box.specs for each in spec.permissions})
+        declared = all(spec.declared for spec in box.specs)
+        spec = ToolSpec(name, self.describe(), _SIGNATURE.parameters, permissions=tuple(needs), declared=declared)
+        self.spec: ToolSpec = checked_spec(spec)
+        self.facts: dict[Fact[Any], Any] = {
+            SPEC: spec, COMPOSITE: True, NAME: name, EFFECT: box.effect, NORMALIZE: _normal, TOOLS: box
+        }  # fmt: skip
 
-    def _describe(self) -> str:
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The names that programs may call."""
+        return (*self.stubs, *(f"{name}{BATCHED}" for name in self.stubs))
+
+    def describe(self, description: str = _DESCRIPTION, **more: object) -> str:
+        """Return what a model must know of it."""
+        rules = _MONTY_RULES if self.sandbox.level == "monty" else "\nThere are no files and no network."
         stubs = "\n".join(stub.text for stub in self.stubs.values())
-        return _DESCRIPTION.format(stubs=stubs, batches=BATCHES, rules=rules_of(self.sandbox))
+        return description.format(stubs=stubs, batches=BATCHES, rules=rules, **more)
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
         """Run the program of a call."""
         approved = ctx.scope.get(APPROVED_CALL)
         if approved is not None:
             approved.use(call, ctx)
-        code = code_in(call)
-        start = await begun(ctx)
-        program = Program(self.tools, self.stubs, ctx, call.id, self.sandbox.calls)
-        async with self.sandbox.open(start.time, start.seed) as session:
-            result = await session.run(code, program.call, functions_of(self.stubs))
-        text = observation(result.output, result.value, self.sandbox.output)
+        result = await self.run_program(call, ctx)
         if result.error:
             raise ToolError("\n".join(filter(None, (result.output, result.error))))
+        value, most = result.value, self.sandbox.output
+        shown = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if len(shown) > most:
+            shown = f"{shown[:most]}\n[cut: {len(shown) - most} more characters]"
+        text = "\n".join(filter(None, (result.output.rstrip("\n"), shown))) or "(no output)"
         return ToolResult(call.id, call.name, text, None, call.name)
 
+    async def run_program(self, call: ToolCall, ctx: Context) -> ProgramResult:
+        """Run the program of a call in a session of its own."""
+        program = Program(self.tools, self.stubs, ctx, call.id, self.sandbox.calls)
+        async with await open_sandbox(self.sandbox, ctx) as session:
+            return await session.run(code_in(call), program.call, self.functions)
+
     def __repr__(self) -> str:
-        return f"CodeTool({', '.join(self.tools)})"
+        return f"{type(self).__name__}({', '.join(self.tools)})"
+
+
+def _normal(call: ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, _SIGNATURE.normalize(call.arguments))
+
+
+def code_in(call: ToolCall) -> str:
+    """Return the program in the arguments of a call, without a fence around it."""
+    code = str(_SIGNATURE.decode(call.arguments)["code"])
+    fenced = _FENCE.fullmatch(code)
+    return code if fenced is None else fenced[1]
