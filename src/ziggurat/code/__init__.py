@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.code.deep import deep_agent as deep_agent
+    from ziggurat.code.deep import LargeResults as LargeResults, Todo as Todo, Todos as Todos, deep_agent as deep_agent
     from ziggurat.code.recursive import recursive_agent as recursive_agent
-    from ziggurat.code.results import LargeResults as LargeResults
-    from ziggurat.code.todos import Todo as Todo, Todos as Todos
     from ziggurat.code.tool import CodeTool as CodeTool
     from ziggurat.code.workspace import Workspace as Workspace
 else:  # type checkers would accept any name of a module with __getattr__

@@ -62,8 +62,11 @@ async def _run(
     programs: SessionTool, extractor: AgentService, request: AgentRequest, ctx: Context, inner: AgentService
 ) -> AgentRun:
     """Run the agent with a session of its own, and take its answer."""
-    async with Sessions(programs, ctx) as session:
+    session = Sessions(programs, ctx)
+    try:
         run = await inner(request, ctx.within(SESSION, session))
+    finally:
+        await session.close()
     if isinstance(run.stop, stops.ToolCalled) and run.stop.name == programs.name:
         given = next(filter(None, map(answer_in, run.history[-1].tool_results)), "null")
         answer = programs.read(given)

@@ -132,12 +132,6 @@ class Sessions:
         self._session: Session | None = None
         self._waits: Suspend | None = None
 
-    async def __aenter__(self) -> "Sessions":
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._open.aclose()
-
     async def run(self, call: ToolCall, ctx: Context) -> ProgramResult:
         """Run the program of a call."""
         async with self._lock:
@@ -149,13 +143,13 @@ class Sessions:
                 result = await self._run(call, ctx)
             except BaseException as error:
                 self._waits = error if isinstance(error, Suspend) else None
-                await self._close()
+                await self.close()
                 raise
             if result.lost:
-                await self._close()
+                await self.close()
             return result
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         self._session = None
         await self._open.aclose()
 

@@ -19,14 +19,9 @@ from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.toolbox import Toolbox
 
 _TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "null": "None",
-    "array": "list",
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "array": "list",
     "object": "dict",
-}
+}  # fmt: skip
 
 BATCHED = "_batched"
 """The end of the name of a function that makes several calls of another one at the same time."""
@@ -38,19 +33,11 @@ failure is a text that begins with [ERROR]."""
 
 
 class Stub(Struct, frozen=True):
-    """A tool as a function of a program.
-
-    Attributes:
-        tool: The name of the tool.
-        name: That of the function.
-        text: Its definition, without a body, and what it does.
-        parameters: The names of its parameters, in order.
-        returns_json: Whether its result is JSON, and not text.
-    """
+    """A tool as a function of a program."""
 
     tool: str
     name: str
-    text: str
+    text: str  # its definition, without a body, and what it does
     parameters: tuple[str, ...]
     returns_json: bool
 
@@ -75,11 +62,7 @@ class Stub(Struct, frozen=True):
 
 
 def stubs_of(box: Toolbox) -> dict[str, Stub]:
-    """Return the functions for the tools of a toolbox, by their names.
-
-    Raises:
-        ConfigurationError: two tools have the same name as functions.
-    """
+    """Return the functions for the tools of a toolbox, by their names."""
     stubs: dict[str, Stub] = {}
     for entry in box.entries.values():
         stub = _stub_of(entry)
@@ -106,13 +89,8 @@ def _stub_of(entry: ToolEntry) -> Stub:
     name = name if _is_name(name) else f"tool_{name}"
     text = " ".join(spec.description.split())
     definition = f"def {name}({', '.join(parameters)}) -> {returned}:"
-    return Stub(
-        spec.name,
-        name,
-        f"{definition}\n    {text!r}" if text else f"{definition} ...",
-        tuple(name for name in names if _is_name(name)),
-        returned != "str",
-    )
+    definition += f"\n    {text!r}" if text else " ..."
+    return Stub(spec.name, name, definition, tuple(filter(_is_name, names)), returned != "str")
 
 
 def _is_name(name: str) -> bool:

@@ -1,10 +1,11 @@
 """The workspace of an agent: tools for files, which are in a folder or on the record of the run."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import accumulate
+from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
@@ -27,9 +28,6 @@ from ziggurat.sandbox.files import (
 )
 from ziggurat.tools.function import FunctionTool, tool
 from ziggurat.tools.validator import SchemaValidator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OF_RUN = ".run/"
 """The beginning of the paths that are on the record of the run, also where the files are in a folder."""
@@ -190,13 +188,7 @@ class Workspace:
         """
         lines = self.read(path, ctx).splitlines()
         start = max(offset, 1)
-        shown, size = list[str](), 0
-        for line in lines[start - 1 : start - 1 + max(limit, 1)]:
-            shown.append(_short(line))
-            size += len(shown[-1]) + 1
-            if size > MAX_SHOWN:
-                shown.pop()
-                break
+        shown = _fitting(map(_short, lines[start - 1 : start - 1 + max(limit, 1)]))
         end = start + len(shown) - 1
         if not shown:
             return f"{path} has {len(lines)} lines; there is none from line {start} on."
@@ -262,7 +254,7 @@ class Workspace:
         found = await asyncio.to_thread(self._search, paths, holds, ctx)
         return _listed(found) if found else f"No line has {text!r:.200}."
 
-    def _search(self, paths: Sequence[str], holds: "Callable[[str], bool]", ctx: Context) -> list[str]:
+    def _search(self, paths: Sequence[str], holds: Callable[[str], bool], ctx: Context) -> list[str]:
         found: list[str] = []
         searched = 0
         for path in paths:
@@ -273,11 +265,10 @@ class Workspace:
             searched += len(text)
             if searched > MAX_SEARCHED:
                 return [*found, f"[the search ended before {path}; choose fewer files]"]
-            for number, line in enumerate(text.splitlines(), 1):
-                if holds(line):
-                    found.append(f"{path}:{number}: {_short(line)}")
-                    if len(found) > MAX_FOUND:
-                        return found
+            numbered = enumerate(text.splitlines(), 1)
+            found += [f"{path}:{number}: {_short(line)}" for number, line in numbered if holds(line)]
+            if len(found) > MAX_FOUND:
+                break
         return found
 
     def __repr__(self) -> str:
@@ -288,18 +279,24 @@ def _short(line: str) -> str:
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… [{len(line) - MAX_LINE} more characters]"
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _fitting(lines: Iterable[str]) -> list[str]:
+    """Return the first of some lines, as many as a result has room for."""
     shown, size = list[str](), 0
-    for line in lines[:MAX_FOUND]:
+    for line in lines:
         size += len(line) + 1
         if size > MAX_SHOWN:
             break
         shown.append(line)
+    return shown
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = _fitting(lines[:MAX_FOUND])
     more = "" if len(shown) == len(lines) else "\n[there are more; narrow the search]"
     return "\n".join(shown) + more
 
 
-def _searcher(text: str, *, regex: bool) -> "Callable[[str], bool]":
+def _searcher(text: str, *, regex: bool) -> Callable[[str], bool]:
     """Return whether a line has a text; regular expressions are matched in linear time."""
     if not text:
         raise ToolError("there is no text to search for", kind="invalid_arguments")
@@ -312,7 +309,7 @@ def _searcher(text: str, *, regex: bool) -> "Callable[[str], bool]":
     return lambda line: not validator.problems(line)
 
 
-def _matcher(pattern: str) -> "Callable[[str], bool]":
+def _matcher(pattern: str) -> Callable[[str], bool]:
     """Return whether a path matches a pattern, in time that grows with the product of their lengths."""
     wanted = clean_path(pattern).split("/")
 
@@ -321,11 +318,9 @@ def _matcher(pattern: str) -> "Callable[[str], bool]":
         reached = [True, *[False] * len(names)]  # for each number of names, whether the pattern so far matches them
         for part in wanted:
             if part == "**":
-                for number in range(1, len(reached)):
-                    reached[number] = reached[number] or reached[number - 1]
+                reached = [*accumulate(reached, or_)]
             else:
-                ends = [reached[number] and fnmatchcase(name, part) for number, name in enumerate(names)]
-                reached = [False, *ends]
+                reached = [False, *(was and fnmatchcase(name, part) for was, name in zip(reached, names, strict=False))]
         return reached[-1]
 
     return matches

@@ -46,10 +46,8 @@ NAMES: dict[str, dict[str, str]] = {
         "tools.approval": "Approvals Approver Rule",
     },
     "ziggurat.code": {
-        "code.deep": "deep_agent",
+        "code.deep": "LargeResults Todo Todos deep_agent",
         "code.recursive": "recursive_agent",
-        "code.results": "LargeResults",
-        "code.todos": "Todo Todos",
         "code.tool": "CodeTool",
         "code.workspace": "Workspace",
     },

@@ -22,7 +22,7 @@ class _Out:
         self._send, self._limit, self._left, self._text = send, limit, limit, ""
 
     def write(self, text: str) -> int:
-        """Take a piece; one more character than the limit shows that there was more."""
+        # one more character than the limit shows that there was more
         self._text += str(text)[: self._left + 1]
         self._left = max(-1, self._left - len(text))
         if len(self._text) > 4_000 or (self._left < 0 and self._text):
@@ -59,7 +59,6 @@ class _Link:
         return json.loads(line)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have the host make a call."""
         sys.stdout.flush()
         self.send(call=name, args=[_plain(each) for each in args], kwargs=kwargs)
         answer = self.read()

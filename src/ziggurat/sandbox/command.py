@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import CheckedStruct, PositiveInt, Seconds
-from ziggurat.sandbox.confined import denied_calls, python_paths, sandlock_missing
+from ziggurat.sandbox.confined import policy, sandlock_missing
 
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", "/dev/null", "/dev/urandom")
 
@@ -94,19 +94,11 @@ class Shell(CheckedStruct, frozen=True):
 
         import sandlock
 
-        policy = sandlock.Sandbox(
-            fs_readable=[*(path for path in _SYSTEM if Path(path).exists()), *python_paths()],
-            fs_writable=[str(folder), "/dev/null"],
-            extra_deny_syscalls=denied_calls(),
-            max_processes=self.processes,
-            max_memory=self.memory,
-            clean_env=True,
-            env={**_ENVIRONMENT, "HOME": str(folder)},
-            cwd=str(folder),
-        )
+        seen = [path for path in _SYSTEM if Path(path).exists()]
+        confine = policy(self.memory, seen, [str(folder)], self.processes, **_ENVIRONMENT, HOME=str(folder))
         mode = sandlock.StdioMode
         waiting = ["/bin/sh", "-c", f"read -r _ || exit; exec < /dev/null 2>&1; {command}"]
-        started = policy.popen(waiting, mode.PIPED, mode.PIPED, mode.NULL)
+        started = confine.popen(waiting, mode.PIPED, mode.PIPED, mode.NULL)
         resource.prlimit(started.pid, resource.RLIMIT_FSIZE, (self.file_size, self.file_size))
         started.stdin.write(b"\n")
         started.stdin.close()

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -59,30 +59,32 @@ def sandlock_missing() -> str | None:
     if found < needed:
         return f"the kernel has Landlock {found}, and {needed} is needed"
     try:
-        probe = _policy(_PYTHON).run([*_command()[:-1], "-c", "import os; os.chmod(os.devnull, 0o666)"], timeout=_START)
+        probe = policy(_PYTHON).run([*_command()[:-1], "-c", "import os; os.chmod(os.devnull, 0o666)"], timeout=_START)
     except (RuntimeError, ValueError, OSError, sandlock.SandlockError) as error:
         return f"it does not work here: {error}"
     return None if probe.exit_code == 1 else f"it does not work here: its probe ended with {probe.exit_code}"
 
 
-def denied_calls() -> list[str]:
-    """Return the system calls that no confined process needs, and that Landlock does not guard."""
-    return _DENIED + (_DENIED_ON_X86 if platform.machine() == "x86_64" else [])
-
-
-def _policy(memory: int) -> Any:
-    """Return what `sandlock` allows a process."""
+def policy(
+    memory: int,
+    readable: Sequence[str] = ("/dev/null", "/dev/urandom"),
+    writable: Sequence[str] = (),
+    processes: int = 1,
+    **environment: str,
+) -> Any:
+    """Return what `sandlock` allows a process; it runs in the first folder that it may write to, if any."""
     import sandlock
 
     return sandlock.Sandbox(
-        fs_readable=[*python_paths(), "/dev/null", "/dev/urandom"],
-        fs_writable=["/dev/null"],
-        extra_deny_syscalls=denied_calls(),
-        max_processes=1,
+        fs_readable=[*readable, *_python_paths()],
+        fs_writable=[*writable, "/dev/null"],
+        # system calls that no confined process needs, and that Landlock does not guard
+        extra_deny_syscalls=_DENIED + (_DENIED_ON_X86 if platform.machine() == "x86_64" else []),
+        max_processes=processes,
         max_memory=memory,
         clean_env=True,
-        env={"PYTHONHASHSEED": "0"},
-        cwd="/",
+        env=environment or {"PYTHONHASHSEED": "0"},
+        cwd=next(iter(writable), "/"),
     )
 
 
@@ -97,14 +99,14 @@ def _without_bwrap() -> str | None:
     return None if probe.returncode == 0 else f"it does not work here: {probe.stderr.strip()[:200]}"
 
 
-def python_paths() -> list[str]:
+def _python_paths() -> list[str]:
     """Return the paths that Python itself is read from."""
-    paths = [sys.prefix, sys.base_prefix, "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", _CHILD]
-    return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
+    system = ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache"]
+    return [path for path in dict.fromkeys((sys.prefix, sys.base_prefix, *system, _CHILD)) if os.path.exists(path)]
 
 
 def _bwrap() -> list[str]:
-    bound = [part for path in [*python_paths(), "/usr/bin"] for part in ("--ro-bind", path, path)]
+    bound = [part for path in [*_python_paths(), "/usr/bin"] for part in ("--ro-bind", path, path)]
     return [
         str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
         "--new-session", "--clearenv", "--setenv", "PYTHONHASHSEED", "0", "--cap-drop", "ALL", *bound,
@@ -190,9 +192,8 @@ async def _process(sandbox: Sandbox) -> ConfinedProcess:
         return ConfinedProcess(process, process.stdout, process.stdin.transport)
     import sandlock
 
-    policy = _policy(sandbox.memory + _PYTHON)
-    mode = sandlock.StdioMode
-    confined = await asyncio.to_thread(policy.popen, _command(), mode.PIPED, mode.PIPED, mode.NULL)
+    confine, mode = policy(sandbox.memory + _PYTHON), sandlock.StdioMode
+    confined = await asyncio.to_thread(confine.popen, _command(), mode.PIPED, mode.PIPED, mode.NULL)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit)
     reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), confined.stdout)

@@ -77,16 +77,6 @@ def clean_path(path: str) -> str:
     return "/".join(names)
 
 
-def _is_clean(name: str) -> bool:
-    """Return whether a path may have a name; most are seen to be so at once."""
-    if name.isascii() and name.isprintable() and "\\" not in name:
-        return True
-    try:
-        return clean_path(name) == name
-    except ToolError:
-        return False
-
-
 def checked_text(text: str) -> str:
     """Return the text of a file if it is not too large, and has no surrogates."""
     try:
@@ -122,8 +112,9 @@ class FolderFiles:
             for entry in islice(entries, MAX_FILES):
                 is_folder = entry.is_dir(follow_symlinks=False)
                 listed = not entry.name.startswith(".") if is_folder else entry.is_file(follow_symlinks=False)
-                if listed and _is_clean(entry.name):
-                    found.append((entry.name, is_folder))
+                with suppress(ToolError):
+                    if listed and clean_path(entry.name) == entry.name:
+                        found.append((entry.name, is_folder))
         return found
 
     def paths(self) -> list[str]:
