@@ -42,7 +42,7 @@ def _table() -> Iterator[Any]:
 
 OF_THE_TYPE = (
     "cannot make a JSON schema",
-    "none of them checks",
+    "neither checks",
     "of the type Iterable",
     "by a path",
     "which JSON does not have",

@@ -18,7 +18,7 @@ from ziggurat.tools.arguments import (
     shown,
 )
 from ziggurat.tools.schema import form_of, shown_form, unfolded
-from ziggurat.tools.type_parts import ClassFields, Part, divide
+from ziggurat.tools.type_parts import Part, divide
 from ziggurat.tools.unions import Members
 from ziggurat.tools.values import difference, key_text, numbers, plain
 
@@ -51,11 +51,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
             reader = PydanticReader(name, annotation, form)
             return cls(name, Any, schema, required, reader.check, reader.dump, nested=True, one_way=reader.one_way)
         if whole is not None:
-            made = (
-                ClassFields(name, annotation, cls.of)
-                if whole.reader == "fields"
-                else Members(name, annotation, form, cls.of)
-            )
+            made = Members(name, annotation, form, cls.of)
             return cls(name, Any, schema, required, made.check, made.dump, nested=True, one_way=made.one_way)
         if parts:
             inner = [cls.of("", part.annotation, required=True).one_way for part in parts.values()]

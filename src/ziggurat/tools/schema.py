@@ -15,7 +15,7 @@ from ziggurat.core.codec import container_of, is_text
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.arguments import MAX_ARGUMENTS
 from ziggurat.tools.patterns import must_be_fast
-from ziggurat.tools.type_parts import Part, alternatives, divide, field_types, rebuilt
+from ziggurat.tools.type_parts import Part, alternatives, divide, rebuilt
 from ziggurat.tools.unions import shown_union
 
 JSONSchema = dict[str, object]
@@ -116,18 +116,9 @@ def _part_schema(part: Part, definitions: JSONSchema) -> JSONSchema:
         from ziggurat.tools.pydantic_types import pydantic_schema
 
         return _without_definitions(_tidy(pydantic_schema(part.annotation)), definitions)
-    if part.reader == "fields":
-        return _class_schema(part.annotation, definitions)
     arms = [_named(_without_definitions(form_of(arm), definitions), arm) for arm in alternatives(part.annotation)]
     note = note_of(part.annotation)
     return {"anyOf": arms} if note is None else {"anyOf": arms, "description": note}
-
-
-def _class_schema(annotation: Any, definitions: JSONSchema) -> JSONSchema:
-    fields = list(field_types(annotation))
-    properties = {each.key: _without_definitions(form_of(kind), definitions) for each, kind in fields}
-    required = [each.key for each, _ in fields if each.required]
-    return {"type": "object", "properties": properties, "required": required}
 
 
 def _named(form: JSONSchema, annotation: Any) -> JSONSchema:

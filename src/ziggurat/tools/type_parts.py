@@ -1,4 +1,4 @@
-"""How a type is read: by msgspec, by pydantic, field by field, or each part of it in its own way."""
+"""How a type is read: by msgspec, by pydantic, or each part of it in its own way."""
 
 import dataclasses
 import inspect
@@ -6,16 +6,11 @@ import types
 import typing
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.tools.arguments import Problem, shown
-from ziggurat.tools.values import ClassField, class_fields, has_class_fields, kept_fields
-
-if TYPE_CHECKING:
-    from ziggurat.tools.parameter import Parameter
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 """The settings of `msgspec.Meta` that a value is checked for."""
@@ -25,7 +20,7 @@ class Part(msgspec.Struct, frozen=True):
     """A part of a type that msgspec cannot read."""
 
     annotation: Any
-    reader: Literal["pydantic", "members", "fields"]
+    reader: Literal["pydantic", "members"]
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
@@ -46,29 +41,26 @@ def divide(annotation: Any) -> tuple[Any, dict[type, Part]]:
 def _divided(annotation: Any, parts: dict[type, Part]) -> Any:
     libraries, refused = _libraries(annotation), None
     arguments = typing.get_args(annotation)
-    if not libraries & {"pydantic", "attrs"}:
+    if "pydantic" not in libraries:
         try:
             msgspec.json.Decoder(Any if annotation is object else annotation)
             msgspec.json.schema(annotation, schema_hook=lambda _: {"type": "null"})  # with the defaults
             return annotation
         except (TypeError, AttributeError) as error:  # of an instance in place of its class, too
             refused = error
-            if not libraries and _has_fields(annotation) and not _has_attrs(annotation):
+            if not libraries and _has_fields(annotation):
                 return _stand_in(Part(annotation, "pydantic"), parts)  # which reads a field that is a union
-    if libraries == {"pydantic"} and not _has_united(annotation) and not _has_attrs(annotation):
+    if libraries == {"pydantic"} and not _has_united(annotation):
         return _stand_in(Part(annotation, "pydantic"), parts)
     if alternatives(annotation):
         return _stand_in(Part(annotation, "members"), parts)
-    kind = typing.get_origin(annotation) or annotation
-    if has_class_fields(kind) and not any(kind in classes_in(hint) for _, hint in field_types(annotation)):
-        return _stand_in(Part(annotation, "fields"), parts)
     if refused is not None and not arguments:
         raise refused
     if not arguments or (typing.get_origin(annotation) is Annotated and _libraries(arguments[0]) != libraries):
         raise ConfigurationError(
-            f"{annotation} has parts or constraints of several of msgspec, pydantic and attrs, and none of them checks "
-            "the others': declare all with one, such as msgspec.Meta(ge=1) in a Struct, or models and Field(ge=1) "
-            "in a dataclass or a model of pydantic"
+            f"{annotation} has parts or constraints of both msgspec and pydantic, and neither checks the other's: "
+            "declare all with one, such as msgspec.Meta(ge=1) in a Struct, or models and Field(ge=1) in a dataclass or "
+            "a model of pydantic"
         )
     before = len(parts)
     divided = rebuilt(annotation, lambda part: _divided(part, parts))
@@ -134,7 +126,10 @@ def _libraries(annotation: object) -> frozenset[str]:
             elif dataclasses.is_dataclass(part) and not all(each.init for each in dataclasses.fields(part)):
                 libraries.add("pydantic")
             elif hasattr(part, "__attrs_attrs__") and not _is_plain(part):
-                libraries.add("attrs")
+                raise TypeError(
+                    f"{part} is a class of attrs with converters, private names, init=False or defaults that take the "
+                    "instance, of which its JSON does not tell; use a dataclass, a Struct or a model of pydantic"
+                )
         elif typing.get_origin(part) is Annotated:
             libraries.update(*(_library_of(note, in_class) for note in typing.get_args(part)[1:]))
     return frozenset(libraries)
@@ -148,10 +143,6 @@ def _has_keys_without_text(annotation: Any) -> bool:
     return isinstance(kind, type) and (issubclass(kind, (tuple, frozenset)) or _is_class(kind))
 
 
-def _has_attrs(annotation: object) -> bool:
-    return any(hasattr(each, "__attrs_attrs__") for each in classes_in(annotation))
-
-
 def _is_plain(kind: Any) -> bool:
     """Return whether a class of attrs is what msgspec takes it for: its fields are set as they are in JSON."""
     typed = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
@@ -163,20 +154,6 @@ def _is_plain(kind: Any) -> bool:
         and not getattr(each.default, "takes_self", False)
         for each in kind.__attrs_attrs__
     )
-
-
-def field_types(annotation: Any) -> Iterator[tuple[ClassField, Any]]:
-    """Yield what the arguments of a dataclass or a class of attrs are, and their types."""
-    kind = typing.get_origin(annotation) or annotation
-    hints = typing.get_type_hints(kind, include_extras=True)
-    variables = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
-    for field in class_fields(kind):
-        given = kind.__init__.__annotations__.get(field.key)  # what its converter takes
-        hint = hints.get(field.name, given or Any)
-        hint = given if field.converter and given and not isinstance(given, str) else hint
-        inner = tuple([variables.get(each, each) for each in getattr(hint, "__parameters__", ())])
-        if field.init:
-            yield field, variables.get(hint, hint[inner] if inner else hint)
 
 
 def classes_in(annotation: object) -> Iterator[type]:
@@ -235,48 +212,3 @@ def _fields(kind: type) -> Iterator[object]:
         yield from typing.get_type_hints(kind, include_extras=True).values()
     except (NameError, TypeError, AttributeError, SyntaxError):
         return
-
-
-class ClassFields:
-    """Converts a class field by field, so that its converters, validators and private names hold."""
-
-    def __init__(self, name: str, annotation: Any, of: "Callable[..., Parameter]") -> None:
-        self._name = name
-        self._kind: Any = typing.get_origin(annotation) or annotation
-        self._fields = [
-            (field, of(f"{name}.{field.key}", kind, required=field.required)) for field, kind in field_types(annotation)
-        ]
-
-    @property
-    def one_way(self) -> str | None:
-        """The reason why a field is not read as it is written."""
-        return next((each.one_way for _, each in self._fields if each.one_way is not None), None)
-
-    def check(self, value: object) -> object:
-        """Convert plain JSON data to the class."""
-        if not isinstance(value, dict):
-            raise Problem(f"{self._name}: expected an object, got {shown(value)}")
-        given: dict[str, object] = {}
-        problems: list[str] = []
-        for field, parameter in self._fields:
-            if field.key in value:
-                try:
-                    given[field.key] = parameter.exactly(value[field.key])
-                except Problem as problem:
-                    problems.append(str(problem))
-            elif parameter.required:
-                problems.append(f"{parameter.name}: missing (required)")
-        if problems:
-            raise Problem("\n".join(problems))
-        try:
-            return self._kind(**given)
-        except (TypeError, ValueError) as error:
-            raise Problem(f"{self._name}: {error}") from error
-
-    def dump(self, value: object, whole: bool) -> object:
-        """Return a value as plain JSON data, without its defaults unless it is to be `whole`."""
-        if not isinstance(value, self._kind):
-            raise Problem(f"{self._name}: expected a {self._kind.__name__}, got a {type(value).__name__}")
-        kept = {each.name for each in kept_fields(value, whole)}
-        fields = [(field, each) for field, each in self._fields if field.name in kept]
-        return {field.key: parameter.plain(getattr(value, field.name), whole) for field, parameter in fields}

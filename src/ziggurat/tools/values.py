@@ -2,10 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
@@ -41,7 +41,7 @@ def plain(value: object, whole: bool = True) -> object:
     if isinstance(value, Struct):
         return _struct(value, whole)
     if has_class_fields(type(value)):
-        return {each.key: plain(getattr(value, each.name), whole) for each in kept_fields(value, whole)}
+        return {each.name: plain(getattr(value, each.name), whole) for each in kept_fields(value, whole)}
     plain_value: object = msgspec.json.decode(canonical(value))
     return plain_value
 
@@ -69,22 +69,10 @@ def _struct(value: Struct, whole: bool) -> object:
 
 def _is_default(value: object, field: Any) -> bool:
     missing = (NODEFAULT, dataclasses.MISSING)
-    if field.default_factory not in missing:
-        return difference(value, field.default_factory()) is None
+    factory = getattr(field, "default_factory", NODEFAULT)  # attrs has it in the default, which no value is then
+    if factory not in missing:
+        return difference(value, factory()) is None
     return field.default not in missing and difference(value, field.default) is None
-
-
-class ClassField(NamedTuple):
-    """A field of a dataclass or a class of attrs; its key is its name in JSON and as an argument."""
-
-    name: str
-    key: str
-    init: bool
-    compare: bool
-    required: bool
-    default: Any
-    default_factory: Any
-    converter: object = None
 
 
 def has_class_fields(kind: object) -> bool:
@@ -92,22 +80,13 @@ def has_class_fields(kind: object) -> bool:
     return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"))
 
 
-def class_fields(kind: Any) -> Iterator[ClassField]:
-    """Yield the fields of a dataclass or a class of attrs."""
-    missing = dataclasses.MISSING
-    for each in getattr(kind, "__attrs_attrs__", ()):
-        made, key = each.default, each.alias if each.init else each.name
-        required, is_factory = type(made).__name__ == "_Nothing", hasattr(made, "takes_self")
-        default = missing if required or is_factory else made
-        factory = made.factory if is_factory and not made.takes_self else missing
-        yield ClassField(each.name, key, each.init, bool(each.eq), required, default, factory, each.converter)
-    for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
-        required = field.default is missing and field.default_factory is missing
-        name, default = field.name, field.default
-        yield ClassField(name, name, field.init, field.compare, required, default, field.default_factory)
+def class_fields(kind: Any) -> Sequence[Any]:
+    """Return the fields of a dataclass or a class of attrs."""
+    fields: Sequence[Any] = kind.__attrs_attrs__ if hasattr(kind, "__attrs_attrs__") else dataclasses.fields(kind)
+    return fields
 
 
-def kept_fields(value: object, whole: bool) -> Iterator[ClassField]:
+def kept_fields(value: object, whole: bool) -> Iterator[Any]:
     """Yield the fields that an instance has; without those with their defaults unless they are to be `whole`."""
     for each in class_fields(type(value)):
         if hasattr(value, each.name) and (whole or not _is_default(getattr(value, each.name), each)):
@@ -187,7 +166,7 @@ def field_names(value: Any, compared: bool = False) -> Iterator[str]:
     """Yield the names of the fields of an instance of a class of plain data; none of others."""
     kind = type(value)
     if has_class_fields(kind):
-        yield from (each.name for each in class_fields(kind) if each.compare or not compared)
+        yield from (each.name for each in class_fields(kind) if not compared or getattr(each, "compare", True))
     elif isinstance(value, Struct):
         yield from value.__struct_fields__
     elif hasattr(kind, "model_fields"):
