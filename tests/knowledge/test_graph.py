@@ -121,7 +121,6 @@ def test_walks_leave_out_the_start_and_follow_what_was_declared_first() -> None:
     assert list(reached) == ["a", "b", "c", "d", "e"]
     assert ("e" in reached, "nobody" in reached, wrong(3) in reached, len(reached)) == (True, False, False, 5)
     assert reached - {"a", "b"} == {"c", "d", "e"}
-    assert repr(graph.transitive_closure("d")) == "Reached(['d'])"
     graph.remove_entity("e")
     assert "e" in reached  # what was found stays what it was
 

@@ -13,10 +13,9 @@ from ziggurat.code.program import Program, open_sandbox
 from ziggurat.code.stubs import type_of
 from ziggurat.code.tool import CodeTool, code_in
 from ziggurat.core.codec import as_type, encode
-from ziggurat.core.context import Context
+from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend, ToolError
 from ziggurat.core.path import escaped
-from ziggurat.core.scope import Key
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages.caller import ParsedAnswer
 from ziggurat.messages.parts import ToolCall, ToolResult

@@ -12,7 +12,7 @@ from ziggurat.code.program import Program, open_sandbox
 from ziggurat.code.stubs import BATCHED, BATCHES, Stub, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.facts import COMPOSITE, EFFECT, NAME, Fact
+from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.facts import NORMALIZE, SPEC
 from ziggurat.messages.model import ToolSpec

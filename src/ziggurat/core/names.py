@@ -122,7 +122,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.knowledge": {
         "agents.knowledge": "graph_tools",
         "knowledge.entities": "Entity EntityNotFound GraphError Relation",
-        "knowledge.graph": "KnowledgeGraph dot mermaid",
+        "knowledge.graph": "KnowledgeGraph",
         "knowledge.store": "GraphStore",
     },
     "ziggurat.mcp": {

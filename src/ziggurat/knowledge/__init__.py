@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         GraphError as GraphError,
         Relation as Relation,
     )
-    from ziggurat.knowledge.graph import KnowledgeGraph as KnowledgeGraph, dot as dot, mermaid as mermaid
+    from ziggurat.knowledge.graph import KnowledgeGraph as KnowledgeGraph
     from ziggurat.knowledge.store import GraphStore as GraphStore
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

@@ -5,7 +5,8 @@ therefore added in reverse order and once per pair: the relation declared first 
 only on what was declared and in which order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import deque
+from collections.abc import Iterable, Mapping, Set
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -20,33 +21,6 @@ _Targets = Mapping[str, Mapping[str, "Relation"]]
 
 _Links = Mapping[str, _Targets]
 """For each entity, those at the other end of its relations."""
-
-
-class Reached(Set[str]):
-    """A set of ids, stored as numbers and converted to ids only on access."""
-
-    __slots__ = ("_found", "_ids", "_numbers")
-
-    def __init__(self, members: set[int], ids: list[str], numbers: Mapping[str, int]) -> None:
-        self._found = members
-        self._ids = ids
-        self._numbers = numbers
-
-    @classmethod
-    def _from_iterable(cls, names: Iterable[str]) -> Set[str]:  # type: ignore[override]
-        return frozenset(names)  # the result of a set operation is an ordinary set
-
-    def __contains__(self, name: object) -> bool:
-        return self._numbers.get(name, -1) in self._found  # type: ignore[call-overload]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._ids.__getitem__, sorted(self._found))
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __repr__(self) -> str:
-        return f"Reached({list(self)!r})"
 
 
 class Compiled:
@@ -93,13 +67,12 @@ class Compiled:
         ids = self.ids
         return [ids[end] for _, end in rustworkx.digraph_dfs_edges(self._turned, self.numbers[start])]
 
-    def reached(self, start: str) -> "Reached":
-        """Return the entities reachable in any number of steps, and the start."""
+    def reached(self, start: str) -> Set[str]:
+        """Return the entities reachable in any number of steps, and the start, in declared order."""
         import rustworkx
 
-        numbers = rustworkx.descendants(self.graph, self.numbers[start])
-        numbers.add(self.numbers[start])
-        return Reached(numbers, self.ids, self.numbers)
+        numbers = rustworkx.descendants(self.graph, self.numbers[start]) | {self.numbers[start]}
+        return dict.fromkeys(self._to_ids(sorted(numbers))).keys()
 
     def cheapest(self, source: str, target: str) -> list[str] | None:
         """Return the path of least weight; None if there is none."""
@@ -144,51 +117,20 @@ def _cheapest(relations: "Mapping[str, Relation]") -> float:
     return min([relation.weight for relation in relations.values()])
 
 
-def fewest(outgoing: _Links, incoming: _Links, source: str, target: str) -> list[str] | None:
+def fewest(outgoing: _Links, source: str, target: str) -> list[str] | None:
     """Return the shortest path; of several, the one declared first at the first fork; None if there is none."""
-    # searched from both ends, so that few entities are visited
-    ahead, behind = {source: 0}, {target: 0}
-    before, after = [source], [target]
-    while before and after and before[-1] not in behind:
-        if len(before) <= len(after):
-            before = _next(outgoing, before, ahead)
-            met = [name for name in before if name in behind]
-        else:
-            after = _next(incoming, after, behind)
-            met = [name for name in after if name in ahead]
-        if met:
-            return _join(outgoing, incoming, source, ahead, behind, met)
-    return [source] if source == target else None
-
-
-def _next(near: _Links, front: list[str], seen: dict[str, int]) -> list[str]:
-    """Return the entities one step further, and store their distance in `seen`."""
-    far = seen[front[0]] + 1
-    following: list[str] = []
-    for name in front:
-        for other in near[name]:
-            if other not in seen:
-                seen[other] = far
-                following.append(other)
-    return following
-
-
-def _join(
-    outgoing: _Links, incoming: _Links, source: str, ahead: Mapping[str, int], behind: Mapping[str, int], met: list[str]
-) -> list[str]:
-    """Walk from the source along the shortest paths, each time to the entity declared first."""
-    good = set(met)
-    layers = [good]
-    for far in range(ahead[met[0]] - 1, 0, -1):
-        good = {other for name in good for other in incoming[name] if ahead.get(other) == far}
-        layers.append(good)
-    path = [source]
-    if ahead[met[0]]:
-        for layer in reversed(layers):
-            path.append(next(name for name in outgoing[path[-1]] if name in layer))
-    for left in range(behind[path[-1]] - 1, -1, -1):
-        path.append(next(name for name in outgoing[path[-1]] if behind.get(name) == left))
-    return path
+    before: dict[str, str] = {source: ""}  # in the order of visits: the first to reach an entity is on its first path
+    waiting = deque([source])
+    while waiting and target not in before:
+        name = waiting.popleft()
+        for other in outgoing[name]:
+            if other not in before:
+                before[other] = name
+                waiting.append(other)
+    path = [target] if target in before else []
+    while path and path[-1] != source:
+        path.append(before[path[-1]])
+    return path[::-1] or None
 
 
 def propagate(outgoing: _Links, incoming: _Links, rounds: int) -> list[list[str]]:

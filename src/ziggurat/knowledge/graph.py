@@ -288,7 +288,7 @@ class KnowledgeGraph:
         self.entity(target)
         if weighted and source != target:
             return self._library(source).cheapest(source, target)
-        return fewest(self._out, self._into, source, target)
+        return fewest(self._out, source, target)
 
     def transitive_closure(self, start: str) -> Set[str]:
         """Return the ids reachable from an entity in any number of steps, and its own; in declared order.
@@ -371,11 +371,17 @@ class KnowledgeGraph:
 
     def to_dot(self) -> str:
         """Return it in the DOT language of Graphviz."""
-        return dot(self._entities.values(), self.relations)
+        nodes = [f"  {_quote(each.id)} [label={_quote(each.title)}];" for each in self._entities.values()]
+        edges = [
+            f"  {_quote(one.source)} -> {_quote(one.target)} [label={_quote(_shown(one))}];" for one in self.relations
+        ]
+        return "\n".join(["digraph KnowledgeGraph {", *nodes, *edges, "}"]) + "\n"
 
     def to_mermaid(self) -> str:
         """Return it as a Mermaid flowchart."""
-        return mermaid(self._entities.values(), self.relations)
+        nodes = tuple(DiagramNode(each.id, each.title) for each in self._entities.values())
+        edges = tuple(DiagramEdge(one.source, one.target, _shown(one)) for one in self.relations)
+        return Diagram(nodes, edges, "LR").mermaid()
 
     def to_networkx(self) -> Any:
         """Return a ``networkx.MultiDiGraph`` with kinds as keys; attributes are the fields of `Entity` and `Relation`.
@@ -383,7 +389,16 @@ class KnowledgeGraph:
         Raises:
             MissingExtra: NetworkX is not installed.
         """
-        return networkx_graph(self._entities.values(), self.relations)
+        try:
+            import networkx
+        except ImportError:
+            raise MissingExtra("a graph of NetworkX", "knowledge") from None
+        copy = networkx.MultiDiGraph()
+        for each in self._entities.values():
+            copy.add_node(each.id, **msgspec.structs.asdict(each))
+        for one in self.relations:
+            copy.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
+        return copy
 
 
 def _folded(label: str) -> str:
@@ -395,37 +410,6 @@ def unknown(name: str, names: Collection[str]) -> EntityNotFound:
     near = similar(name, names, 3)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "search for it, or add it with add_entity"
     return EntityNotFound(f"there is no entity {name!r}; {hint}")
-
-
-def dot(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
-    """Return a graph in the DOT language of Graphviz."""
-    lines = ["digraph KnowledgeGraph {"]
-    for each in entities:
-        lines.append(f"  {_quote(each.id)} [label={_quote(each.title)}];")
-    for one in relations:
-        lines.append(f"  {_quote(one.source)} -> {_quote(one.target)} [label={_quote(_shown(one))}];")
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-def mermaid(entities: Iterable[Entity], relations: Iterable[Relation]) -> str:
-    """Return a graph as a Mermaid flowchart."""
-    nodes = tuple(DiagramNode(each.id, each.title) for each in entities)
-    edges = tuple(DiagramEdge(one.source, one.target, _shown(one)) for one in relations)
-    return Diagram(nodes, edges, "LR").mermaid()
-
-
-def networkx_graph(entities: Iterable[Entity], relations: Iterable[Relation]) -> Any:
-    """Return a ``networkx.MultiDiGraph``; the fields of entities and relations become attributes."""
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtra("a graph of NetworkX", "knowledge") from None
-    copy = networkx.MultiDiGraph()
-    for each in entities:
-        copy.add_node(each.id, **msgspec.structs.asdict(each))
-    for one in relations:
-        copy.add_edge(one.source, one.target, key=one.kind, **msgspec.structs.asdict(one))
-    return copy
 
 
 def _shown(relation: Relation) -> str:
