@@ -41,12 +41,7 @@ class Program:
         self._recorded = self._recorded_names()
 
     async def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a call of the program.
-
-        Raises:
-            ProgramError: it failed; for the program.
-            ToolError: it is not the one that was made here when the program ran before.
-        """
+        """Make a call of the program, in which its error is raised unless another call was made here before."""
         stub = self._stubs.get(name)
         self._count += 1  # calls are numbered by their order, which a program repeats
         if stub is None:
@@ -98,9 +93,8 @@ class Program:
             )
 
     def _differs(self, record: Record, call: ToolCall) -> bool:
-        journal = journal_of(self._ctx)
         outcome = record.made or (record.outcomes[-1] if record.outcomes else None)
-        if journal.is_screened:  # what is redacted cannot be compared
+        if journal_of(self._ctx).is_screened:  # what is redacted cannot be compared
             return False
         if outcome is not None:
             was = outcome.request

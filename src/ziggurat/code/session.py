@@ -44,11 +44,7 @@ class _Given(BaseException):
 
 
 class SessionTool(CodeTool):
-    """A tool that runs programs in the session of the agent that calls it.
-
-    A session begins with variables. `output` reads the answers that programs give; without one these are text or plain
-    data.
-    """
+    """A tool that runs programs in the session of the agent that calls it, which begins with variables."""
 
     def __init__(
         self, tools: Toolbox, variables: Mapping[str, Any], sandbox: Sandbox, output: AnswerReader | None = None
@@ -62,18 +58,15 @@ class SessionTool(CodeTool):
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names that programs may call."""
         return (*super().functions, "submit")
 
     def describe(self, description: str = _DESCRIPTION, **more: object) -> str:
-        """Return what a model must know of it."""
         shown = "\n".join(_shown(name, value) for name, value in self.variables.items())
         variables = f"the variables\n\n{shown}\n\nand " if shown else ""
         answer = "Any" if self._output is None else type_of(self._output.value_schema, self._output.schema)
         return super().describe(description, limit=self.sandbox.output, variables=variables, answer=answer, **more)
 
     async def __call__(self, call: ToolCall, ctx: Context, /) -> ToolResult:
-        """Run the program of a call in the session."""
         try:
             result = await super().__call__(call, ctx)
         except _Given as given:
@@ -83,7 +76,6 @@ class SessionTool(CodeTool):
         return result
 
     async def run_program(self, call: ToolCall, ctx: Context) -> ProgramResult:
-        """Run the program of a call in the session."""
         result = await ctx.scope[SESSION].run(call, ctx)
         if result.lost:
             lost = "The session has ended: all variables are as at first."
@@ -132,7 +124,6 @@ class Sessions:
         self._waits: Suspend | None = None
 
     async def run(self, call: ToolCall, ctx: Context) -> ProgramResult:
-        """Run the program of a call."""
         async with self._lock:
             if self._waits is not None:  # a later program of the same reply needs what this one will have done
                 raise self._waits

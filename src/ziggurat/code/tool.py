@@ -99,11 +99,9 @@ class CodeTool:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names that programs may call."""
         return (*self.stubs, *(f"{name}{BATCHED}" for name in self.stubs))
 
     def describe(self, description: str = _DESCRIPTION, **more: object) -> str:
-        """Return what a model must know of it."""
         rules = _MONTY_RULES if self.sandbox.level == "monty" else "\nThere are no files and no network."
         stubs = "\n".join(stub.text for stub in self.stubs.values())
         return description.format(stubs=stubs, batches=BATCHES, rules=rules, **more)
@@ -124,7 +122,6 @@ class CodeTool:
         return ToolResult(call.id, call.name, text, None, call.name)
 
     async def run_program(self, call: ToolCall, ctx: Context) -> ProgramResult:
-        """Run the program of a call in a session of its own."""
         program = Program(self.tools, self.stubs, ctx, call.id, self.sandbox.calls)
         async with await open_sandbox(self.sandbox, ctx) as session:
             return await session.run(code_in(call), program.call, self.functions)

@@ -1,6 +1,15 @@
-"""The knowledge graph of entities and relations, in memory."""
+"""The knowledge graph of entities and relations, in memory.
 
-from collections.abc import Collection, Iterable, Set
+Some of its algorithms are those of rustworkx, on a compiled form of the graph: numbers for entities, one edge per pair.
+rustworkx follows the edge added last first, and counts parallel edges as several shortest paths. The edges are therefore
+added in reverse order and once per pair: the relation declared first is followed first, and results depend only on what
+was declared and in which order.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Set
+from itertools import chain
+from operator import itemgetter
 from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
@@ -9,7 +18,6 @@ from ziggurat.core.diagram import Diagram, DiagramEdge, DiagramNode
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.settings import checked
 from ziggurat.core.similar import similar
-from ziggurat.knowledge.algorithms import Compiled, fewest, propagate
 from ziggurat.knowledge.entities import Entity, EntityNotFound, GraphError, Relation
 
 Direction = Literal["out", "in", "both"]
@@ -49,7 +57,7 @@ class KnowledgeGraph:
         self._out: dict[str, dict[str, dict[str, Relation]]] = {}
         self._into: dict[str, dict[str, dict[str, Relation]]] = {}
         self._degrees: dict[str, int] = {}
-        self._compiled: Compiled | None = None
+        self._compiled: _Compiled | None = None
         for entity in entities:
             self.add_entity(entity)
         for relation in relations:
@@ -260,7 +268,11 @@ class KnowledgeGraph:
             MissingExtra: the extra ``knowledge`` is not installed; the same holds for every method below that does not
                 say otherwise.
         """
-        return self._library(start).bfs(start)
+        compiled = self._library(start)
+        successors = compiled.rustworkx.bfs_successors(compiled.graph, compiled.numbers[start])
+        names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), successors)))  # rustworkx returns some twice
+        names.pop(start, None)
+        return list(names)
 
     def dfs(self, start: str) -> list[str]:
         """Return the ids reachable from an entity, without its own, depth first.
@@ -268,7 +280,11 @@ class KnowledgeGraph:
         Raises:
             EntityNotFound: the entity does not exist.
         """
-        return self._library(start).dfs(start)
+        compiled = self._library(start)
+        if compiled.turned is None:  # unlike its other searches, its depth-first search follows the edge added first
+            compiled.turned = compiled.with_edges(compiled.graph.weighted_edge_list()[::-1])
+        edges = compiled.rustworkx.digraph_dfs_edges(compiled.turned, compiled.numbers[start])
+        return [compiled.ids[end] for _, end in edges]
 
     def shortest_path(self, source: str, target: str, *, weighted: bool = False) -> list[str] | None:
         """Return the ids along the shortest path, both ends included; None if there is none.
@@ -286,9 +302,14 @@ class KnowledgeGraph:
         """
         self.entity(source)
         self.entity(target)
-        if weighted and source != target:
-            return self._library(source).cheapest(source, target)
-        return fewest(self._out, source, target)
+        if not weighted or source == target:
+            return _fewest(self._out, source, target)
+        compiled = self._library()
+        there = compiled.numbers[target]
+        paths = compiled.rustworkx.digraph_dijkstra_shortest_paths(
+            compiled.graph, compiled.numbers[source], target=there, weight_fn=float
+        )
+        return compiled.to_ids(paths[there]) if there in paths else None
 
     def transitive_closure(self, start: str) -> Set[str]:
         """Return the ids reachable from an entity in any number of steps, and its own; in declared order.
@@ -296,7 +317,9 @@ class KnowledgeGraph:
         Raises:
             EntityNotFound: the entity does not exist.
         """
-        return self._library(start).reached(start)
+        compiled = self._library(start)
+        numbers = compiled.rustworkx.descendants(compiled.graph, compiled.numbers[start])
+        return dict.fromkeys(compiled.to_ids(sorted({*numbers, compiled.numbers[start]}))).keys()
 
     def degree_centrality(self) -> dict[str, float]:
         """Return for each id the number of its relations, in both directions, divided by the number of other entities.
@@ -313,7 +336,11 @@ class KnowledgeGraph:
         result is divided by (n-1)(n-2), the number of ordered pairs of others, so it is from 0 to 1. With fewer than
         three entities all are 0. The running time is proportional to entities times relations.
         """
-        return self._library().betweenness()
+        compiled = self._library()
+        if len(compiled.ids) < 3:
+            return dict.fromkeys(compiled.ids, 0.0)
+        shares = compiled.rustworkx.digraph_betweenness_centrality(compiled.graph, normalized=True)
+        return dict(zip(compiled.to_ids(shares), shares.values(), strict=True))
 
     def communities(self, *, max_iterations: int = 100) -> list[list[str]]:
         """Return groups of ids that are more connected with each other than with the rest, by label propagation.
@@ -329,15 +356,17 @@ class KnowledgeGraph:
         """
         if max_iterations < 1:
             raise ConfigurationError(f"max_iterations= is at least 1, got {max_iterations!r}")
-        return propagate(self._out, self._into, max_iterations)
+        return _propagate(self._out, self._into, max_iterations)
 
     def has_cycle(self) -> bool:
         """Return whether an entity can reach itself."""
-        return not self._library().is_acyclic()
+        return self.find_cycle() is not None
 
     def find_cycle(self) -> list[str] | None:
         """Return the ids along a cycle, the first repeated at the end; None if there is none. Always the same one."""
-        return self._library().cycle()
+        compiled = self._library()
+        edges = compiled.rustworkx.digraph_find_cycle(compiled.graph)
+        return compiled.to_ids([edges[0][0], *(end for _, end in edges)]) if len(edges) else None
 
     def subgraph(self, root: str, depth: int) -> "KnowledgeGraph":
         """Return the entities reachable within `depth` outgoing relations of one, with all relations among them.
@@ -360,11 +389,11 @@ class KnowledgeGraph:
                     subgraph._degrees[target] += len(kinds)
         return subgraph
 
-    def _library(self, *names: str) -> Compiled:
+    def _library(self, *names: str) -> "_Compiled":
         for name in names:
             self.entity(name)
         if self._compiled is None:
-            self._compiled = Compiled(self._out)
+            self._compiled = _Compiled(self._out)
         return self._compiled
 
     # -- export ------------------------------------------------------------------------------------------------------
@@ -420,3 +449,89 @@ def _quote(text: str) -> str:
     """Quote a text for Graphviz, with its backslashes escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
     return f'"{text}"'
+
+
+# -- algorithms --------------------------------------------------------------------------------------------------------
+
+_Targets = Mapping[str, Mapping[str, Relation]]
+"""The entities at the other end of relations, each with its relations by kind; in declared order."""
+
+_Links = Mapping[str, _Targets]
+"""For each entity, those at the other end of its relations."""
+
+
+class _Compiled:
+    """The graph as a rustworkx structure; made again only when the graph has changed."""
+
+    def __init__(self, outgoing: _Links) -> None:
+        try:
+            import rustworkx
+        except ImportError:
+            raise MissingExtra("an algorithm on a knowledge graph", "knowledge") from None
+        self.rustworkx = rustworkx
+        self.ids: list[str] = list(outgoing)
+        numbers = {name: number for number, name in enumerate(self.ids)}
+        self.numbers: dict[str, int] = numbers
+        edges = [
+            (numbers[source], numbers[target], min([one.weight for one in relations.values()]))
+            for source, targets in outgoing.items()
+            for target, relations in targets.items()
+        ]
+        self.graph = self.with_edges(edges[::-1])
+        self.turned: Any = None
+
+    def with_edges(self, edges: Iterable[tuple[int, int, float]]) -> Any:
+        graph: Any = self.rustworkx.PyDiGraph()
+        graph.add_nodes_from(self.ids)
+        graph.add_edges_from(edges)
+        return graph
+
+    def to_ids(self, numbers: Iterable[int]) -> list[str]:
+        return list(map(self.ids.__getitem__, numbers))
+
+
+def _fewest(outgoing: _Links, source: str, target: str) -> list[str] | None:
+    """Return the shortest path; of several, the one declared first at the first fork; None if there is none."""
+    before: dict[str, str] = {source: ""}  # in the order of visits: the first to reach an entity is on its first path
+    waiting = deque([source])
+    while waiting and target not in before:
+        name = waiting.popleft()
+        for other in outgoing[name]:
+            if other not in before:
+                before[other] = name
+                waiting.append(other)
+    path = [target] if target in before else []
+    while path and path[-1] != source:
+        path.append(before[path[-1]])
+    return path[::-1] or None
+
+
+def _propagate(outgoing: _Links, incoming: _Links, rounds: int) -> list[list[str]]:
+    """Return groups of entities that are more connected with each other than with the rest."""
+    ids = list(outgoing)
+    numbers = {name: number for number, name in enumerate(ids)}
+    near = [_near(outgoing[name], incoming[name], numbers) for name in ids]
+    labels = list(range(len(ids)))
+    for _ in range(rounds):
+        changed = False
+        for number, others in enumerate(near):
+            if not others:
+                continue
+            votes: dict[int, int] = {}
+            for other in others:
+                label = labels[other]
+                votes[label] = votes.get(label, 0) + 1
+            most = max(votes.values())
+            chosen = min([label for label, count in votes.items() if count == most])
+            changed = changed or chosen != labels[number]
+            labels[number] = chosen
+        if not changed:
+            break
+    groups: dict[int, list[str]] = {}
+    for name, label in zip(ids, labels, strict=True):
+        groups.setdefault(label, []).append(name)
+    return list(groups.values())
+
+
+def _near(one: _Targets, other: _Targets, numbers: Mapping[str, int]) -> list[int]:
+    return [numbers[name] for side in (one, other) for name, relations in side.items() for _ in relations]

@@ -52,12 +52,12 @@ class Edit(Struct, frozen=True):
         """Return the file as it is after the change."""
         if self.old is None:
             return FileChange(self.path, self.text, was is None)
-        count = (was or "").count(self.old) if self.old else 0
+        was = was or ""
+        count = was.count(self.old) if self.old else 0
         if count == 0:
             raise ToolError(f"{self.path} does not contain this text; read it again", kind="invalid_arguments")
         if count > 1 and not self.every:
             raise ToolError(f"{self.path} contains this text {count} times; give more of it", kind="invalid_arguments")
-        was = was or ""
         if len(was) + count * (len(self.text) - len(self.old)) > MAX_FILE:  # it is not made, to be measured
             raise ToolError(f"{self.path} would have more than {MAX_FILE} bytes", kind="invalid_arguments")
         return FileChange(self.path, checked_text(was.replace(self.old, self.text)), places=count)
@@ -214,10 +214,7 @@ def _refused(path: str, error: OSError) -> ToolError:
 
 
 class RunFiles(dict[str, str]):
-    """The files that a run has on its record, by path: those it began with, and each change since.
-
-    A fork has the files as they were at its step, and a replay those of its record.
-    """
+    """The files that a run has on its record, by path: those it began with, and each change since."""
 
     _read = 0
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,7 +68,7 @@ class ProgramResult(Struct, frozen=True):
 
 
 class ProgramCall(Struct, frozen=True):
-    """A call that a program waits for, as its process has asked for it."""
+    """A call of which a program waits for the answer."""
 
     name: str
     args: Any
@@ -78,21 +79,17 @@ class Printed:
     """Collects what a program prints up to a limit, and notes that there was more."""
 
     def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._pieces: list[str] = []
-        self._dropped = 0
+        self._limit = limit
+        self._size = 0
+        self._kept = StringIO()
 
     def add(self, _stream: str, text: str) -> None:
-        if self._left:
-            self._pieces.append(text[: self._left])
-        self._dropped += max(0, len(text) - self._left)
-        self._left = max(0, self._left - len(text))
-        if len(self._pieces) > 1_000:
-            self._pieces = ["".join(self._pieces)]
+        self._kept.write(text[: max(0, self._limit - self._size)])
+        self._size += len(text)
 
     def text(self) -> str:
-        text = "".join(self._pieces).encode(errors="replace").decode()
-        return f"{text}\n[cut: {self._dropped} more characters]" if self._dropped else text
+        text, more = self._kept.getvalue().encode(errors="replace").decode(), self._size - self._limit
+        return f"{text}\n[cut: {more} more characters]" if more > 0 else text
 
 
 class Session:
@@ -160,7 +157,7 @@ class Session:
         if asked.name not in functions:
             return self._process.fail("NameError", f"name {asked.name!r:.100} is not defined")
         try:
-            args, kwargs = plain(asked.args, self._sandbox.size), plain(asked.kwargs, self._sandbox.size)
+            args, kwargs = plain((asked.args, asked.kwargs), self._sandbox.size)
             self._process.answer(await call(asked.name, tuple(args), kwargs))
         except ProgramError as error:
             self._process.fail(error.kind, error.text)
@@ -222,14 +219,10 @@ class Sandbox(CheckedStruct, frozen=True):
         """
         if self.level == "monty":
             from ziggurat.sandbox.monty import started
-
-            async with started(self, now, seed) as interpreter:
-                yield Session(self, interpreter)
         else:
-            from ziggurat.sandbox.confined import started as confined
-
-            async with confined(self, now, seed) as process:
-                yield Session(self, process)
+            from ziggurat.sandbox.confined import started  # type: ignore[assignment]
+        async with started(self, now, seed) as process:
+            yield Session(self, process)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -241,14 +234,9 @@ class _Budget(Struct):
 
 
 def plain(value: object, size: int) -> Any:
-    """Return a copy of a value from a sandbox, made of JSON's types alone, before anything else touches it.
-
-    A list that a program has nested in itself, or that holds another one twice 40 times over, takes no memory before it
-    is copied or written, and all of it afterwards. It may have `size` bytes in all.
-
-    Raises:
-        ProgramError: it is too large or too deeply nested, or has a part that is no data.
-    """
+    """Return a copy of a value from a sandbox, of at most so many bytes of JSON's types, before it is touched otherwise."""
+    # A list that a program has nested in itself, or that holds another one twice 40 times over, takes no memory before
+    # it is copied or written, and all of it afterwards.
     return _copied(value, _Budget(_MAX_NODES, size), 0)
 
 
