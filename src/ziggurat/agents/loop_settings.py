@@ -18,7 +18,7 @@ from ziggurat.messages.message import ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ziggurat.messages.usage import Budget
 from ziggurat.tools.approval import APPROVALS, Approvals
-from ziggurat.tools.sources import SEARCH_TOOLS, offered
+from ziggurat.tools.entry import SEARCH_TOOLS, offered
 from ziggurat.tools.toolbox import Toolbox
 
 Instructions = str | Callable[[Context], str | Awaitable[str]] | None

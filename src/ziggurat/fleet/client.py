@@ -10,11 +10,7 @@ if TYPE_CHECKING:
 
 
 def checked_client(client: "Redis") -> "Redis":
-    """Return a client, after checking that it returns bytes.
-
-    Raises:
-        ConfigurationError: it decodes the replies.
-    """
+    """Return a client, after checking that it returns bytes."""
     if client.get_connection_kwargs().get("decode_responses"):  # type: ignore[no-untyped-call]
         raise ConfigurationError("the client of Redis must return bytes: make it without decode_responses=True")
     return client

@@ -1,9 +1,9 @@
 """The knowledge graph of entities and relations, in memory.
 
 Some of its algorithms are those of rustworkx, on a compiled form of the graph: numbers for entities, one edge per pair.
-rustworkx follows the edge added last first, and counts parallel edges as several shortest paths. The edges are therefore
-added in reverse order and once per pair: the relation declared first is followed first, and results depend only on what
-was declared and in which order.
+rustworkx follows the edge added last first, and counts parallel edges as several shortest paths. So the edges are added
+in reverse order and once per pair: the relation declared first is followed first, and results depend only on what was
+declared and in which order.
 """
 
 from collections import deque

@@ -234,7 +234,7 @@ class _Budget(Struct):
 
 
 def plain(value: object, size: int) -> Any:
-    """Return a copy of a value from a sandbox, of at most so many bytes of JSON's types, before it is touched otherwise."""
+    """Return a copy of a value from a sandbox, of JSON's types and at most so many bytes, before it is used."""
     # A list that a program has nested in itself, or that holds another one twice 40 times over, takes no memory before
     # it is copied or written, and all of it afterwards.
     return _copied(value, _Budget(_MAX_NODES, size), 0)

@@ -1,10 +1,11 @@
-"""ToolEntry: a tool as it is called, made of whatever an agent is given as one."""
+"""What an agent is given as tools: each as it is called, and sources of tools that are known only when a run begins."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
+from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import COMPOSITE, Service, fact, innermost, name_of, rewrapped, wrapped_in
 from ziggurat.core.settings import advice
@@ -12,7 +13,45 @@ from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import AS_TOOL, NORMALIZE, SPEC, ToolSpec
 from ziggurat.tools.function import FunctionTool, guard_call, tool
 from ziggurat.tools.signature import plain_form
-from ziggurat.tools.sources import ToolSource
+
+SEARCH_TOOLS = "search_tools"
+"""The name of the tool that finds others; its result is a list of objects with a `name`."""
+
+
+class Offer(Struct, frozen=True, eq=False):
+    """The tools of sources, in one run.
+
+    Attributes:
+        tools: The tools, each with a name of its own.
+        hidden: The names of those that a model is not shown before it has found them with `SEARCH_TOOLS`.
+    """
+
+    tools: tuple[Service[ToolCall, ToolResult], ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+
+class ToolSource(Protocol):
+    """Tools that are known only when a run begins, such as those of a server."""
+
+    def offer_tools(self, sources: Sequence[Any], taken: Collection[str], ctx: Context, /) -> Awaitable[Offer]:
+        """Return the tools of all sources of this kind, given the names that other tools have."""
+        ...
+
+
+def is_source(tool: object) -> bool:
+    """Return whether what an agent is given as a tool is a source of tools."""
+    return hasattr(type(tool), "offer_tools")
+
+
+async def offered(sources: Sequence[ToolSource], taken: Collection[str], ctx: Context) -> Offer:
+    """Return the tools of sources; none is named as another tool of the agent, whose names are `taken`."""
+    found = Offer()
+    for kind in dict.fromkeys(map(type, sources)):
+        alike = [source for source in sources if type(source) is kind]
+        more = await alike[0].offer_tools(alike, (*taken, *map(name_of, found.tools)), ctx)
+        found = Offer((*found.tools, *more.tools), found.hidden | more.hidden)
+    return found
+
 
 Tool = Service[ToolCall, ToolResult] | Callable[..., Any] | ToolSource
 """A tool as it is passed to an agent: a service, a function, or a source of tools."""

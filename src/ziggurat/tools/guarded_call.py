@@ -34,11 +34,7 @@ CANCELLED_ITSELF = "the tool cancelled the task it ran in"
 
 
 class Frozen(Struct):
-    """The approved call, and how often it has been run; if it acts once only, how it failed too.
-
-    Attributes:
-        returned: What the function has returned before the process was lost; it is not run then.
-    """
+    """The approved call, and how often it has been run; if it acts once only, how it failed too."""
 
     call: ToolCall
     effect: Effect
@@ -46,7 +42,7 @@ class Frozen(Struct):
     runs: int = 0
     failure: BaseException | None = None
     unknown: NotRepeatable | None = None
-    returned: ToolResult | None = None
+    returned: ToolResult | None = None  # before the process was lost; the function is not run then
 
     def use(self, call: ToolCall, ctx: Context) -> None:
         """Check that a call is the approved one, at its path, and not a second run of a tool with ``effect="once"``."""

@@ -25,7 +25,6 @@ from ziggurat.tools.schema import note_of
 class Docstring(msgspec.Struct, frozen=True):
     summary: str = ""
     parameters: dict[str, str] = {}
-    returns: str = ""
 
 
 # Compiled when the first docstring of more than a line is read.
@@ -86,16 +85,12 @@ def _google(text: str) -> Docstring:
     lines = text.split("\n")
     starts = [index for index, line in enumerate(lines) if re.match(_SECTION, line) and _is_header(lines, index)]
     parameters: dict[str, str] = {}
-    returns = ""
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
-        title = lines[start].rstrip(": ")
-        body = inspect.cleandoc("\n" + "\n".join(_indented(lines[start + 1 : end]))).rstrip()
-        if title in _PARAMETERS:
+        if lines[start].rstrip(": ") in _PARAMETERS:
+            body = inspect.cleandoc("\n" + "\n".join(_indented(lines[start + 1 : end]))).rstrip()
             parameters.update(_entries(body))
-        elif title in ("Return", "Returns"):
-            returns = _joined(body)
     summary = "\n".join(lines[: starts[0]] if starts else lines).strip()
-    return Docstring(summary, parameters, returns)
+    return Docstring(summary, parameters)
 
 
 def _is_header(lines: list[str], index: int) -> bool:
@@ -142,8 +137,7 @@ def _by_library(text: str) -> Docstring:
         for name in each.arg_name.split(",")
         if each.description
     }
-    returns = parsed.returns.description if parsed.returns is not None else None
-    return Docstring(summary, parameters, _joined(returns or ""))
+    return Docstring(summary, parameters)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

@@ -110,12 +110,7 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
     def recorded(self, value: object, *accepted: object) -> object:
         """Return the plain JSON data with which a value is recorded, which reads back as the value.
 
-        Args:
-            value: The value.
-            accepted: The JSON from which it was made, if it was: it is recorded where what the value writes differs.
-
-        Raises:
-            ConfigurationError: there is none.
+        The JSON from which it was made is recorded where what the value writes reads back as something else.
         """
         if type(value) is self.wire and self.is_scalar:
             return value

@@ -13,7 +13,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.tools import unions
 from ziggurat.tools.arguments import Problem, shown
 from ziggurat.tools.type_parts import classes_in, rebuilt
-from ziggurat.tools.values import finite
+from ziggurat.tools.values import plain
 
 if TYPE_CHECKING:
     import pydantic
@@ -100,7 +100,7 @@ class PydanticReader:
         data: object = self._adapter.dump_python(value, mode="json", by_alias=True, **options)
         if self._has_sets:
             data = _with_sorted_sets(data, self._adapter.dump_python(value, **options))
-        data = finite(data)
+        data = plain(data)  # numbers that JSON does not have, too
         return self._with_tags(data, value, self._schema) if self._has_unions else data
 
     def _validated(self, adapter: "pydantic.TypeAdapter[Any]", value: object, path: str, steered: bool) -> object:

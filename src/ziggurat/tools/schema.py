@@ -39,18 +39,10 @@ _FORMATS: dict[object, object] = {
 
 
 def schema_of(annotation: object) -> JSONSchema:
-    """Translate a type into JSON Schema (2020-12).
+    """Translate a type into JSON Schema; ``object`` and ``Any`` have no constraint.
 
-    Accepts built-in types, Literal, Enum, unions, ``Annotated`` with `msgspec.Meta` (or with a plain string
-    as the description), dataclass, TypedDict, NamedTuple, msgspec Struct, the datetime types, Decimal, UUID,
-    ``object`` and ``Any`` (no constraint), and pydantic models, types and ``Field(...)`` where pydantic is installed.
-
-    Example:
-        >>> schema_of(list[int])
-        {'type': 'array', 'items': {'type': 'integer'}}
-
-    Raises:
-        ConfigurationError: the type has no known JSON form; the message says what to write instead.
+    >>> schema_of(list[int])
+    {'type': 'array', 'items': {'type': 'integer'}}
     """
     return shown_form(form_of(annotation))
 

@@ -61,10 +61,7 @@ class Signature(Inspection, frozen=True, eq=False):
         """Decode a model's JSON into keyword arguments for the function; omitted ones are left out.
 
         Small mistakes are repaired: ``"3"`` for 3, null for a parameter with a default, one value for a list, JSON
-        within a string, an empty text for no arguments.
-
-        Raises:
-            InvalidArguments: The text lists every problem, one per line: path, what was expected, what was given.
+        within a string, an empty text for no arguments. The error has a line for each problem.
         """
         if len(arguments) > SHORT:
             check_size(arguments)
@@ -229,11 +226,7 @@ class RawSchema(msgspec.Struct, frozen=True):
         return canonical(self.decode(arguments)["arguments"]).decode()
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
-        """Return the arguments as the function's one keyword argument.
-
-        Raises:
-            InvalidArguments: they do not fit; one problem per line.
-        """
+        """Return the arguments as the function's one keyword argument; one line of the error for each problem."""
         values = read(arguments) if arguments.strip() else {}
         if not isinstance(values, dict):
             raise InvalidArguments(f"the arguments must be a JSON object, got {shown(values)}")

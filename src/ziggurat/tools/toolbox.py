@@ -10,11 +10,10 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import Effect, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
-from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.tools.entry import Tool, ToolEntry, ToolStatistics, entry_of
+from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.tools.entry import Tool, ToolEntry, ToolSource, ToolStatistics, entry_of, is_source
 from ziggurat.tools.permissions import note_unknown
-from ziggurat.tools.sources import ToolSource, is_source
 
 _MAX_LISTED = 50  # names of tools in an error for the model
 
@@ -166,8 +165,8 @@ class Toolbox:
         Raises:
             ConfigurationError: both have a tool of the same name.
         """
-        box = Toolbox((), concurrency=self.concurrency, join=self.join, on_error=self.on_error)
-        for entry in (*self.entries.values(), *other.entries.values()):
+        box = self._scoped((), lambda _: True)
+        for entry in other.entries.values():
             box._add(entry)
         box.specs = (*self.specs, *other.specs)
         box.sources = (*self.sources, *other.sources)

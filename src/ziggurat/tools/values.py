@@ -93,18 +93,6 @@ def kept_fields(value: object, whole: bool) -> Iterator[Any]:
             yield each
 
 
-def finite(data: object) -> object:
-    """Return plain data with numbers that JSON does not have as text."""
-    return plain(data) if _has_infinity(data) else data
-
-
-def _has_infinity(data: object) -> bool:
-    if isinstance(data, float):
-        return not math.isfinite(data)
-    inner = data.values() if isinstance(data, dict) else data if isinstance(data, (list, tuple)) else ()
-    return any(map(_has_infinity, inner))
-
-
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -118,11 +106,8 @@ def numbers(data: object) -> object:
 
 
 def difference(one: object, other: object, path: str = "") -> str | None:
-    """Return the path at which two values differ in type or content, None if nowhere; NaN is equal to itself.
-
-    A list may stand for a tuple, which JSON does not have. Classes without a comparison of their own are compared by
-    their fields.
-    """
+    """Return the path at which two values differ in type or content, None if nowhere; NaN is equal to itself."""
+    # A list may stand for a tuple, which JSON does not have. Classes without a comparison are compared by their fields.
     if one is other:
         return None
     if type(one) is not type(other) and not {type(one), type(other)} <= {list, tuple}:
