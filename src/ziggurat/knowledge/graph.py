@@ -46,7 +46,9 @@ class KnowledgeGraph:
 
     Raises:
         ConfigurationError: these are no entities or relations.
-        EntityNotFound: a relation refers to an entity that does not exist.
+        EntityNotFound: of all methods: an entity does not exist; the message lists similar names.
+        MissingExtra: of the algorithms, unless they say that they need no library: the extra ``knowledge`` is not
+            installed.
     """
 
     @checked
@@ -102,11 +104,7 @@ class KnowledgeGraph:
         return sum(self._degrees.values()) // 2
 
     def entity(self, name: str) -> Entity:
-        """Return an entity by its id.
-
-        Raises:
-            EntityNotFound: it does not exist; the message lists similar names.
-        """
+        """Return an entity by its id."""
         try:
             return self._entities[name]
         except KeyError:
@@ -116,7 +114,6 @@ class KnowledgeGraph:
         """Return the relations of an entity, of one kind if given; a relation to itself appears once.
 
         Raises:
-            EntityNotFound: the entity does not exist.
             ConfigurationError: the direction is unknown.
         """
         self.entity(name)
@@ -137,7 +134,6 @@ class KnowledgeGraph:
             kind: Follow relations of this kind only.
 
         Raises:
-            EntityNotFound: the entity does not exist.
             ConfigurationError: the direction is unknown.
         """
         relations = self.relations_of(name, direction=direction, kind=kind)
@@ -191,11 +187,7 @@ class KnowledgeGraph:
         self._texts[name] = _APART.join([entity.title, *words]).casefold()
 
     def add_relation(self, relation: Relation, /) -> None:
-        """Add a relation, or replace the one of the same kind between the same two entities.
-
-        Raises:
-            EntityNotFound: an entity at one of its ends does not exist; the message lists similar names.
-        """
+        """Add a relation, or replace the one of the same kind between the same two entities."""
         source, target = relation.source, relation.target
         for name in (source, target):
             if name not in self._entities:
@@ -241,11 +233,7 @@ class KnowledgeGraph:
     def update(self, *things: Entity | Relation) -> None:
         """Add entities and relations, merging each with the existing one.
 
-        See `Entity.updated` and `Relation.updated`.
-
-        Raises:
-            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
-        """
+        See `Entity.updated` and `Relation.updated`."""
         for thing in things:
             if isinstance(thing, Entity):
                 entity = self._entities.get(thing.id)
@@ -261,13 +249,7 @@ class KnowledgeGraph:
     # -- analyse -----------------------------------------------------------------------------------------------------
 
     def bfs(self, start: str) -> list[str]:
-        """Return the ids reachable from an entity, without its own, breadth first: the nearest first.
-
-        Raises:
-            EntityNotFound: the entity does not exist.
-            MissingExtra: the extra ``knowledge`` is not installed; the same holds for every method below that does not
-                say otherwise.
-        """
+        """Return the ids reachable from an entity, without its own, breadth first: the nearest first."""
         compiled = self._library(start)
         successors = compiled.rustworkx.bfs_successors(compiled.graph, compiled.numbers[start])
         names = dict.fromkeys(chain.from_iterable(map(itemgetter(1), successors)))  # rustworkx returns some twice
@@ -275,11 +257,7 @@ class KnowledgeGraph:
         return list(names)
 
     def dfs(self, start: str) -> list[str]:
-        """Return the ids reachable from an entity, without its own, depth first.
-
-        Raises:
-            EntityNotFound: the entity does not exist.
-        """
+        """Return the ids reachable from an entity, without its own, depth first."""
         compiled = self._library(start)
         if compiled.turned is None:  # unlike its other searches, its depth-first search follows the edge added first
             compiled.turned = compiled.with_edges(compiled.graph.weighted_edge_list()[::-1])
@@ -295,11 +273,7 @@ class KnowledgeGraph:
             weighted: Minimise the sum of weights (Dijkstra's algorithm) instead of the number of relations; of several
                 relations between two entities the lightest counts. Of several paths with the same number of relations
                 the one declared first is returned, of several with the same weight always the same one. An unweighted
-                path needs no library.
-
-        Raises:
-            EntityNotFound: an entity does not exist.
-        """
+                path needs no library."""
         self.entity(source)
         self.entity(target)
         if not weighted or source == target:
@@ -312,11 +286,7 @@ class KnowledgeGraph:
         return compiled.to_ids(paths[there]) if there in paths else None
 
     def transitive_closure(self, start: str) -> Set[str]:
-        """Return the ids reachable from an entity in any number of steps, and its own; in declared order.
-
-        Raises:
-            EntityNotFound: the entity does not exist.
-        """
+        """Return the ids reachable from an entity in any number of steps, and its own; in declared order."""
         compiled = self._library(start)
         numbers = compiled.rustworkx.descendants(compiled.graph, compiled.numbers[start])
         return dict.fromkeys(compiled.to_ids(sorted({*numbers, compiled.numbers[start]}))).keys()

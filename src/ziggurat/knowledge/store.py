@@ -167,6 +167,10 @@ class GraphStore:
             is faster.
         timeout: Seconds to wait while another process writes.
         connect: Opens the database as `sqlite3.connect` does; replace it to use another file system.
+
+    Raises:
+        StoreError: of each method: the file cannot be read or written.
+        EntityNotFound: of `add` and `update`: a relation refers to an entity that does not exist.
     """
 
     @reopened_after_fork
@@ -194,48 +198,27 @@ class GraphStore:
         return f"GraphStore({str(self.path)!r}, {self.name!r})"
 
     async def graph(self) -> KnowledgeGraph:
-        """Return the graph as it is in the file; read it only. It is the same object each time.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
+        """Return the graph as it is in the file; read it only. It is the same object each time."""
         self._apply(await self._read(lambda: self._rows.since(self._seen)))
         return self._graph
 
     async def add(self, *things: Entity | Relation) -> None:
-        """Add entities and relations, replacing those that exist: all of them or none.
-
-        Raises:
-            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
-            StoreError: the file cannot be written.
-        """
+        """Add entities and relations, replacing those that exist: all of them or none."""
         await self._write(lambda: self._rows.put(things, together=False))
 
     async def update(self, *things: Entity | Relation) -> None:
         """Add entities and relations, merging each with the existing one: all of them or none.
 
         See `Entity.updated` and `Relation.updated`. Updates of one entity by several processes are all kept.
-
-        Raises:
-            EntityNotFound: a relation refers to an entity that does not exist; the message lists similar names.
-            StoreError: the file cannot be written.
         """
         await self._write(lambda: self._rows.put(things, together=True))
 
     async def remove_entity(self, name: str, /) -> bool:
-        """Remove an entity with all its relations; return whether it existed.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
+        """Remove an entity with all its relations; return whether it existed."""
         return await self._write(lambda: self._rows.remove_entity(name))
 
     async def remove_relation(self, source: str, target: str, kind: str | None = None) -> int:
-        """Remove the relation of a kind from one entity to another, or all of them; return how many were removed.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
+        """Remove the relation of a kind from one entity to another, or all of them; return how many were removed."""
         return await self._write(lambda: self._rows.remove_relation(source, target, kind))
 
     async def close(self) -> None:

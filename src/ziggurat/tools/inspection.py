@@ -39,9 +39,7 @@ _OTHER_STYLE = r"^[ ]*[:@](param|parameter|arg|argument|key|keyword|type|returns
 
 def describe(function: Callable[..., object]) -> Docstring:
     """Parse the docstring of a function, a method, a partial or a callable object."""
-    target = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = _unwrapped(function)
     if inspect.isroutine(target):
         return parse(target.__doc__ or "")
     kind = type(target)
@@ -53,8 +51,7 @@ def describe(function: Callable[..., object]) -> Docstring:
 
 def check_described(function: Any, text: Docstring, inspection: "Inspection") -> None:
     """Warn once of each parameter that a docstring describes and the function does not have."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _unwrapped(function)
     odd = [name for name in text.parameters if name not in inspection.inputs]
     if odd and inspection.extra is None and inspect.isroutine(function):  # a class describes those of its constructor
         for name in (name for name in odd if name not in inspect.signature(function).parameters):
@@ -202,6 +199,12 @@ def reader_of(inspection: Inspection) -> Callable[[str | bytes], dict[str, objec
     return msgspec.json.Decoder(make(inspection.name, fields), strict=False, dec_hook=read_back).decode
 
 
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _is_method(function: Callable[..., object]) -> bool:
     if not inspect.isfunction(function):
         return False
@@ -210,8 +213,7 @@ def _is_method(function: Callable[..., object]) -> bool:
 
 
 def _runs(function: Any) -> Callable[..., object]:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _unwrapped(function)
     if isinstance(function, type):
         raise ConfigurationError(f"{function.__name__} is a class; give a function, or an instance with __call__")
     if not callable(function):
@@ -221,8 +223,7 @@ def _runs(function: Any) -> Callable[..., object]:
 
 
 def _title(function: object, runs: Callable[..., object], name: str | None) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _unwrapped(function)
     title: str = name if name is not None else getattr(function, "__name__", type(function).__name__)
     if not isinstance(title, str) or not _NAME.fullmatch(title):
         hint = "give it one with @tool(name=...)" if name is None else "choose another"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
 from ziggurat.core.similar import similar
-from ziggurat.tools.arguments import expectation, shown
+from ziggurat.tools.arguments import MAX_PROBLEMS, expectation, listing, shown
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 MAX_SCHEMA = 500_000
 """Bytes of JSON that a schema may have."""
-
-MAX_PROBLEMS = 20
-"""Problems listed for one value; the rest are only counted."""
 
 _MAX_MATCHING = 1_000_000
 """Characters of a value times the weight of the patterns that they may be matched with."""
@@ -93,13 +90,13 @@ class SchemaValidator:
         if work > _FIRST_TOLD:
             return ["arguments: do not fit the schema; there is too much of them to say where"]
         if work <= _ALL_TOLD:
-            return _schema_errors(self._compiled.iter_errors(value), self.schema, MAX_PROBLEMS)
+            return _schema_errors(self._compiled.iter_errors(value), self.schema)
         from jsonschema_rs import ValidationError
 
         try:
             self._compiled.validate(value)
         except ValidationError as error:
-            return _schema_errors([error], self.schema, MAX_PROBLEMS)
+            return _schema_errors([error], self.schema)
         return []
 
     def __repr__(self) -> str:
@@ -143,7 +140,7 @@ def _refusal(error: "jsonschema_rs.ValidationError") -> str:
             f"the pattern at {place} cannot be matched in linear time and bounded memory: look-around and "
             "back-references are not taken, nor very long repetitions, nor what is not a regular expression"
         )
-    return "; ".join(_schema_errors([error], None, 1))
+    return "; ".join(_schema_errors([error], None))
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -159,16 +156,13 @@ _MAX_HINTS = 20
 _MAX_KNOWN = 200
 
 
-def _schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any, most: int) -> list[str]:
-    """Return one line per problem, missing names last; after `most` lines, one that counts the rest."""
+def _schema_errors(errors: "Iterable[jsonschema_rs.ValidationError]", schema: Any) -> list[str]:
+    """Return one line per problem, missing names last; after `MAX_PROBLEMS` lines, one that counts the rest."""
     problems: dict[str, None] = {}
     for error in errors:
-        problems.update(dict.fromkeys(_lines(error, schema if len(problems) < most else None)))
+        problems.update(dict.fromkeys(_lines(error, schema if len(problems) < MAX_PROBLEMS else None)))
     lines = sorted(problems, key=lambda line: line.endswith(_MISSING))
-    listed = [_short(line, _MAX_LINE) for line in lines[:most]]
-    if len(lines) > most:
-        listed.append(f"and {len(lines) - most} more")
-    return listed
+    return listing(_short(line, _MAX_LINE) for line in lines).split("\n")
 
 
 def _lines(error: "jsonschema_rs.ValidationError", schema: Any) -> list[str]:
