@@ -28,28 +28,30 @@ _KINDS: Mapping[str, ProgramErrorKind] = {
 }
 
 
-class Program:
-    """The calls of one program, below the context of the call that runs it; `limit` of them may be in batches."""
+class Program(Struct, eq=False):
+    """The calls of one program, below the context of the call that runs it; those in batches are limited."""
 
-    def __init__(self, box: Toolbox, stubs: Mapping[str, Stub], ctx: Context, call_id: str, limit: int) -> None:
-        self._box = box
-        self._stubs = stubs
-        self._ctx = ctx
-        self._id = call_id
-        self._left = limit
-        self._count = 0
-        self._recorded = self._recorded_names()
+    box: Toolbox
+    stubs: Mapping[str, Stub]
+    ctx: Context
+    id: str
+    left: int
+    count: int = 0
+    recorded: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        self.recorded = self._recorded_names()
 
     async def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call of the program, in which its error is raised unless another call was made here before."""
-        stub = self._stubs.get(name)
-        self._count += 1  # calls are numbered by their order, which a program repeats
+        stub = self.stubs.get(name)
+        self.count += 1  # calls are numbered by their order, which a program repeats
         if stub is None:
-            return await self._call_together(self._stubs[name.removesuffix(BATCHED)], args, kwargs)
-        call = stub.call(f"{self._id}-{self._count}", args, kwargs)
-        place = f"call-{self._count}:{escaped(call.name)}"
+            return await self._call_together(self.stubs[name.removesuffix(BATCHED)], args, kwargs)
+        call = stub.call(f"{self.id}-{self.count}", args, kwargs)
+        place = f"call-{self.count}:{escaped(call.name)}"
         self._check(place, call)
-        result = await act(self._box, call, self._ctx.at(place))
+        result = await act(self.box, call, self.ctx.at(place))
         if result.error is not None:
             raise ProgramError(_KINDS.get(result.error, "RuntimeError"), result.text)
         return stub.value(result.text)
@@ -58,33 +60,33 @@ class Program:
         inputs = args[0] if len(args) == 1 and not kwargs else next(iter(kwargs.values()), None)
         if not isinstance(inputs, list):
             raise ProgramError("TypeError", "it takes one list")
-        if len(inputs) > self._left:
-            raise ProgramError("RuntimeError", f"the program may make {self._left:,} more calls in batches")
-        self._left -= len(inputs)
+        if len(inputs) > self.left:
+            raise ProgramError("RuntimeError", f"the program may make {self.left:,} more calls in batches")
+        self.left -= len(inputs)
         named = [((), each) if isinstance(each, dict) else ((each,), {}) for each in inputs]
-        calls = tuple(stub.call(f"{self._id}-{self._count}-{n}", *each) for n, each in enumerate(named, 1))
-        step = f"call-{self._count}"
+        calls = tuple(stub.call(f"{self.id}-{self.count}-{n}", *each) for n, each in enumerate(named, 1))
+        step = f"call-{self.count}"
         for number, each in enumerate(calls, 1):
             self._check(f"{step}/tool-{number}:{escaped(each.name)}", each)
-        results = await call_tools(self._box, calls, self._ctx, step)
+        results = await call_tools(self.box, calls, self.ctx, step)
         return [stub.value(each.text) if each.error is None else f"[ERROR] {each.text}" for each in results]
 
     # -- the record ----------------------------------------------------------------------------------------------
 
     def _recorded_names(self) -> dict[str, str]:
         """Return the names of the calls that the program has made before, by their places without these."""
-        journal = journal_of(self._ctx)
+        journal = journal_of(self.ctx)
         if not journal.reopened:
             return {}
-        pattern = re.compile(rf"{re.escape(self._ctx.path)}/(call-\d+(?:/tool-\d+)?)(?::([^/]*))?")
+        pattern = re.compile(rf"{re.escape(self.ctx.path)}/(call-\d+(?:/tool-\d+)?)(?::([^/]*))?")
         found = (pattern.fullmatch(path) for path in journal.paths())
         return {each[1]: each[2] for each in found if each is not None and each[2]}
 
     def _check(self, place: str, call: ToolCall) -> None:
         """Raise if another call is on record at a place: what came of it is not known of this one."""
         number, _, name = place.rpartition(":")
-        was = self._recorded.get(number)
-        record = None if was is None else journal_of(self._ctx).find(f"{self._ctx.path}/{place}")
+        was = self.recorded.get(number)
+        record = None if was is None else journal_of(self.ctx).find(f"{self.ctx.path}/{place}")
         if was is not None and (was != name or (record is not None and self._differs(record, call))):
             raise ToolError(
                 f"the program was interrupted, and made other calls when it was run again, at {number} {call.name} "
@@ -94,15 +96,15 @@ class Program:
 
     def _differs(self, record: Record, call: ToolCall) -> bool:
         outcome = record.made or (record.outcomes[-1] if record.outcomes else None)
-        if journal_of(self._ctx).is_screened:  # what is redacted cannot be compared
+        if journal_of(self.ctx).is_screened:  # what is redacted cannot be compared
             return False
         if outcome is not None:
             was = outcome.request
             return (decode(was, str) if isinstance(was, Raw) else fingerprint(was)) != call.fingerprint()
         begun = record.intent or record.pending
-        if begun is None or (self._ctx.scope.get(MIDDLEWARE) or NO_CHAIN).hooks["before_tool"]:
+        if begun is None or (self.ctx.scope.get(MIDDLEWARE) or NO_CHAIN).hooks["before_tool"]:
             return False
-        return as_type(begun.request, ToolCall).arguments != self._box.normalize(call).arguments
+        return as_type(begun.request, ToolCall).arguments != self.box.normalize(call).arguments
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -163,8 +163,8 @@ class Sessions:
         for path, call in self._earlier(ctx.path):
             await self._run(call, Context(path, ctx.emit, ctx.watch, ctx.scope))
 
-    def _earlier(self, path: str) -> Iterator[tuple[str, ToolCall]]:
-        """Yield the programs of this session that have ended, with their places; a lost one takes all before along."""
+    def _earlier(self, path: str) -> list[tuple[str, ToolCall]]:
+        """Return the programs of this session that have ended, with their places; a lost one takes all before along."""
         journal, name = journal_of(self._ctx), escaped(self._tool.name)
         pattern = re.compile(rf"{re.escape(self._ctx.path)}/step-(\d+)/tool-(\d+):{re.escape(name)}")
         places = sorted((int(m[1]), int(m[2]), m[0]) for m in map(pattern.fullmatch, journal.paths()) if m is not None)
@@ -178,7 +178,7 @@ class Sessions:
             else:
                 request = record.result.request if record.intent is None else record.intent.request
                 earlier.append((place, as_type(request, ToolCall)))
-        yield from earlier
+        return earlier
 
 
 SESSION: Key[Sessions] = Key("code session")

@@ -105,11 +105,7 @@ class Workspace:
         )
 
     async def write(self, path: str, text: str, ctx: Context) -> bool:
-        """Create or replace a file, in a tool, a hook or a flow; return whether it is new.
-
-        Raises:
-            ToolError: it is too large, its path is not allowed, or it cannot be written.
-        """
+        """Create or replace a file, in a tool, a hook or a flow; return whether it is new; raises ToolError."""
         return (await self._change(Edit(clean_path(path), checked_text(text)))).new
 
     async def _change(self, edit: Edit) -> FileChange:
@@ -128,11 +124,7 @@ class Workspace:
         return change
 
     def read(self, path: str, ctx: Context) -> str:
-        """Return the text of a file, in a tool, a hook or a flow.
-
-        Raises:
-            ToolError: there is none, or it cannot be read.
-        """
+        """Return the text of a file, in a tool, a hook or a flow; raises ToolError if there is none."""
         path = clean_path(path)
         text = self.text_of(path, ctx)
         if text is None:

@@ -94,9 +94,7 @@ def _freeze(now: float, seed: int) -> None:
         def utcnow(cls) -> "Frozen":
             return cls.now()
 
-        @classmethod
-        def today(cls) -> "Frozen":
-            return cls.now()
+        today = utcnow
 
     datetime.datetime = Frozen  # type: ignore[misc]
 

@@ -145,11 +145,11 @@ class PydanticReader:
 
     def _inside(self, value: object, schema: unions.Schema, path: str, steered: list[object]) -> object:
         if isinstance(value, dict):
-            inner = {name: (each, _field(schema, name), f"{path}.{name}") for name, each in value.items()}
+            inner = {name: (each, unions.field_of(schema, name), f"{path}.{name}") for name, each in value.items()}
             return {name: self._told_apart(*each, steered) for name, each in inner.items()}
         if isinstance(value, list):
             items = enumerate(value)
-            return [self._told_apart(each, _item(schema, n), f"{path}[{n}]", steered) for n, each in items]
+            return [self._told_apart(each, unions.item_of(schema, n), f"{path}[{n}]", steered) for n, each in items]
         return value
 
     def _with_tags(self, data: object, value: object, schema: unions.Schema) -> object:
@@ -165,24 +165,15 @@ class PydanticReader:
             schema = classes[number]
         if isinstance(data, dict):
             fields = value if isinstance(value, Mapping) else {name: getattr(value, name, None) for name in data}
-            data = {name: self._with_tags(each, fields.get(name), _field(schema, name)) for name, each in data.items()}
+            data = {
+                name: self._with_tags(each, fields.get(name), unions.field_of(schema, name))
+                for name, each in data.items()
+            }
         elif isinstance(data, list) and isinstance(value, (list, tuple)) and len(data) == len(value):
             pairs = enumerate(zip(data, value, strict=True))
-            data = [self._with_tags(each, inner, _item(schema, n)) for n, (each, inner) in pairs]
+            data = [self._with_tags(each, inner, unions.item_of(schema, n)) for n, (each, inner) in pairs]
         several = number is not None and sum(unions.fits(data, each, self._definitions) for each in classes) > 1
         return unions.tagged(data, number, classes) if several and number is not None else data
-
-
-def _field(schema: unions.Schema, name: str) -> unions.Schema:
-    others = schema.get("additionalProperties")
-    found: unions.Schema = schema.get("properties", {}).get(name, others if isinstance(others, dict) else {})
-    return found
-
-
-def _item(schema: unions.Schema, number: int) -> unions.Schema:
-    first, rest = schema.get("prefixItems", []), schema.get("items")
-    found: unions.Schema = first[number] if number < len(first) else rest if isinstance(rest, dict) else {}
-    return found
 
 
 def _has_unions(schema: object, definitions: unions.Definitions) -> bool:

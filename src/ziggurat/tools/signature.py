@@ -227,9 +227,7 @@ class RawSchema(msgspec.Struct, frozen=True):
 
     def decode(self, arguments: str | bytes) -> dict[str, Any]:
         """Return the arguments as the function's one keyword argument; one line of the error for each problem."""
-        values = read(arguments) if arguments.strip() else {}
-        if not isinstance(values, dict):
-            raise InvalidArguments(f"the arguments must be a JSON object, got {shown(values)}")
+        values = _object_in(arguments)
         problems = self.validator.problems(values)
         if problems:
             raise InvalidArguments("\n".join(problems))
@@ -243,8 +241,5 @@ class RawSchema(msgspec.Struct, frozen=True):
 
 def plain_form(call: ToolCall) -> ToolCall:
     """Return a call with its arguments as canonical JSON; for tools that decode their arguments themselves."""
-    value = read(call.arguments) if call.arguments.strip() else {}
-    if not isinstance(value, dict):
-        raise InvalidArguments(f"the arguments must be a JSON object, got {shown(value)}")
-    text = canonical(value).decode()
+    text = canonical(_object_in(call.arguments)).decode()
     return call if text == call.arguments else ToolCall(call.id, call.name, text)

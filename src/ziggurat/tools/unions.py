@@ -146,24 +146,29 @@ def fits(value: object, schema: Schema, definitions: Definitions) -> bool:
     if choices := _choices(schema):
         return value in choices
     if isinstance(value, dict):
-        inside, others = cast(Schema, schema.get("properties", {})), schema.get("additionalProperties")
-        closed = "properties" in schema and not others
+        closed = "properties" in schema and not schema.get("additionalProperties")
         return (
             kind in ("object", None)
             and all(name in value for name in schema.get("required", ()))
-            and not (closed and any(name not in inside for name in value))
-            and all(
-                fits(each, inside.get(name, others if isinstance(others, dict) else {}), definitions)
-                for name, each in value.items()
-            )
+            and not (closed and any(name not in schema["properties"] for name in value))
+            and all(fits(each, field_of(schema, name), definitions) for name, each in value.items())
         )
     if isinstance(value, list):
-        first, rest = schema.get("prefixItems", []), schema.get("items")
-        return kind in ("array", None) and all(
-            fits(each, first[number] if number < len(first) else rest if isinstance(rest, dict) else {}, definitions)
-            for number, each in enumerate(value)
-        )
+        items = enumerate(value)
+        return kind in ("array", None) and all(fits(each, item_of(schema, n), definitions) for n, each in items)
     return kind not in ("object", "array") and (value is not None or kind in ("null", None))
+
+
+def field_of(schema: Schema, name: str) -> Schema:
+    others = schema.get("additionalProperties")
+    found: Schema = schema.get("properties", {}).get(name, others if isinstance(others, dict) else {})
+    return found
+
+
+def item_of(schema: Schema, number: int) -> Schema:
+    first, rest = schema.get("prefixItems", []), schema.get("items")
+    found: Schema = first[number] if number < len(first) else rest if isinstance(rest, dict) else {}
+    return found
 
 
 class Members:
