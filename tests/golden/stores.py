@@ -6,8 +6,7 @@ from tests.golden.agents import PROMPT
 from ziggurat import AgentRequest, user
 from ziggurat.core.codec import digest
 from ziggurat.journal import LogInfo, Row, Store
-from ziggurat.journal.entries import Ended
-from ziggurat.journal.lines import read_entry
+from ziggurat.journal.entries import Ended, read_entry
 from ziggurat.journal.store import chained, run_log, session_log
 
 FOLDER = Path(__file__).parent

@@ -15,9 +15,9 @@ from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.messages.message import ToolResult
 from ziggurat.messages.middleware import Middleware
 from ziggurat.messages.model import Model, ModelRequest
-from ziggurat.messages.parts import ToolResult
 from ziggurat.sandbox.files import MAX_FILE
 from ziggurat.skills.registry import Skills
 from ziggurat.tools.function import FunctionTool, tool

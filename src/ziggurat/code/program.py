@@ -17,7 +17,7 @@ from ziggurat.core.errors import ToolError
 from ziggurat.core.path import escaped
 from ziggurat.journal.entries import Record, fingerprint
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 from ziggurat.sandbox.sandbox import ProgramError, ProgramErrorKind, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 

@@ -17,8 +17,8 @@ from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend, ToolError
 from ziggurat.core.path import escaped
 from ziggurat.journal.journal import journal_of
-from ziggurat.messages.caller import ParsedAnswer
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.middleware import ParsedAnswer
 from ziggurat.sandbox.sandbox import ProgramError, ProgramResult, Sandbox, Session
 from ziggurat.tools.toolbox import Toolbox
 

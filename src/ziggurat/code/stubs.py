@@ -11,7 +11,7 @@ from msgspec import Struct
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.service import innermost
-from ziggurat.messages.parts import ToolCall
+from ziggurat.messages.message import ToolCall
 from ziggurat.sandbox.sandbox import ProgramError
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.function import FunctionTool

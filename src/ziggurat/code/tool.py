@@ -7,16 +7,15 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ziggurat.calls.decisions import TOOLS
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.code.program import Program, open_sandbox
 from ziggurat.code.stubs import BATCHED, BATCHES, Stub, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact
 from ziggurat.core.settings import NonEmptyText, checked
-from ziggurat.messages.facts import NORMALIZE, SPEC
-from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
+from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
 from ziggurat.sandbox.sandbox import ProgramResult, Sandbox
 from ziggurat.tools.entry import Tool
 from ziggurat.tools.function import APPROVED_CALL, checked_spec

@@ -245,7 +245,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.sandbox": {
         "sandbox.command": "CommandResult Shell",
-
         "sandbox.sandbox": "HostCall ProgramError ProgramResult Sandbox Session",
     },
     "ziggurat.serve": {

@@ -22,7 +22,7 @@ from ziggurat.mcp.wire import (
     result_of_call,
 )
 from ziggurat.messages.message import Message, ToolResult
-from ziggurat.tools.sources import Offer
+from ziggurat.tools.entry import Offer
 
 
 class McpClient:

@@ -21,8 +21,8 @@ from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Hints, ServerTool, origin_of
 from ziggurat.messages.message import ToolResult
+from ziggurat.tools.entry import SEARCH_TOOLS, Offer
 from ziggurat.tools.function import FunctionTool, raw_tool
-from ziggurat.tools.sources import SEARCH_TOOLS, Offer
 
 MANY = 40
 """How many tools of one server a model is shown at once; of a server with more it searches those it needs."""

@@ -10,8 +10,8 @@ from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.service import Effect, strongest
 from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.core.similar import similar
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ToolSpec
-from ziggurat.messages.parts import ToolCall, ToolResult
 from ziggurat.tools.entry import Tool, ToolEntry, ToolSource, ToolStatistics, entry_of, is_source
 from ziggurat.tools.permissions import note_unknown
 
