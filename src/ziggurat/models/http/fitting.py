@@ -6,7 +6,7 @@ names that a provider refuses of tools and parameters are mapped back in its rep
 """
 
 import re
-from base64 import b32encode
+from base64 import b32encode, b64encode
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -44,6 +44,10 @@ def fitted(text: str, rule: str) -> str:
     start = _REFUSED.sub("_", text[:24])
     mark = b32encode(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).digest())[:9].decode()
     return next(each for each in (f"{start}_{mark}", f"_{start}_{mark}", mark) if re.fullmatch(rule, each))
+
+
+def data_url(data: bytes, media_type: str) -> str:
+    return f"data:{media_type};base64,{b64encode(data).decode()}"
 
 
 def is_object(arguments: str) -> bool:

@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ModelError, StreamInterrupted
 from ziggurat.core.service import NAME, Fact
-from ziggurat.http.client import Headers, HttpReply, Transport
+from ziggurat.http.client import HttpReply, Transport
 from ziggurat.http.route import is_loopback
 from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.events import Delta
-from ziggurat.messages.message import PartDelta
+from ziggurat.messages.message import PartDelta, deltas_of
 from ziggurat.messages.model import ModelRequest, ModelResponse, OutputMode
 from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_in, window_of
+from ziggurat.models.http.failures import failure, mask_error, readable
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
@@ -79,7 +80,6 @@ class Endpoint:
         self._loopback = is_loopback(urlsplit(dialect.base_url).hostname or "")
         self._headers = tuple((headers or {}).items())
         self._secrets = secrets_in((*dialect.headers.items(), *self._headers), self._path)
-        self._made: dict[bool, Headers] = {}
         self._counts = _RETRY_COUNT not in {name.lower() for name, _ in self._headers}
 
     def check(self) -> None:
@@ -91,18 +91,14 @@ class Endpoint:
         self, body: bytes, ctx: Context, read: Callable[[HttpReply], Awaitable[T]], *, stream: bool = False
     ) -> T:
         """Send a request and return what `read` makes of the reply; the reply is ended then."""
-        if callable(self._key):
-            answer = self._key()
+        key = self._key
+        if callable(key):
+            answer = key()
             key = await answer if isawaitable(answer) else answer
             if not isinstance(key, str):
                 kind = type(key).__name__
                 raise ConfigurationError(f"{self.dialect.name}: the function key= returns the key as text, got {kind}")
-            headers = headers_of(self.dialect, key, self._headers, stream=stream)
-        else:
-            key = self._key
-            headers = self._made.get(stream) or self._made.setdefault(
-                stream, headers_of(self.dialect, key, self._headers, stream=stream)
-            )
+        headers = headers_of(self.dialect, key, self._headers, stream=stream)
         if ctx.tries and self._counts:
             headers = (*headers, (_RETRY_COUNT, str(ctx.tries)))
         try:
@@ -117,14 +113,10 @@ class Endpoint:
             finally:
                 await reply.end(whole=whole)
         except ModelError as error:
-            from ziggurat.models.http.failures import mask_error
-
             mask_error(error, (key, *self._secrets))
             raise
 
     async def _failure(self, reply: HttpReply, ctx: Context) -> ModelError:
-        from ziggurat.models.http.failures import failure
-
         try:
             body = await reply.read()
         except ModelError:
@@ -163,8 +155,6 @@ class HttpModel:
     def _plain(self, body: bytes, reply: HttpReply) -> ModelResponse:
         if body.lstrip(_BLANK)[:1] == b"{":
             return self._wire.from_wire(body.removeprefix(b"\xef\xbb\xbf"), self.dialect)
-        from ziggurat.models.http.failures import readable
-
         words = readable(body)
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
@@ -241,8 +231,6 @@ async def _opening(reply: HttpReply) -> bytes:
 
 
 async def _tell(response: ModelResponse, ctx: Context, names: Names) -> None:
-    from ziggurat.messages.message import deltas_of
-
     for delta in deltas_of(response.message):
         await ctx.emit(Delta(ctx.path, names.shown(delta)))
 

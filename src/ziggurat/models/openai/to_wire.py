@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import FINAL_ANSWER, TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
+from ziggurat.models.http.fitting import data_url, fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai.reasoning import GOOGLE, RECEIVED, details_of
 
 
@@ -345,14 +345,10 @@ def _media_part(part: Image | Audio | File, dialect: Dialect) -> dict[str, Any]:
     return _file(part, dialect)
 
 
-def _data_url(data: bytes, media_type: str) -> str:
-    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
-
-
 def _image(part: Image) -> dict[str, Any]:
     if part.data is None and part.url is None:
         raise ConfigurationError("an Image holds neither data nor url; pass Image(data=...) or Image(url=...)")
-    url = part.url if part.data is None else _data_url(part.data, part.media_type)
+    url = part.url if part.data is None else data_url(part.data, part.media_type)
     detail = {"detail": part.detail} if part.detail else {}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
@@ -377,7 +373,7 @@ def _file(part: File, dialect: Dialect) -> dict[str, Any]:
         return {"type": "file", "file": {"file_id": part.id}}
     if part.data is None and part.url is None:
         raise ConfigurationError("a File holds neither data, url nor id; pass one of them")
-    data = part.url if part.data is None else _data_url(part.data, part.media_type)
+    data = part.url if part.data is None else data_url(part.data, part.media_type)
     field = _DOCUMENT_FIELDS.get(dialect.name)
     if field:
         return {"type": field, field: data}

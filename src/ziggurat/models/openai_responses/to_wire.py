@@ -4,7 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from ziggurat.messages.model import TOOL_CHOICES, ModelRequest, ModelSettings, OutputSchema, ToolSpec
 from ziggurat.models.http.dialect import Dialect
-from ziggurat.models.http.fitting import fitted, object_text, offered, rewritten, to_json
+from ziggurat.models.http.fitting import data_url, fitted, object_text, offered, rewritten, to_json
 from ziggurat.models.openai_responses.items import is_ours, item_and_place
 
 _UNREASONING = re.compile(r"(?:.*[/.])?(?:gpt-3|gpt-4|chatgpt-)")  # they refuse requests for encrypted reasoning
@@ -129,7 +129,7 @@ def _piece(part: Part) -> dict[str, Any]:
 
 
 def _image(part: Image) -> dict[str, Any]:
-    url = part.url if part.data is None else _data_url(part.media_type, part.data)
+    url = part.url if part.data is None else data_url(part.data, part.media_type)
     if url is None:
         raise _unsendable(part, "give it `data` or a `url`")
     image = {"type": "input_image", "image_url": url}
@@ -139,16 +139,12 @@ def _image(part: Image) -> dict[str, Any]:
 def _file(part: File) -> dict[str, Any]:
     if part.data is not None:
         name = part.name or f"file.{_TYPES.get(part.media_type, 'bin')}"
-        return {"type": "input_file", "filename": name, "file_data": _data_url(part.media_type, part.data)}
+        return {"type": "input_file", "filename": name, "file_data": data_url(part.data, part.media_type)}
     if part.id is not None:
         return {"type": "input_file", "file_id": part.id}
     if part.url is not None:
         return {"type": "input_file", "file_url": part.url}
     raise _unsendable(part, "give it `data`, an `id` or a `url`")
-
-
-def _data_url(media_type: str, data: bytes) -> str:
-    return f"data:{media_type};base64,{b64encode(data).decode()}"
 
 
 def _unsendable(part: Part, remedy: str) -> ConfigurationError:
@@ -179,7 +175,10 @@ def _output(parts: tuple[Part, ...], dialect: Dialect) -> list[Any]:
         elif isinstance(part, Thinking) and is_ours(part):
             if part.redacted is None:
                 _think(part, items)
-            elif (own := _own(part.redacted)).get("type") in ("message", "function_call"):
+            elif (own := msgspec.json.decode(part.redacted, type=dict[str, Any])).get("type") in (
+                "message",
+                "function_call",
+            ):
                 beside = own
             else:
                 items.append(msgspec.Raw(part.redacted.encode()))
@@ -191,10 +190,6 @@ def _message_item(text: str, fields: dict[str, Any]) -> dict[str, Any]:
         return {"role": "assistant", "content": text, **fields}
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"role": "assistant", "status": "completed", "content": content, **fields}
-
-
-def _own(written: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", msgspec.json.decode(written))
 
 
 def _think(part: Thinking, items: list[Any]) -> None:
