@@ -1,12 +1,12 @@
 """Fetcher: read what is at an address that somebody else names, such as a model or a document."""
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from email.message import Message
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib import parse
 
@@ -29,30 +29,30 @@ _HEAD = (
 
 
 _SPECIAL = tuple(
-    IPv4Network(text)
+    ipaddress.IPv4Network(text)
     for text in (
         "168.63.129.16/32",  # metadata of Azure, at an address that looks public
         "192.0.0.0/24",
         "192.88.99.0/24",
     )
 )
-_GLOBAL_6 = IPv6Network("2000::/3")
-_SPECIAL_6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(ipaddress.IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _EMBEDDING = (  # addresses that lead to one of IPv4, by the bits behind that
-    (IPv6Network("::ffff:0:0/96"), 0),
-    (IPv6Network("64:ff9b::/96"), 0),
-    (IPv6Network("2002::/16"), 80),
+    (ipaddress.IPv6Network("::ffff:0:0/96"), 0),
+    (ipaddress.IPv6Network("64:ff9b::/96"), 0),
+    (ipaddress.IPv6Network("2002::/16"), 80),
 )
 
 
-def is_public(address: IPv4Address | IPv6Address) -> bool:
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Return whether an address is that of a public server."""
-    if isinstance(address, IPv4Address):
+    if isinstance(address, ipaddress.IPv4Address):
         special = address.is_multicast or any(address in network for network in _SPECIAL)
         return address.is_global and not special
     for network, behind in _EMBEDDING:
         if address in network:
-            return is_public(IPv4Address(int(address) >> behind & 0xFFFFFFFF))
+            return is_public(ipaddress.IPv4Address(int(address) >> behind & 0xFFFFFFFF))
     return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
 
 
@@ -84,7 +84,7 @@ class Target(Struct, frozen=True):
 
     async def addresses(self) -> list[str]:
         try:
-            return [str(ip_address(self.host))]
+            return [str(ipaddress.ip_address(self.host))]
         except ValueError:
             infos = await asyncio.get_running_loop().getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             return list(dict.fromkeys(str(info[4][0]) for info in infos))
@@ -107,12 +107,14 @@ class Target(Struct, frozen=True):
 def _ascii_host(host: str) -> str:
     """Return a host as it is asked for; an address in its usual form, however it was written."""
     if ":" in host and "%" not in host:
-        return str(ip_address(host))
+        return str(ipaddress.ip_address(host))
     name = host.encode("idna").decode("ascii").lower().removesuffix(".")
     if not name or not set(name) <= _HOST:
         raise ValueError(host)
     try:
-        return str(ip_address(socket.inet_aton(name)))  # also 2130706433, 0x7f.1 and 127.1, as browsers and libc read
+        return str(
+            ipaddress.ip_address(socket.inet_aton(name))
+        )  # also 2130706433, 0x7f.1 and 127.1, as browsers and libc read
     except OSError:
         return name
 
@@ -188,7 +190,7 @@ class Fetcher:
     ) -> None:
         require_parser()
         try:
-            self._allow = tuple(ip_network(text) for text in allow)
+            self._allow = tuple(ipaddress.ip_network(text) for text in allow)
         except ValueError as error:
             raise ConfigurationError(f"allow lists networks such as '10.1.0.0/16': {error}") from None
         self._ports = None if ports is None else frozenset(ports)
@@ -294,7 +296,7 @@ class Fetcher:
         return connection
 
     def _check(self, text: str, target: Target) -> None:
-        address = ip_address(text)
+        address = ipaddress.ip_address(text)
         allowed = any(address in network for network in self._allow if network.version == address.version)
         if not (allowed or is_public(address)):
             owner = "" if text == target.host else f"of {target.host} "

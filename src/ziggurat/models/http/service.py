@@ -15,8 +15,8 @@ from ziggurat.http.sse import EventParser, ServerEvent
 from ziggurat.messages.events import Delta
 from ziggurat.messages.message import PartDelta, deltas_of
 from ziggurat.messages.model import ModelRequest, ModelResponse, OutputMode
+from ziggurat.models.http import failures
 from ziggurat.models.http.dialect import Dialect, headers_of, path_of, secrets_in, window_of
-from ziggurat.models.http.failures import failure, mask_error, readable
 from ziggurat.models.http.fitting import Names
 from ziggurat.models.real import require_real_calls_allowed
 from ziggurat.models.reply import model_facts
@@ -113,7 +113,7 @@ class Endpoint:
             finally:
                 await reply.end(whole=whole)
         except ModelError as error:
-            mask_error(error, (key, *self._secrets))
+            failures.mask_error(error, (key, *self._secrets))
             raise
 
     async def _failure(self, reply: HttpReply, ctx: Context) -> ModelError:
@@ -121,7 +121,7 @@ class Endpoint:
             body = await reply.read()
         except ModelError:
             body = b""  # the status is enough
-        return failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
+        return failures.failure(reply.status, reply.headers, body, self.dialect, now=ctx.clock.now())
 
 
 class HttpModel:
@@ -155,7 +155,7 @@ class HttpModel:
     def _plain(self, body: bytes, reply: HttpReply) -> ModelResponse:
         if body.lstrip(_BLANK)[:1] == b"{":
             return self._wire.from_wire(body.removeprefix(b"\xef\xbb\xbf"), self.dialect)
-        words = readable(body)
+        words = failures.readable(body)
         what = f"something that is not a reply: {words}" if words else "an empty reply"
         raise ModelError(f"{self.dialect.name} answered {what}", kind="malformed", status=reply.status)
 
