@@ -112,9 +112,7 @@ def _ascii_host(host: str) -> str:
     if not name or not set(name) <= _HOST:
         raise ValueError(host)
     try:
-        return str(
-            ipaddress.ip_address(socket.inet_aton(name))
-        )  # also 2130706433, 0x7f.1 and 127.1, as browsers and libc read
+        return str(ipaddress.ip_address(socket.inet_aton(name)))  # also 0x7f.1 and 127.1, as browsers read
     except OSError:
         return name
 
