@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Union
 
+import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
 
 from ziggurat.core.context import RUN_ID, Context
 from ziggurat.core.errors import ConfigurationError
@@ -192,7 +192,7 @@ class ScriptedModel:
     def _prepare(self, reply: ScriptedReply, where: str) -> "_Prepared":
         whole = response_of(reply, model=self.name, usage=self._usage)
         if whole is not None:
-            return replace(whole, message=refolded(whole.message))
+            return msgspec.structs.replace(whole, message=refolded(whole.message))
         if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
             return reply
         if isinstance(reply, (list, tuple)) and reply:

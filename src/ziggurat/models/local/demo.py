@@ -26,8 +26,8 @@ from ziggurat.messages.model import (
     ToolSpec,
 )
 from ziggurat.messages.usage import Usage
+from ziggurat.models.local import schema
 from ziggurat.models.local.minilm import MiniLm, Vector, cosine
-from ziggurat.models.local.schema import Field, fields_of, offered, words_of
 from ziggurat.models.local.spans import Span, Words, expression_in, rarity
 from ziggurat.models.local.wordpiece import pieces
 
@@ -92,7 +92,7 @@ class Copied(msgspec.Struct, frozen=True):
 class Copier:
     """Finds the values of some fields in a request."""
 
-    def __init__(self, text: str, fields: Sequence[Field], embed: Embed, purpose: str = "") -> None:
+    def __init__(self, text: str, fields: Sequence[schema.Field], embed: Embed, purpose: str = "") -> None:
         self.words: Words = Words(text)
         self._fields = fields
         self._embed = embed
@@ -105,7 +105,7 @@ class Copier:
         self._assign(numbers, [list(self._numbers(field)) for field in numbers])
 
     @property
-    def strict(self) -> tuple[Field, ...]:
+    def strict(self) -> tuple[schema.Field, ...]:
         """The required fields whose values can be recognised in a request: numbers, expressions, known formats."""
         return tuple(
             field for field in self._fields if field.required and (field.kind == "number" or _is_formal(field))
@@ -130,15 +130,15 @@ class Copier:
         self._assign(texts, [self._texts(field) for field in texts])
         return self.recognised()
 
-    def _open(self) -> list[Field]:
+    def _open(self) -> list[schema.Field]:
         return [field for field in self._fields if field.required and field.name not in self.values]
 
-    def _keep(self, field: Field, option: _Option | None) -> None:
+    def _keep(self, field: schema.Field, option: _Option | None) -> None:
         if option is not None:
             self.values[field.name] = option.value
             self._used += option.spans
 
-    def _assign(self, fields: Sequence[Field], options: Sequence[Sequence[_Option]]) -> None:
+    def _assign(self, fields: Sequence[schema.Field], options: Sequence[Sequence[_Option]]) -> None:
         """Give fields the values with the best total score that share no words."""
         best: list[tuple[float, tuple[_Option | None, ...], tuple[Span, ...]]] = [(0.0, (), ())]
         for field, some in zip(fields, options, strict=True):
@@ -154,7 +154,7 @@ class Copier:
         for field, option in zip(fields, best[0][1], strict=True):
             self._keep(field, option)
 
-    def _literal(self, field: Field) -> Iterator[_Option]:
+    def _literal(self, field: schema.Field) -> Iterator[_Option]:
         """Yield what a request states literally: the choice named last, an expression, a value in a known format."""
         text = self.words.text
         if field.kind == "choice":
@@ -169,14 +169,14 @@ class Copier:
             for match in _FORMATS[field.schema["format"]].finditer(text):
                 yield _Option(match.group(), 1.0, (Span(*match.span()),))
 
-    def _numbers(self, field: Field) -> Iterator[_Option]:
+    def _numbers(self, field: schema.Field) -> Iterator[_Option]:
         """Yield the numbers for a field, scored by the similarity of the words around them to the field."""
         label = self._embed([field.label])[0]
         for value, span in islice(self._allowed(field), _NUMBERS):
             near = cosine(self._embed([self.words.around(span)])[0], label)
             yield _Option(value, 1.0 + near, (span,))
 
-    def _allowed(self, field: Field) -> Iterator[tuple[int | float, Span]]:
+    def _allowed(self, field: schema.Field) -> Iterator[tuple[int | float, Span]]:
         low, high = field.schema.get("minimum", float("-inf")), field.schema.get("maximum", float("inf"))
         for digits, span in self.words.numbers():
             value = float(digits) if "." in digits else int(digits)
@@ -184,15 +184,15 @@ class Copier:
             if whole and low <= value <= high and not span.overlaps(self._used):
                 yield value, span
 
-    def _meant(self, field: Field) -> _Option | None:
+    def _meant(self, field: schema.Field) -> _Option | None:
         """Return the choice nearest in meaning to the request; for yes or no, whether it is negated."""
         if field.kind == "boolean":
             return _Option(_NEGATED.search(self.words.text) is None, 1.0, ())
-        request, *choices = self._embed([self.words.text, *(words_of(str(choice)) for choice in field.choices)])
+        request, *choices = self._embed([self.words.text, *(schema.words_of(str(choice)) for choice in field.choices)])
         near, best = max((cosine(request, vector), -number) for number, vector in enumerate(choices))
         return _Option(field.choices[-best], near, ()) if near >= _CHOICE else None
 
-    def _texts(self, field: Field) -> list[_Option]:
+    def _texts(self, field: schema.Field) -> list[_Option]:
         """Return runs of words as values of a field, best first."""
         label = self._embed([field.label])[0]
         options = []
@@ -218,21 +218,21 @@ def _split_words(text: str) -> list[str]:
 
 
 def _named(choice: Any, text: str) -> Iterator[re.Match[str]]:
-    return re.finditer(rf"(?<!\w){re.escape(words_of(str(choice)))}(?!\w)", text, re.IGNORECASE)
+    return re.finditer(rf"(?<!\w){re.escape(schema.words_of(str(choice)))}(?!\w)", text, re.IGNORECASE)
 
 
-def _is_expression(field: Field) -> bool:
+def _is_expression(field: schema.Field) -> bool:
     return field.kind == "text" and _EXPRESSION.search(field.label) is not None
 
 
-def _is_formal(field: Field) -> bool:
+def _is_formal(field: schema.Field) -> bool:
     return field.kind == "text" and (field.schema.get("format") in _FORMATS or _is_expression(field))
 
 
 class _Described(msgspec.Struct, frozen=True):
     name: str
     purpose: str
-    fields: tuple[Field, ...]
+    fields: tuple[schema.Field, ...]
     views: tuple[Sequence[float], ...]
 
 
@@ -245,8 +245,8 @@ class Choice(msgspec.Struct, frozen=True):
 
 def describe(tool: ToolSpec, embed: Embed) -> _Described:
     """Prepare a tool for comparison; takes a few milliseconds per tool the first time."""
-    plain = words_of(tool.name)
-    fields = fields_of(tool.parameters)
+    plain = schema.words_of(tool.name)
+    fields = schema.fields_of(tool.parameters)
     purpose = f"{plain}. {tool.description.strip()}".strip()
     inputs = "; ".join(field.label for field in fields)
     views = embed([plain, purpose.split(". ", 2)[1] if ". " in purpose else plain, f"{purpose} {inputs}"])
@@ -270,7 +270,7 @@ def _score(tool: _Described, copier: Copier, vector: Sequence[float]) -> float:
     meaning = sum(cosine(vector, view) for view in tool.views) / len(tool.views)
     filled = sum(field.name in copier.values for field in copier.strict)
     lacking = len(copier.strict) - filled
-    named = set(words_of(tool.name).split()) <= set(copier.words.text.lower().split())
+    named = set(schema.words_of(tool.name).split()) <= set(copier.words.text.lower().split())
     return meaning + _NAMED * named + _STRICT * min(2, filled) + _LACKING * lacking + _UNUSED * copier.unused
 
 
@@ -302,7 +302,7 @@ class EmbeddedModel:
             MissingExtra: the extra ``local`` is not installed.
         """
         turn = _Turn.of(request)
-        tools = offered(request)
+        tools = schema.offered(request)
         if tools and turn.prompt and not turn.results:
             choice = await asyncio.to_thread(self._choose, tools, turn, request)
             if choice is not None and not choice.copied.missing:
@@ -335,7 +335,7 @@ class EmbeddedModel:
     async def _fill(self, turn: "_Turn", output: OutputSchema, ctx: Context) -> ModelResponse:
         """Fill structured output with what is recognised in the request and the results of tools, or refuse."""
         text = "\n".join((turn.prompt, *(rendered(result) for result in turn.results)))[:_DOCUMENT]
-        fields = fields_of(output.schema)
+        fields = schema.fields_of(output.schema)
         copied = (await asyncio.to_thread(Copier, text, fields, self.embedder.embed_now, output.name)).recognised()
         if copied.missing:
             return await self._say(unfound(output.name, copied.missing), turn, ctx, "refusal")
@@ -389,7 +389,7 @@ def _as_text(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
-        return ", ".join(f"{words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
+        return ", ".join(f"{schema.words_of(str(key))}: {_as_text(part)}" for key, part in value.items())
     if isinstance(value, Sequence):
         return ", ".join(_as_text(part) for part in value) if value else "nothing"
     return json.dumps(value)
@@ -397,7 +397,7 @@ def _as_text(value: Any) -> str:
 
 def answer(result: ToolResult) -> str:
     text = rendered(result)
-    tool = words_of(result.name)
+    tool = schema.words_of(result.name)
     if result.error is not None:
         return f"I could not get an answer: {tool} failed with: {text or result.error}"
     if not text:

@@ -24,19 +24,8 @@ from ziggurat.messages.model import (
     ToolSpec,
 )
 from ziggurat.messages.usage import Usage
-from ziggurat.models.local.catalogue import CATALOGUE, check_installed, pinned
+from ziggurat.models.local import catalogue, replies
 from ziggurat.models.local.engine import CONTEXT, SLOTS, ChatTemplate, Engine, Thinking, engine_for
-from ziggurat.models.local.replies import (
-    ReplyReader,
-    Statements,
-    answer_grammar,
-    answer_prompt,
-    calls_grammar,
-    chat_messages,
-    choice_of,
-    reply_tool,
-    tool_functions,
-)
 from ziggurat.models.local.schema import offered
 from ziggurat.models.reply import Collector
 
@@ -99,7 +88,7 @@ class TemplatedModel:
             await self._generate(reply, prompt.for_answer(repeated), prompt.reader(calls=False))
         return reply.response()
 
-    async def _generate(self, reply: Collector, body: Mapping[str, Any], reader: ReplyReader) -> None:
+    async def _generate(self, reply: Collector, body: Mapping[str, Any], reader: replies.ReplyReader) -> None:
         async with aclosing(self.engine.stream(body)) as chunks:
             async for chunk in chunks:
                 thought, text, reason = text_of(chunk)
@@ -134,22 +123,22 @@ class _Prompt:
         self._required = request.settings.tool_choice not in (None, "auto", "none")
         self._template = template
         self._thinking: Thinking = "never" if request.settings.reasoning == "none" else template.thinking
-        self._variables: dict[str, Any] = {"tools": tool_functions(tools)} if tools and template.tools else {}
+        self._variables: dict[str, Any] = {"tools": replies.tool_functions(tools)} if tools and template.tools else {}
         if request.settings.reasoning == "none":
             self._variables["enable_thinking"] = False
 
-    def reader(self, *, calls: bool = True) -> ReplyReader:
+    def reader(self, *, calls: bool = True) -> replies.ReplyReader:
         first = sum(len(message.tool_calls) for message in self._request.messages) + 1
         answered = () if self._required else _answered(self._request)
-        choice = choice_of(reply_tool(self.tools).name)
+        choice = replies.choice_of(replies.reply_tool(self.tools).name)
         revise = self._revision() if calls and self._stated_only else None
         thinking = self._thinking == "begun"
-        return ReplyReader(first, answered, calls=calls, choice=choice, revise=revise, thinking=thinking)
+        return replies.ReplyReader(first, answered, calls=calls, choice=choice, revise=revise, thinking=thinking)
 
     def _revision(self) -> Callable[[ToolCall], ToolCall]:
         """Return a function that leaves optional arguments that the conversation does not state out of a call."""
         tools = {tool.name: tool for tool in self.tools}
-        statements = Statements("\n".join(_statements(self._request)))
+        statements = replies.Statements("\n".join(_statements(self._request)))
 
         def revise(call: ToolCall) -> ToolCall:
             try:
@@ -164,26 +153,26 @@ class _Prompt:
         return revise
 
     def for_calls(self) -> dict[str, Any]:
-        grammar = calls_grammar(
+        grammar = replies.calls_grammar(
             self.tools,
-            None if self._required else reply_tool(self.tools).name,
+            None if self._required else replies.reply_tool(self.tools).name,
             parallel=self._settings.parallel_tool_calls is not False,
             thinking=self._thinking,
         )
-        return self._body(chat_messages(self._request, self.tools, self._template), grammar)
+        return self._body(replies.chat_messages(self._request, self.tools, self._template), grammar)
 
     def for_answer(self, repeated: Sequence[str] = ()) -> dict[str, Any]:
         """Return the request for an answer; after the choice to give one, if there are tools."""
         output = None if self._request.output is None else self._request.output.schema
-        messages = chat_messages(self._request, self.tools, self._template)
+        messages = replies.chat_messages(self._request, self.tools, self._template)
         if self.tools:
             results = any(message.tool_results for message in _since_user(self._request))
-            choice = f'{choice_of(reply_tool(self.tools).name)}, "arguments": {{}}}}]'
-            prompt = answer_prompt(repeated, results, output)
+            choice = f'{replies.choice_of(replies.reply_tool(self.tools).name)}, "arguments": {{}}}}]'
+            prompt = replies.answer_prompt(repeated, results, output)
             messages += [{"role": "assistant", "content": choice}, {"role": "user", "content": prompt}]
         elif output is None:
             return self._body(messages, None)
-        return self._body(messages, answer_grammar(output, thinking=self._thinking))
+        return self._body(messages, replies.answer_grammar(output, thinking=self._thinking))
 
     def answer_of_calls(self) -> str:
         """Return the outcomes of the calls of this turn, a line each; empty if the model is to answer."""
@@ -302,9 +291,9 @@ def local(
         Agent(local("models/qwen.gguf", context=16_384), tools=[weather])
     """
     model, name = None, None
-    if path in CATALOGUE:
-        check_installed(str(path))
-        model, name = pinned(str(path)), str(path)
+    if path in catalogue.CATALOGUE:
+        catalogue.check_installed(str(path))
+        model, name = catalogue.pinned(str(path)), str(path)
     engine = engine_for(Path(path) if model is None else model.path, slots=slots, context=context)
     if only_calls is None:
         only_calls = model is not None and model.only_calls
