@@ -151,7 +151,7 @@ def react(*, max_observation: PositiveInt = 4000, stop: Sequence[NonEmptyText] =
 
     The model gets the rules, the tools with their schemas, and the conversation as turns of the protocol. In its reply,
     ``Thought: ...`` becomes thinking, ``Action: tool {json}`` a tool call, and ``Action: FINAL_ANSWER text`` the
-    answer; each is streamed to listeners. A reply that cannot be parsed finishes ``malformed``, and
+    answer; thinking and the answer are streamed. A reply that cannot be parsed finishes ``malformed``, and
     ``raw["malformed"]`` tells the model what is wrong with it.
 
     ::
