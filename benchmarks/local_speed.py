@@ -167,7 +167,6 @@ async def compare(
     alone = Engine(model.engine.path, slots=1, context=512)
     for _ in range(rounds):
         await cancel(alone, ours)
-    alone.close()
     return ours, theirs
 
 
