@@ -1,10 +1,10 @@
 """Write a request of the Messages API."""
 
+import functools
 import re
-from functools import lru_cache, partial
 from typing import Any, Literal
 
-from msgspec import Raw, Struct
+import msgspec
 
 from ziggurat.core.errors import ConfigurationError, ModelError
 from ziggurat.messages.message import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
@@ -31,7 +31,7 @@ _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z
 _NEWEST = (99, 0)  # a name without a version counts as a new model
 
 
-class ModelCapabilities(Struct, frozen=True, gc=False):
+class ModelCapabilities(msgspec.Struct, frozen=True, gc=False):
     longest: int | None
     thinking: Literal["", "budget", "effort"] = ""
     native_output: bool = False
@@ -39,7 +39,7 @@ class ModelCapabilities(Struct, frozen=True, gc=False):
     inline_system: bool = False
 
 
-@lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=256)
 def capabilities(model: str) -> ModelCapabilities:
     """Return the capabilities of a model.
 
@@ -102,7 +102,7 @@ def to_wire(request: ModelRequest, *, model: str, stream: bool, dialect: Dialect
         body["stream"] = True
     _put_extra(body, settings)
     if "messages" not in body:
-        body["messages"] = Raw(messages)
+        body["messages"] = msgspec.Raw(messages)
     return to_json(body)
 
 
@@ -118,7 +118,7 @@ def _conversation(
     last = ""
     inline = False
     messages = request.messages[:]
-    encode = partial(encode_message, dialect=dialect)
+    encode = functools.partial(encode_message, dialect=dialect)
     form = (dialect.id_rule, dialect.name_rule, dialect.key_rule)
     fragments = request.messages.fragments(f"anthropic {form}", encode)
     changed = altered(messages)
@@ -219,7 +219,7 @@ def _enforce_schema(
     """Enforce a schema, on the text if the model supports it, else with a tool for the answer; return the choice."""
     schema = strict_schema(output.schema) if can.native_output else None
     if schema is not None:
-        body["output_config"] = {"format": {"type": "json_schema", "schema": Raw(schema)}}
+        body["output_config"] = {"format": {"type": "json_schema", "schema": msgspec.Raw(schema)}}
         return choice
     alone = not tools
     tools.append(
@@ -311,7 +311,7 @@ def _blocks_of(message: Message, dialect: Dialect) -> list[Any]:
     # Blank texts, thoughts from other providers, and thoughts at the end of a reply are left out, because the API
     # accepts none of them.
     blocks: list[Any] = []
-    caller: Raw | None = None
+    caller: msgspec.Raw | None = None
     for part in message.parts:
         block = _block(part, dialect)
         if isinstance(part, Thinking) and part.id == CALLER:
@@ -332,7 +332,7 @@ def _block(part: Part, dialect: Dialect) -> Any:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, ToolCall):
-        arguments = Raw(object_text(part.arguments, dialect.key_rule).encode())
+        arguments = msgspec.Raw(object_text(part.arguments, dialect.key_rule).encode())
         name, call_id = fitted(part.name, dialect.name_rule), fitted(part.id, dialect.id_rule)
         return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
     if isinstance(part, ToolResult):
@@ -344,7 +344,7 @@ def _block(part: Part, dialect: Dialect) -> Any:
 
 def _thought(part: Thinking) -> Any:
     if part.id is not None:
-        return Raw((part.redacted or "").encode()) if part.id.startswith(OPAQUE) else None
+        return msgspec.Raw((part.redacted or "").encode()) if part.id.startswith(OPAQUE) else None
     if part.redacted is not None:
         return {"type": "redacted_thinking", "data": part.redacted}
     if part.signature is not None:
