@@ -175,8 +175,9 @@ def problem_in_part(part: object) -> str | None:
     if not isinstance(part, Part):
         return f"a message is made of parts, got {part!r:.200}; write Text('...'), or make it with user('...')"
     wrong = _problem_in_media(part) if isinstance(part, (Image, Audio, File)) else None
-    for each in part.content if isinstance(part, ToolResult) and isinstance(part.content, (tuple, list)) else ():
-        wrong = wrong or problem_in_part(each)
+    if isinstance(part, ToolResult) and isinstance(part.content, (tuple, list)):
+        for each in part.content:
+            wrong = wrong or (problem_in_part(each) if isinstance(each, Part) else None)
     return wrong or _mistyped(part)
 
 
