@@ -3,7 +3,6 @@
 The limits are checked before any work is done, so that a person sees exactly what will be executed.
 """
 
-import json
 import re
 from typing import Any, NoReturn
 
@@ -61,6 +60,8 @@ def canonical(arguments: str, name: str = "a call") -> str:
     """Return a JSON object with sorted keys, no spaces, and all characters that a reader could miss as ``\\uXXXX``."""
     # Refused is what parsers could read differently: repeated keys, NaN and infinity, numbers that are too large or too
     # precise, lone surrogates.
+    import json
+
     check_size(arguments, f"the arguments of {name}")
     try:
         check_depth(arguments)
@@ -178,6 +179,8 @@ def _may_be(schema: Any, value: object) -> bool:
 def text_left_out(text: str, schema: dict[str, Any]) -> str:
     if "null" not in text or len(text) > MAX_ARGUMENTS:
         return text
+    import json
+
     try:
         check_depth(text)
         value = json.loads(text, object_pairs_hook=unique_object)
