@@ -10,8 +10,8 @@ import msgspec
 
 from ziggurat.agents.output import AnswerReader
 from ziggurat.code.program import Program, open_sandbox
-from ziggurat.code.stubs import type_of
-from ziggurat.code.tool import CodeTool, code_in
+from ziggurat.code.stubs import code_in, type_of
+from ziggurat.code.tool import CodeTool
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments, Suspend, ToolError

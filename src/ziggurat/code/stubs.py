@@ -8,14 +8,17 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.service import innermost
+from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact, innermost
 from ziggurat.messages.message import ToolCall
+from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
 from ziggurat.sandbox.sandbox import ProgramError
 from ziggurat.tools.entry import ToolEntry
-from ziggurat.tools.function import FunctionTool
+from ziggurat.tools.function import FunctionTool, checked_spec
 from ziggurat.tools.parameter import Parameter
+from ziggurat.tools.signature import Signature
 from ziggurat.tools.toolbox import Toolbox
 
 _TYPES = {
@@ -146,3 +149,41 @@ def _returned(entry: ToolEntry) -> str:
         return "str"
     shown = type_of(schema, schema)
     return "str" if shown == "Any" else shown
+
+
+# -- the tool that runs programs -------------------------------------------------------------------------------------
+
+_FENCE = re.compile(r"\s*```(?:python|py)?\s*\n(.*?)\n?```\s*", re.DOTALL)
+
+
+def _run_code(code: str) -> str:
+    """Run a program.
+
+    Args:
+        code: The program, in Python.
+    """
+    raise NotImplementedError
+
+
+_SIGNATURE = Signature.of(_run_code)
+
+
+def facts_of(name: str, description: str, box: Toolbox) -> dict[Fact[Any], Any]:
+    """Return the facts about a tool that runs programs, which may call the tools in a toolbox."""
+    needs = sorted({each for spec in box.specs for each in spec.permissions})
+    declared = all(spec.declared for spec in box.specs)
+    spec = ToolSpec(name, description, _SIGNATURE.parameters, permissions=tuple(needs), declared=declared)
+    return {
+        SPEC: checked_spec(spec), COMPOSITE: True, NAME: name, EFFECT: box.effect, NORMALIZE: _normal, TOOLS: box
+    }  # fmt: skip
+
+
+def _normal(call: ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, _SIGNATURE.normalize(call.arguments))
+
+
+def code_in(call: ToolCall) -> str:
+    """Return the program in the arguments of a call, without a fence around it."""
+    code = str(_SIGNATURE.decode(call.arguments)["code"])
+    fenced = _FENCE.fullmatch(code)
+    return code if fenced is None else fenced[1]

@@ -1,25 +1,22 @@
 """CodeTool: one tool with which a model calls all others, by programs that it writes."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ziggurat.calls.inbox import TOOLS
 from ziggurat.code.program import Program, open_sandbox
-from ziggurat.code.stubs import BATCHED, BATCHES, Stub, stubs_of
+from ziggurat.code.stubs import BATCHED, BATCHES, Stub, code_in, facts_of, stubs_of
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, ToolError
-from ziggurat.core.service import COMPOSITE, EFFECT, NAME, Fact
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.messages.message import ToolCall, ToolResult
-from ziggurat.messages.model import NORMALIZE, SPEC, ToolSpec
+from ziggurat.messages.model import SPEC, ToolSpec
 from ziggurat.sandbox.sandbox import ProgramResult, Sandbox
 from ziggurat.tools.entry import Tool
-from ziggurat.tools.function import APPROVED_CALL, checked_spec
-from ziggurat.tools.signature import Signature
+from ziggurat.tools.function import APPROVED_CALL
 from ziggurat.tools.toolbox import Toolbox
 
 _DESCRIPTION = """\
@@ -35,20 +32,6 @@ _MONTY_RULES = """
 Not available: classes that inherit, yield, del, files, network, and modules other than asyncio, base64, bisect,
 collections, copy, dataclasses, datetime, decimal, functools, itertools, json, math, re, time, typing. Write
 [f(x) for x in xs] rather than map(f, xs)."""
-
-_FENCE = re.compile(r"\s*```(?:python|py)?\s*\n(.*?)\n?```\s*", re.DOTALL)
-
-
-def _run_code(code: str) -> str:
-    """Run a program.
-
-    Args:
-        code: The program, in Python.
-    """
-    raise NotImplementedError
-
-
-_SIGNATURE = Signature.of(_run_code)
 
 
 class CodeTool:
@@ -88,13 +71,8 @@ class CodeTool:
         self.sandbox: Sandbox = sandbox or Sandbox()
         self.name: str = name
         self.stubs: Mapping[str, Stub] = stubs_of(box)
-        needs = sorted({each for spec in box.specs for each in spec.permissions})
-        declared = all(spec.declared for spec in box.specs)
-        spec = ToolSpec(name, self.describe(), _SIGNATURE.parameters, permissions=tuple(needs), declared=declared)
-        self.spec: ToolSpec = checked_spec(spec)
-        self.facts: dict[Fact[Any], Any] = {
-            SPEC: spec, COMPOSITE: True, NAME: name, EFFECT: box.effect, NORMALIZE: _normal, TOOLS: box
-        }  # fmt: skip
+        self.facts: dict[Fact[Any], Any] = facts_of(name, self.describe(), box)
+        self.spec: ToolSpec = self.facts[SPEC]
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -127,14 +105,3 @@ class CodeTool:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.tools)})"
-
-
-def _normal(call: ToolCall) -> ToolCall:
-    return ToolCall(call.id, call.name, _SIGNATURE.normalize(call.arguments))
-
-
-def code_in(call: ToolCall) -> str:
-    """Return the program in the arguments of a call, without a fence around it."""
-    code = str(_SIGNATURE.decode(call.arguments)["code"])
-    fenced = _FENCE.fullmatch(code)
-    return code if fenced is None else fenced[1]

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import accumulate
-from operator import or_
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -310,7 +308,8 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
         reached = [True, *[False] * len(names)]  # for each number of names, whether the pattern so far matches them
         for part in wanted:
             if part == "**":
-                reached = [*accumulate(reached, or_)]
+                for number in range(1, len(reached)):
+                    reached[number] = reached[number] or reached[number - 1]
             else:
                 reached = [False, *(was and fnmatchcase(name, part) for was, name in zip(reached, names, strict=False))]
         return reached[-1]
