@@ -105,7 +105,7 @@ def numbers(data: object) -> object:
     return _NUMBERS.get(data, data) if isinstance(data, str) else data
 
 
-def difference(one: object, other: object, path: str = "") -> str | None:
+def difference(one: object, other: object, path: str = "", depth: int = 100) -> str | None:
     """Return the path at which two values differ in type or content, None if nowhere; NaN is equal to itself."""
     # A list may stand for a tuple, which JSON does not have. Classes without a comparison are compared by their fields.
     if one is other:
@@ -117,11 +117,10 @@ def difference(one: object, other: object, path: str = "") -> str | None:
             return None
     if isinstance(one, (float, Decimal)) and isinstance(other, (float, Decimal)):
         return None if math.isnan(one) and math.isnan(other) else path
-    pairs = _pairs(one, other, path)
-    try:
-        return next((found for where, a, b in pairs if (found := difference(a, b, where)) is not None), None)
-    except RecursionError:  # a value that holds itself
+    if not depth:  # A value that holds itself. Python's own limit may be high, and each level compares all below it.
         return path[:100]
+    pairs = _pairs(one, other, path)
+    return next((found for where, a, b in pairs if (found := difference(a, b, where, depth - 1)) is not None), None)
 
 
 _Pairs = list[tuple[str, object, object]]
