@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import Settings, checked, is_protocol
+from ziggurat.core.settings import Settings, checked, is_protocol, is_typed_dict
 from ziggurat.core.tasks import closed, is_awaited, without_await
 
 Q = TypeVar("Q")
@@ -154,7 +154,7 @@ def _classes_of(annotation: Any) -> tuple[type, ...]:
     if hasattr(annotation, "__get_pydantic_core_schema__") and not hasattr(annotation, "model_fields"):
         return (object,)  # such as AwareDatetime, whose values are of another class
     if isinstance(annotation, type) and origin is None:
-        if typing.is_typeddict(annotation):
+        if is_typed_dict(annotation):
             return (dict,)
         return (float, int) if annotation is float else (annotation,)
     if origin in (typing.Union, UnionType):

@@ -103,6 +103,11 @@ def rule_of(annotation: object, names: dict[str, Any]) -> ValueRule:
         return ANYTHING
 
 
+def is_typed_dict(kind: object) -> bool:
+    """Return whether a type is a TypedDict, of typing_extensions too, which `typing.is_typeddict` may not know."""
+    return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__total__")
+
+
 def _without_items(kind: Any) -> Any:
     """Return a type without what its collections contain: a dependency may be large, and each run checks it."""
     origin: Any = typing.get_origin(kind)
@@ -114,7 +119,7 @@ def _without_items(kind: Any) -> Any:
         return _without_items(kind.__supertype__)
     if kind is float:
         return Annotated[float, Meta(extra={"infinite": True})]
-    if typing.is_typeddict(kind):
+    if is_typed_dict(kind):
         return dict
     return origin if isinstance(origin, type) and origin is not Callable else kind
 

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Literal, get_type_hints, is_typeddict
+from typing import Any, Literal, get_type_hints
 
 from msgspec import UNSET, Struct
 
@@ -13,6 +13,7 @@ from ziggurat.calls.gather import gather
 from ziggurat.core.context import AMBIENT, Context, Key
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.failures import call_given
+from ziggurat.core.settings import is_typed_dict
 from ziggurat.journal.journal import journal_of
 from ziggurat.plans.causes import Update
 from ziggurat.plans.state import StateType, Values
@@ -184,7 +185,7 @@ def declared_writes(
     if kind is type(None):
         return frozenset()
     if not isinstance(kind, type) or not (
-        is_typeddict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, Struct)
+        is_typed_dict(kind) or dataclasses.is_dataclass(kind) or issubclass(kind, Struct)
     ):
         return None
     hints = get_type_hints(kind)

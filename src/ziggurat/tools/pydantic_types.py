@@ -10,6 +10,7 @@ import msgspec
 
 from ziggurat.core.codec import canonical
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import is_typed_dict
 from ziggurat.tools import unions
 from ziggurat.tools.arguments import Problem, shown
 from ziggurat.tools.type_parts import classes_in, rebuilt
@@ -241,7 +242,7 @@ def _readable(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
         return annotation
     if typing.get_args(annotation) and typing.get_origin(annotation) is not typing.Literal:
         return rebuilt(annotation, lambda part: _readable(part, within))
-    if not typing.is_typeddict(annotation) or type(annotation).__module__ != "typing":
+    if not is_typed_dict(annotation) or type(annotation).__module__ != "typing":
         return annotation
     import typing_extensions
 

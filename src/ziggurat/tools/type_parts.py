@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.settings import is_typed_dict
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 """The settings of `msgspec.Meta` that a value is checked for."""
@@ -198,7 +199,7 @@ def _library_of(note: object, in_class: bool) -> set[str]:
 
 def _has_fields(kind: object) -> bool:
     is_class = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_field_defaults"))
-    return is_class or typing.is_typeddict(kind)
+    return is_class or is_typed_dict(kind)
 
 
 def _fields(kind: type) -> Iterator[object]:
