@@ -53,16 +53,20 @@ def test_documents_and_examples_import_public_names() -> None:
 
 def summary_of(module: str, name: str) -> str:
     """Return the first sentence of a docstring, on one line."""
-    text = " ".join((docstring_of(module, name) or "").split("\n\n")[0].split())
+    return first_sentence(docstring_of(module, name))
+
+
+def first_sentence(docstring: str | None) -> str:
+    text = " ".join((docstring or "").split("\n\n")[0].split())
     return re.split(r"(?<=[a-z`)\]\"])[.:;](?:\s|:|$)", text, maxsplit=1)[0].rstrip(".:")
 
 
-def definition_of(module: str, name: str) -> ast.stmt | None:
-    """Return the statement that defines a name: of an overloaded function the implementation."""
+def definition_of(module: str, name: str) -> tuple[str, ast.stmt]:
+    """Return the module and the statement that defines a name: of an overloaded function the implementation."""
     home = handed_on(module).get(name)
     if home is not None:
         return definition_of(home, name)
-    found = None
+    found: ast.stmt = ast.Pass()
     for node in tree_of(module).body:
         if isinstance(node, ast.ImportFrom) and node.module in MODULES:
             for alias in node.names:
@@ -71,14 +75,38 @@ def definition_of(module: str, name: str) -> ast.stmt | None:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if getattr(node, "name", None) == name or any(getattr(target, "id", None) == name for target in targets):
             found = node
-    return found
+    return module, found
 
 
-def parameters_of(node: ast.ClassDef) -> str:
+def fields_of(module: str, name: str) -> list[ast.AnnAssign]:
+    """Return the fields of a TypedDict: its own, and then those of its bases."""
+    home, node = definition_of(module, name)
+    if not isinstance(node, ast.ClassDef):
+        return []
+    fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+    return fields + [field for base in node.bases for field in fields_of(home, ast.unparse(base))]
+
+
+def arguments_of(module: str, arguments: ast.arguments) -> str:
+    """Return the arguments of a function as they are given, without `self`; those of a TypedDict by their names."""
+    arguments = PlainTypes().visit(copy.deepcopy(arguments))
+    rest = arguments.kwarg and arguments.kwarg.annotation
+    if isinstance(rest, ast.Subscript) and ast.unparse(rest.value) == "Unpack":
+        arguments.kwarg = None
+        for field in fields_of(module, ast.unparse(rest.slice)):
+            arguments.kwonlyargs.append(
+                ast.arg(ast.unparse(field.target), PlainTypes().visit(copy.deepcopy(field.annotation)))
+            )
+            arguments.kw_defaults.append(ast.Constant(...))
+    return re.sub(r"^self(, )?", "", ast.unparse(arguments))
+
+
+def parameters_of(module: str, node: ast.ClassDef) -> str:
     """Return the parameters of a constructor: of `__init__`, or the fields of a Struct or a dataclass."""
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
-            return re.sub(r"^self(, )?", "", ast.unparse(each.args))
+            return arguments_of(module, each.args)
+    node = PlainTypes().visit(copy.deepcopy(node))
     fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each)]
     return ", ".join(ast.unparse(each) for each in fields if not ast.unparse(each.target).startswith("_"))
 
@@ -95,16 +123,36 @@ class PlainTypes(ast.NodeTransformer):
 
 def signature_of(module: str, name: str) -> str:
     """Return the name as it is called, with its bases."""
-    node = PlainTypes().visit(copy.deepcopy(definition_of(module, name) or ast.Pass()))
+    home, node = definition_of(module, name)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
-        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return f"`{word}{name}({ast.unparse(node.args)}){returns}`"
+        return f"`{call_of(home, node)}`"
     if isinstance(node, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in node.bases)
-        return f"`{name}({parameters_of(node)})`" + (f", a `{bases}`" if bases else "")
-    alias = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
+        return f"`{name}({parameters_of(home, node)})`" + (f", a `{bases}`" if bases else "")
+    alias = ast.unparse(PlainTypes().visit(copy.deepcopy(node.value))) if isinstance(node, ast.Assign) else ""
     return f"`{name} = {alias}`" if "|" in alias or alias.startswith(("Literal", "Callable")) else f"`{name}`"
+
+
+def call_of(module: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+    returns = f" -> {ast.unparse(PlainTypes().visit(copy.deepcopy(node.returns)))}" if node.returns else ""
+    return f"{word}{node.name}({arguments_of(module, node.args)}){returns}"
+
+
+def verbs_of(module: str, name: str) -> list[str]:
+    """Return the methods of a class, and of its bases, whose arguments are those of a TypedDict."""
+    home, node = definition_of(module, name)
+    if not isinstance(node, ast.ClassDef):
+        return []
+    verbs = [
+        f"  - `{call_of(home, each)}`: {first_sentence(ast.get_docstring(each))}."
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not each.name.startswith("_")
+        and each.args.kwarg is not None
+        and "Unpack" in ast.unparse(each.args)
+    ]
+    return verbs + [verb for base in node.bases for verb in verbs_of(home, ast.unparse(base).split("[")[0])]
 
 
 def reference() -> str:
@@ -112,7 +160,11 @@ def reference() -> str:
     sections = [INTRODUCTION]
     for module in FACES:
         summary = (ast.get_docstring(tree_of(module)) or "").split("\n\n")[0].replace("\n", " ")
-        rows = [f"- {signature_of(module, name)}: {summary_of(module, name)}." for name in sorted(names_of(module))]
+        rows = []
+        for name in sorted(names_of(module)):
+            rows.append(f"- {signature_of(module, name)}: {summary_of(module, name)}.")
+            if (module, name) == ("ziggurat.agents", "Runnable"):
+                rows += verbs_of(module, name)
         sections.append("\n".join([f"## {module}\n", f"{summary}\n", *rows]) + "\n")
     return "\n".join(sections)
 
