@@ -1,7 +1,7 @@
 """Trimming: sends the model only a part of a long conversation, without changing the conversation."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 
 from msgspec.structs import replace
 
@@ -44,106 +44,54 @@ class Trim(Middleware):
         self.first = first
         self.last = last
         self.tokens = tokens
-        self._measure = _one if tokens is None else _tokens
 
     async def before_model(self, request: ModelRequest, ctx: Context) -> ModelRequest | None:
         messages = request.messages
         if self.last is not None and len(messages) <= self.first + self.last:
             return None
-        units = self._units_of(messages)
-        head, question, start = self._seen(units)
-        if start <= head + (question == head):  # nothing is left out
-            return None
-        return replace(request, messages=Transcript.of(*units.chosen(head, question, start)))
+        chosen = self._chosen(messages[:], self._sizes(messages))
+        return None if len(chosen) == len(messages) else replace(request, messages=Transcript.of(*chosen))
 
     def view(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages of a conversation that are sent."""
-        units = self._units()
-        units.add(messages)
-        return units.chosen(*self._seen(units))
+        return self._chosen(messages, [1 if self.tokens is None else _tokens(each) for each in messages])
 
-    def _units(self) -> "_Units":
-        return _Units(self._measure)
+    def _sizes(self, messages: Transcript) -> list[int]:
+        """Return the sizes of messages; in a conversation that grows each is measured once."""
+        if self.tokens is None:
+            return [1] * len(messages)
+        before = messages.beginning
+        sizes = messages.note(_tokens, lambda: [] if before is None else self._sizes(before))
+        sizes += map(_tokens, messages[len(sizes) :])
+        return sizes[: len(messages)]
 
-    def _units_of(self, messages: Transcript) -> "_Units":
-        """Return the units of a conversation, of which only what is new is read."""
-        units = messages.note(self._measure, lambda: self._units_before(messages))
-        if units.read > len(messages):
-            units = self._units()
-        units.add(messages[units.read :])
-        return units
+    def _chosen(self, messages: Sequence[Message], sizes: Sequence[int]) -> list[Message]:
+        """Return the system messages, the first ones, perhaps the question, and the last ones."""
+        systems = [at for at, each in enumerate(messages) if each.role == "system"]
+        said = [at for at, each in enumerate(messages) if each.role != "system"]
+        if not said:
+            return list(messages)
+        # Where units begin, which stay together: a call with its results.
+        units = [place for place, at in enumerate(said) if not place or messages[at].role != "tool"]
+        sums = [0, *accumulate([sizes[at] for at in said])]
 
-    def _units_before(self, messages: Transcript) -> "_Units":
-        return self._units() if messages.beginning is None else self._units_of(messages.beginning).copy()
+        def start_within(after: int, bound: float) -> int:
+            """Return from where on units are within the bound; the last one always is."""
+            fitting = [place for place in units if place >= after and sums[-1] - sums[place] <= bound]
+            return fitting[0] if fitting else max(after, units[-1])
 
-    def _seen(self, units: "_Units") -> tuple[int, int | None, int]:
-        """Return how many units at the start are sent, perhaps the question's, and the first at the end."""
-        left = (self.last or 0) if self.tokens is None else self.tokens - units.systems_size
-        head = max(0, bisect_right(units.sums, self.first) - 1)
-        start = units.start_within(head, left)
-        question = max(units.of_people[-1:] or units.of_users[-1:], default=None)
-        if question is not None and head <= question < start:  # the question is always sent
-            return head, question, units.start_within(question + 1, left - units.size(question))
-        if not head and question is not None:  # a conversation begins with a user's message
-            start = units.of_users[bisect_left(units.of_users, start)]
-        return head, None, start
-
-
-class _Units:
-    """The messages of a conversation in groups that must stay together: calls with their results."""
-
-    def __init__(self, measure: Callable[[Message], int]) -> None:
-        self.read = 0  # the number of messages
-        self.systems: list[Message] = []
-        self.systems_size = 0
-        self.of_users: list[int] = []  # the units that begin with a message in the role of the user
-        self.of_people: list[int] = []  # those of them that a person has said
-        self.sums = [0]  # the size of the first units, for each number of them
-        self._units: list[list[Message]] = []
-        self._measure = measure
-
-    def copy(self) -> "_Units":
-        copy = _Units(self._measure)
-        copy.read, copy.systems, copy.systems_size = self.read, [*self.systems], self.systems_size
-        copy.of_users, copy.of_people, copy.sums = [*self.of_users], [*self.of_people], [*self.sums]
-        copy._units = [*self._units[:-1], *([*each] for each in self._units[-1:])]
-        return copy
-
-    def add(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self.read += 1
-            size = self._measure(message)
-            if message.role == "system":
-                self.systems.append(message)
-                self.systems_size += size
-            elif message.role == "tool" and self._units:
-                self._units[-1].append(message)
-                self.sums[-1] += size
-            else:
-                if message.role == "user":
-                    self.of_users.append(len(self._units))
-                    if message.origin is None:
-                        self.of_people.append(len(self._units))
-                self._units.append([message])
-                self.sums.append(self.sums[-1] + size)
-
-    def size(self, number: int) -> int:
-        return self.sums[number + 1] - self.sums[number]
-
-    def start_within(self, after: int, bound: int) -> int:
-        """Return from where on the units, `after` at the earliest, are within the bound; the last one always is."""
-        start = bisect_left(self.sums, self.sums[-1] - bound, after)
-        return min(start, max(after, len(self._units) - 1))
-
-    def chosen(self, head: int, question: int | None, start: int) -> list[Message]:
-        """Return the system messages, the first units, perhaps the question, and the units from `start` on."""
-        asked = [] if question is None else [self._units[question]]
-        units = [*self._units[:head], *asked, *self._units[max(head, start) :]]
-        return [*self.systems, *(message for unit in units for message in unit)]
-
-
-def _one(message: Message) -> int:
-    return 1
+        left = (self.last or 0) if self.tokens is None else self.tokens - sum([sizes[at] for at in systems])
+        head = [place for place in (*units, len(said)) if sums[place] <= self.first][-1]
+        start, asked = start_within(head, left), list[int]()
+        users = [place for place in units if messages[said[place]].role == "user"]
+        people = [place for place in users if messages[said[place]].origin is None]
+        question = (people or users or [-1])[-1]
+        if head <= question < start:  # the question is always sent
+            end = [place for place in (*units, len(said)) if place > question][0]
+            start, asked = start_within(end, left - (sums[end] - sums[question])), said[question:end]
+        elif not head and users:  # a conversation begins with a user's message
+            start = [place for place in users if place >= start][0]
+        return [messages[at] for at in (*systems, *said[:head], *asked, *said[max(head, start) :])]
 
 
 def _tokens(message: Message) -> int:
