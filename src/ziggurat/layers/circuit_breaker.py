@@ -91,7 +91,12 @@ class Circuit(Struct):
             return None
         if self.state == "half_open":
             self.trials.pop(ticket, None)  # a permit that lapsed is gone already
-            return None if failed is None else self._settle_trial(rules, failed, now)
+            if failed is None:
+                return None
+            if failed:
+                return self._open(rules, now)
+            self.passed += 1
+            return self.force("closed") if self.passed >= rules.permits else None
         if failed is None:
             return None
         if rules.consecutive is not None:
@@ -103,12 +108,6 @@ class Circuit(Struct):
         self._count(rules.window_seconds, failed, now)
         too_many = self.failed and self.calls >= rules.minimum_calls and self.failed >= rules.failure_rate * self.calls
         return self._open(rules, now) if too_many else None
-
-    def _settle_trial(self, rules: _BreakerRules, failed: bool, now: float) -> Change | None:
-        if failed:
-            return self._open(rules, now)
-        self.passed += 1
-        return self.force("closed") if self.passed >= rules.permits else None
 
     def _open(self, rules: _BreakerRules, now: float) -> Change:
         self.until = now + rules.open_seconds
@@ -293,7 +292,7 @@ async def circuit_breaker(
         change = backend.update(breaker.name, Circuit.settle, rules, verdict.ticket, failed, now)
         if change is not None:
             if not closing:
-                await _tell_settled(breaker, change, ctx)
+                await _tell(breaker, change, ctx)
             elif isinstance(change, Coroutine):
                 change.close()  # a coroutine that is being closed can await nothing: a permit elsewhere lapses
 
@@ -320,12 +319,6 @@ def _trials_in(around: tuple[object, ...], breaker: CircuitBreaker) -> list[int]
     return [each.ticket for each in trials if (each.breaker.backend, each.breaker.name) == (backend, name)]
 
 
-async def _tell_settled(breaker: CircuitBreaker, settled: Change | Awaitable[Change | None], ctx: Context) -> None:
-    change = settled if isinstance(settled, tuple) else await asyncio.shield(asyncio.ensure_future(settled))
-    if change is not None:
-        await _tell(breaker, change, ctx)
-
-
 async def _wait_for_verdict(answer: Awaitable[Verdict], breaker: CircuitBreaker, now: float) -> Verdict:
     """Wait for the verdict of an async backend; if the call is cancelled meanwhile, give its permit back."""
     task = asyncio.ensure_future(answer)
@@ -348,6 +341,7 @@ def _refusal(breaker: CircuitBreaker, verdict: Verdict) -> CircuitOpen:
     return CircuitOpen(text)
 
 
-async def _tell(breaker: CircuitBreaker, change: Change, ctx: Context) -> None:
-    if ctx.listens(CircuitChanged):
+async def _tell(breaker: CircuitBreaker, changed: Change | Awaitable[Change | None], ctx: Context) -> None:
+    change = changed if isinstance(changed, tuple) else await asyncio.shield(asyncio.ensure_future(changed))
+    if change is not None and ctx.listens(CircuitChanged):
         await ctx.emit(CircuitChanged(ctx.path, breaker.name, *change))

@@ -59,11 +59,7 @@ class Bulkhead:
         return len(self._waiting)
 
     def take(self, call: object = None) -> bool:
-        """Take a slot if one is free, and return whether it was; give it back with `release`.
-
-        Args:
-            call: Identifies the call, if it is declared as `Holding` to those beneath it; unique.
-        """
+        """Take a slot if one is free, and return whether it was; `call` is what is declared as `Holding`."""
         with self._lock:
             if self.running >= self.limit:
                 return False
@@ -73,14 +69,9 @@ class Bulkhead:
             return True
 
     async def wait(self, call: object = None, *, returns: bool = False) -> None:
-        """Wait in the queue for a slot; a caller cancelled while it waits leaves the queue and takes no slot.
+        """Wait in the queue for a slot, or raise LimitExceeded if it is full.
 
-        Args:
-            call: As for `take`.
-            returns: The call had a slot before: it goes before those that had none, and is not refused.
-
-        Raises:
-            LimitExceeded: the queue is full.
+        A call that `returns` had a slot before: it goes before those that had none, and is not refused.
         """
         with self._lock:
             waiter = self._queue_up(call, returns=returns)

@@ -63,14 +63,6 @@ class DedupeStore:
     def __repr__(self) -> str:
         return f"DedupeStore(seconds={self.seconds:g})"
 
-    def _flight(self, key: str, now: float) -> _Flight | None:
-        flight = self._flights.get(key)
-        return flight if flight is not None and now < flight.until else None
-
-    def _begin(self, key: str, ctx: Context, now: float) -> _Flight:
-        flight = self._flights[key] = _Flight(ctx, now + self.seconds)
-        return flight
-
     def _may_join(self, flight: _Flight, above: tuple[object, ...]) -> bool:
         """Return False for another event loop, and for a call that would wait for itself."""
         # It would if it is inside the call in progress, or inside one that this waits for, whatever calls are between.
@@ -123,8 +115,8 @@ async def dedupe(
     name = key_of("dedupe", inner, request, key, ctx)
     clock = ctx.clock
     while True:
-        flight = store._flight(name, clock.monotonic())
-        if flight is None or not store._may_join(flight, around := held()):
+        flight = store._flights.get(name)
+        if flight is None or clock.monotonic() >= flight.until or not store._may_join(flight, around := held()):
             break
         flight.followers.append(around)
         try:
@@ -142,7 +134,7 @@ async def dedupe(
 
 async def _ask(request: Q, ctx: Context, inner: Service[Q, R], store: DedupeStore, name: str) -> R:
     outcome: _Outcome[R] | None = None
-    flight = store._begin(name, ctx, ctx.clock.monotonic())
+    flight = store._flights[name] = _Flight(ctx, ctx.clock.monotonic() + store.seconds)
     try:
         with Holding(flight):
             value = await inner(request, ctx.timed(flight.watch))

@@ -217,12 +217,6 @@ class RateLimiter:
     ) -> Permit:
         """Wait for a turn, first come, first served, then take; a caller cancelled while it waits takes nothing.
 
-        Args:
-            weight: Its weight.
-            clock: Its clock.
-            deadline: The latest time of its turn.
-            arrival: Its arrival, if that was not just now.
-
         Raises:
             LimitExceeded: the turn would come too late, the queue is full, or the weight is more than a period has.
         """
@@ -286,12 +280,6 @@ class RateLimiter:
 
     async def share(self, permit: Permit, weight: float, ctx: Context, arrival: tuple[float, int]) -> Permit:
         """Take for all processes what was taken in this one; while they have no room, give it back and wait again.
-
-        Args:
-            permit: What was taken in this process.
-            weight: Its weight.
-            ctx: The context of the call.
-            arrival: The arrival of the call.
 
         Raises:
             LimitExceeded: as in `wait`, or the backend is away and refuses calls meanwhile.

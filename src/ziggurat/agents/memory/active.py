@@ -1,6 +1,7 @@
 """The memory of the running agent, and storing notes in it."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -159,8 +160,18 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
         return StoredNote(before[0], known=True)
     memory = mind.open(ctx.within(IDS, lambda: ids[0]))
     facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
+    remember = partial(
+        memory.remember,
+        note.content,
+        kind=note.kind,
+        importance=note.importance,
+        tags=note.tags,
+        origin=note.origin,
+        taint=note.taint,
+        facts=facts,
+    )
     if note.kind != "semantic":
-        return StoredNote(await _remember(memory, note, facts))
+        return StoredNote(await remember())
     if note.subject is not None:
         facts[SUBJECT] = note.subject
     related = await _find_related(memory, note)
@@ -172,33 +183,17 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
         return StoredNote(record, related.replaced)
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
-    record = await _remember(memory, note, facts, related)
+    key = note.key if related.may_take_key else None
+    record = await remember(key=key, supersedes=None if related.replaced is None else related.replaced.id)
     return StoredNote(record, related.replaced, doubted=related.doubted, nearest=related.nearest)
 
 
-async def _remember(
-    memory: AgentMemory, note: Note, facts: dict[str, object], related: "_Related | None" = None
-) -> MemoryRecord:
-    related = related or _Related()
-    return await memory.remember(
-        note.content,
-        kind=note.kind,
-        key=note.key if related.may_take_key else None,
-        importance=note.importance,
-        tags=note.tags,
-        origin=note.origin,
-        taint=note.taint,
-        supersedes=None if related.replaced is None else related.replaced.id,
-        facts=facts,
-    )
-
-
 class _Related(Struct, frozen=True):
-    same: MemoryRecord | None = None
-    replaced: MemoryRecord | None = None
-    doubted: tuple[MemoryRecord, ...] = ()
-    nearest: tuple[MemoryRecord, ...] = ()
-    may_take_key: bool = True
+    same: MemoryRecord | None
+    replaced: MemoryRecord | None
+    doubted: tuple[MemoryRecord, ...]
+    nearest: tuple[MemoryRecord, ...]
+    may_take_key: bool
 
 
 async def _find_related(memory: AgentMemory, note: Note) -> _Related:
