@@ -12,7 +12,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.path import step_of
-from ziggurat.core.service import Fact
+from ziggurat.core.service import Fact, unchanged
 from ziggurat.core.settings import checked
 from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.journal import journal_of
@@ -128,7 +128,7 @@ class Steering:
             if not outdated:
                 self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
                 steers.append(steer)
-            await at.once("steering", steer, _itself, returns=Steer)
+            await at.once("steering", steer, unchanged, returns=Steer)
             if outdated:
                 continue  # it stopped the run then, and the run has been resumed since
             if at.listens(Steered):
@@ -156,10 +156,6 @@ class Steering:
             return None
         act = self._mailbox.take(verbs)
         return None if act is None else Steer(act.verb, act.messages, step, place, act.posted)
-
-
-async def _itself(steer: Steer, ctx: Context) -> Steer:
-    return steer
 
 
 def _reached(ctx: Context) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ziggurat.core.combinator import Combinator, annotate
 from ziggurat.core.context import JOURNAL, Context
@@ -106,96 +106,94 @@ class _Hedge(Combinator[Q, R]):
         recorded = _recorded_winner(places, ctx)
         if recorded is not None:
             return await self.ask(recorded, request, places[recorded])
-        running: dict[asyncio.Task[R], int] = {}
-        failures: list[tuple[int, Exception]] = []
+        race = _Race(self, request, ctx, places)
         try:
-            winner = await self._race(request, places, running, failures, ctx)
-            if winner is None:
-                raise self._all_failed(failures)
-            del running[winner]
-            await _end(running)
-            for index in running.values():
+            winner = await race.winner()
+            del race.running[winner]
+            await _end(race.running)
+            for index in race.running.values():
                 await self.abandon(places[index], "another answered first")
             return winner.result()
         finally:
-            failures.clear()
-            await _end(running)
-            for task, index in running.items():
+            race.failures.clear()
+            await _end(race.running)
+            for task, index in race.running.items():
                 if not task.cancelled() and task.exception() is None:  # its answer came too late
                     places[index].lose(usage_of(task.result()))
 
-    async def _race(
-        self,
-        request: Q,
-        places: list[Context],
-        running: dict[asyncio.Task[R], int],
-        failures: list[tuple[int, Exception]],
-        ctx: Context,
-    ) -> asyncio.Task[R] | None:
-        for index, place in enumerate(places):
+    def _settings(self) -> str:
+        return f", delay={self.delay:g}"
+
+
+class _Race(Generic[Q, R]):
+    """The alternatives of one call, those that have failed among them."""
+
+    def __init__(self, hedge: _Hedge[Q, R], request: Q, ctx: Context, places: list[Context]) -> None:
+        self.hedge = hedge
+        self.request = request
+        self.ctx = ctx
+        self.places = places
+        self.running: dict[asyncio.Task[R], int] = {}
+        self.failures: list[tuple[int, Exception]] = []
+
+    async def winner(self) -> "asyncio.Task[R]":
+        for index, place in enumerate(self.places):
             try:
                 if index:
-                    ctx.admit()
+                    self.ctx.admit()
             except LimitExceeded:
-                if not running:
+                if not self.running:
                     raise
-                return await self._wait_for_answer(running, failures, places, ctx, last=True)
-            attempt = in_task(partial(self._attempt, index, request, place))
-            task = asyncio.get_running_loop().create_task(attempt, name=place.path)
-            running[task] = index
-            last = index == len(places) - 1
-            winner = await self._wait_for_answer(running, failures, places, ctx, last=last)
+                winner = await self._next_answer(last=True)
+                break
+            attempt = in_task(partial(self._attempt, index, place))
+            self.running[asyncio.get_running_loop().create_task(attempt, name=place.path)] = index
+            winner = await self._next_answer(last=place is self.places[-1])
             if winner is not None:
-                return winner
-        return None
+                break
+        if winner is None:
+            raise self._all_failed()
+        return winner
 
-    async def _attempt(self, index: int, request: Q, place: Context) -> R:
+    def _all_failed(self) -> Exception:
+        *earlier, (_, last) = self.failures
+        names = self.hedge.names
+        annotate(last, [f"{names[index]} had failed before: {described(error)}" for index, error in earlier])
+        return last
+
+    async def _attempt(self, index: int, place: Context) -> R:
         try:
             with place.branch() as branch:
-                return await self.ask(index, request, branch)
+                return await self.hedge.ask(index, self.request, branch)
         except BaseException as error:
             place.lose(error)
             raise
 
-    async def _wait_for_answer(
-        self,
-        running: dict[asyncio.Task[R], int],
-        failures: list[tuple[int, Exception]],
-        places: list[Context],
-        ctx: Context,
-        *,
-        last: bool,
-    ) -> asyncio.Task[R] | None:
+    async def _next_answer(self, *, last: bool) -> "asyncio.Task[R] | None":
         """Wait for an answer and return its task; None when the next alternative is due, or when all have failed."""
         alarm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = None if last or ctx.watch is None else ctx.watch.after(self.delay, lambda: ring(alarm))
+        watch = self.ctx.watch
+        timer = None if last or watch is None else watch.after(self.hedge.delay, lambda: ring(alarm))
         try:
-            while running and not alarm.done():
-                waited: set[asyncio.Future[Any]] = {alarm, *running}
+            while self.running and not alarm.done():
+                waited: set[asyncio.Future[Any]] = {alarm, *self.running}
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                for task in [each for each in running if each.done()]:
+                for task in [each for each in self.running if each.done()]:
                     error = task.exception()  # raises if the alternative cancelled itself
                     if error is None:
                         return task
                     if not isinstance(error, Exception):
                         raise error
-                    failures.append((running.pop(task), error))
-                    if running or not last:
-                        await self.abandon(places[failures[-1][0]], described(error))
+                    index = self.running.pop(task)
+                    self.failures.append((index, error))
+                    if self.running or not last:
+                        await self.hedge.abandon(self.places[index], described(error))
                     if not last:
                         ring(alarm)
             return None
         finally:
             if timer is not None:
                 timer.cancel()
-
-    def _all_failed(self, failures: list[tuple[int, Exception]]) -> Exception:
-        *earlier, (_, last) = failures
-        annotate(last, [f"{self.names[index]} had failed before: {described(error)}" for index, error in earlier])
-        return last
-
-    def _settings(self) -> str:
-        return f", delay={self.delay:g}"
 
 
 def _recorded_winner(places: list[Context], ctx: Context) -> int | None:
