@@ -10,14 +10,14 @@ from tests.growth.room_messages import LARGE, MESSAGES, given, over, values
 from tests.growth.shapes import DEEP, JSON, TEXT, pieces
 from ziggurat import Agent, Message, ModelResponse, Toolbox, ToolCall, ToolError, ToolResult, tool
 from ziggurat.agents.output import AnswerReader
-from ziggurat.agents.reply import accept_calls, judge_reply, refuse_calls, repair_message
+from ziggurat.agents.reply import accept_calls, judge_reply
 from ziggurat.calls.tool_call import not_executed
 from ziggurat.core.similar import similar
 from ziggurat.errors import InvalidArguments
 from ziggurat.messages.events import Delta
 from ziggurat.messages.formatting import call_text, result_text, shortened
 from ziggurat.messages.message import TextDelta
-from ziggurat.messages.middleware import answer_in_text
+from ziggurat.messages.middleware import answer_in_text, refuse_calls, repair_message
 from ziggurat.observe import ConsoleView
 from ziggurat.testing import ScriptedModel
 from ziggurat.tools import FunctionTool, SchemaValidator
@@ -137,10 +137,10 @@ CASES = [
     *over("agents.output.AnswerReader.read", STRUCTURE.read, (*JSON, *TEXT)),
     *given("messages.middleware.answer_in_text", lambda message: answer_in_text(ModelResponse(message)), MESSAGES),
     *given("agents.reply.judge_reply", lambda message: judge_reply(ModelResponse(message), None), MESSAGES),
-    *given("agents.reply.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
+    *given("messages.middleware.refuse_calls", lambda message: refuse_calls(message.tool_calls, "why"), MESSAGES),
     *given("agents.reply.accept_calls", lambda message: accept_calls(message.tool_calls), MESSAGES),
     *given("calls.batch.not_executed", lambda message: not_executed(message.tool_calls, "why"), MESSAGES),
-    *over("agents.reply.repair_message", repair_message, TEXT[:2]),
+    *over("messages.middleware.repair_message", repair_message, TEXT[:2]),
     *given("agents.loop.AgentLoop", ran, MESSAGES),
     *over("messages.formatting.shortened", shortened, TEXT),
     *over("messages.formatting.call_text", lambda text: call_text(call_of(text)), JSON),

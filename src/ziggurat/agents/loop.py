@@ -14,8 +14,6 @@ from ziggurat.agents.reply import (
     end_of,
     final_answer_in,
     judge_reply,
-    refuse_calls,
-    repair_message,
     validate_answer,
 )
 from ziggurat.agents.steering import Steering, StoppedAfterStep, steering
@@ -38,7 +36,7 @@ from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.conversation import KNOWN, Conversation, OriginalMessages, Transcript
 from ziggurat.messages.events import StepEnded, StepStarted
 from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, fit, tool_calls_of
-from ziggurat.messages.middleware import ParsedAnswer
+from ziggurat.messages.middleware import ParsedAnswer, refuse_calls, repair_message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
@@ -347,7 +345,9 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, unchanged, returns=Message)])
+            run.add_messages(
+                [await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, unchanged, returns=Message)]
+            )
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
 

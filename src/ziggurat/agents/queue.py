@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ziggurat.agents.records import RunRecords
 from ziggurat.core.errors import ConfigurationError
@@ -39,14 +39,7 @@ class RunQueue(RunRecords[Out]):
     async def submit(
         self,
         prompt: Prompt | None = None,
-        *,
-        history: History = (),
-        run_id: str | None = None,
-        grants: Permissions | None = None,
-        labels: Mapping[str, object] | None = None,
-        not_before: datetime | None = None,
-        priority: Priority = 0,
-        environment: Environment | None = None,
+        **arguments: Unpack[SubmitArguments],
     ) -> "RunHandle[Out]":
         """Store a run without driving it, and return its handle; a `worker` of an agent of this name drives it::
 
@@ -69,13 +62,15 @@ class RunQueue(RunRecords[Out]):
             RunExists: the id belongs to a run with another request or agent.
         """
         queue_of(self._runs.store if self._runs.keeps_ended else None, self.name)
+        options: dict[str, Any] = {**arguments}
+        not_before, priority = options.pop("not_before", None), options.pop("priority", 0)
         if not_before is not None and not_before.tzinfo is None:
             raise ConfigurationError(
                 f"not_before={not_before!r} has no time zone; give one, as in datetime(..., tzinfo=UTC)"
             )
-        options = RunOptions.of(run_id=run_id, grants=grants, labels=labels, environment=environment)
+        request = request_of(prompt, options.pop("history", ()))
         due = 0.0 if not_before is None else not_before.timestamp()
-        return self.attach(await self._opener.submit(request_of(prompt, history), options, due, priority))
+        return self.attach(await self._opener.submit(request, RunOptions.of(**options), due, priority))
 
     @checked
     def worker(
@@ -130,8 +125,7 @@ class RunQueue(RunRecords[Out]):
 
         Args:
             concurrency: How many runs go on at the same time.
-            attempts: How often in a row a run may lose its process before another answer, the last time while the
-                worker drives no other run, which could be the cause. Then it ends as `Failed`.
+            attempts: As for `worker`.
             cancelled: Go on also with runs that were cancelled from outside, as by a shutdown, not by their handle.
             listeners: As for `run`, which has the others too; they are not recorded.
 

@@ -11,7 +11,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments, ModelRetr
 from ziggurat.core.failures import noting_mistakes
 from ziggurat.messages import stops
 from ziggurat.messages.arguments import MAX_CALLS
-from ziggurat.messages.message import Message, Text, ToolCall, ToolResult
+from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.middleware import ParsedAnswer, answer_in_text
 from ziggurat.messages.model import FINAL_ANSWER, ModelResponse
 from ziggurat.tools.type_parts import alternatives
@@ -52,14 +52,6 @@ def end_of(response: ModelResponse, output: AnswerReader | None) -> stops.Stop:
 
 def final_answer_in(response: ModelResponse, output: AnswerReader | None) -> ParsedAnswer | None:
     return answer_in_text(response) if output is None else judge_reply(response, output)[1]
-
-
-def refuse_calls(calls: tuple[ToolCall, ...], fault: str) -> tuple[ToolResult, ...]:
-    return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
-
-
-def repair_message(fault: str) -> Message:
-    return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
 
 
 def accept_calls(calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:

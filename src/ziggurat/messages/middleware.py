@@ -13,7 +13,7 @@ from ziggurat.core.service import Service
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Rewrite, Transcript, characters
-from ziggurat.messages.message import DeltaFilter, Message, PartDelta, ToolCall, ToolResult
+from ziggurat.messages.message import DeltaFilter, Message, PartDelta, Text, ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
 
@@ -181,3 +181,11 @@ def answer_in_text(response: ModelResponse) -> ParsedAnswer | None:
     """Return the text of a reply as the final answer; None if it calls tools, or is not complete."""
     ended = not response.tool_calls and response.finish not in ("malformed", "paused")
     return ParsedAnswer(response.text) if ended else None
+
+
+def refuse_calls(calls: Sequence[ToolCall], fault: str) -> tuple[ToolResult, ...]:
+    return tuple(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name) for call in calls)
+
+
+def repair_message(fault: str) -> Message:
+    return Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")

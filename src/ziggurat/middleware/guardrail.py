@@ -10,8 +10,8 @@ from ziggurat.core.errors import ConfigurationError, Denied
 from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.conversation import Transcript, without_repeats
-from ziggurat.messages.message import Message, Text, ToolResult, fit, tool_message
-from ziggurat.messages.middleware import CALLER, Caller, Middleware, answer_in_text
+from ziggurat.messages.message import Message, fit, tool_message
+from ziggurat.messages.middleware import CALLER, Caller, Middleware, answer_in_text, refuse_calls, repair_message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 
 Check = Callable[[Any, Context], str | Awaitable[str | None] | None]
@@ -89,11 +89,5 @@ class OutputGuardrail(Middleware):
 
 def _request_again(response: ModelResponse, fault: str) -> list[Message]:
     message = fit(response.message)
-    results = [
-        tool_message(ToolResult(call.id, call.name, fault, "invalid_arguments", call.name))
-        for call in message.tool_calls
-    ]
-    if results:
-        return [message, *results]
-    correction = Message("user", (Text(f"{fault}\nPlease answer again."),), None, "runtime")
-    return [message, correction] if message.parts else [correction]
+    refused = [tool_message(result) for result in refuse_calls(message.tool_calls, fault)]
+    return [message, *refused] if refused else [*([message] if message.parts else []), repair_message(fault)]

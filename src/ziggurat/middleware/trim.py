@@ -87,10 +87,10 @@ class Trim(Middleware):
         people = [place for place in users if messages[said[place]].origin is None]
         question = (people or users or [-1])[-1]
         if head <= question < start:  # the question is always sent
-            end = [place for place in (*units, len(said)) if place > question][0]
+            end = next(place for place in (*units, len(said)) if place > question)
             start, asked = start_within(end, left - (sums[end] - sums[question])), said[question:end]
         elif not head and users:  # a conversation begins with a user's message
-            start = [place for place in users if place >= start][0]
+            start = next(place for place in users if place >= start)
         return [messages[at] for at in (*systems, *said[:head], *asked, *said[max(head, start) :])]
 
 

@@ -87,10 +87,7 @@ class Recent(CheckedStruct, frozen=True, kw_only=True):
     def __call__(self, messages: Sequence[Message], /, *, level: int = 0, minimum: int = 1) -> list[Span]:
         """Return the ranges to shorten, in order, which begin and end between units.
 
-        Args:
-            messages: The conversation.
-            level: How much more to shorten than configured: at each level, half as much is kept.
-            minimum: How many units at the end are kept at any level.
+        At each `level` half as much is kept, at the end at least `minimum` units.
         """
         blocks = units(messages)
         count = max(self._kept(messages, blocks) >> level, minimum)
