@@ -250,6 +250,6 @@ class Trial:
         if item.stage == "timer":
             await self.clock.advance(3600)
         elif item.stage == "event":
-            await trial.send("r", name, value)
+            await trial.attach("r").send(name, value)
         else:
-            await trial.decide("r", {item.id: Answer(value)}, environment=Environment(clock=self.clock))
+            await trial.attach("r").decide({item.id: Answer(value)}, environment=Environment(clock=self.clock))

@@ -236,7 +236,7 @@ def test_the_first_decision_stands_whoever_makes_it(
         handle = agent.start("go", run_id="r")
         item = await asked
         elsewhere = Agent(model, tools=[pay], approvals=Approvals("pay"), store=store, name="desk")
-        await elsewhere.decide("r", {item.id: posted})
+        await elsewhere.attach("r").decide({item.id: posted})
         answered.set_result(answer)  # None is no decision: it does not matter any more
         await handle.result()
         return await agent.replay("r")

@@ -49,7 +49,7 @@ async def test_the_next_run_has_what_was_posted_and_the_labels(place: str) -> No
     watch = watching(store)
     await watch.run([], run_id="r", labels={"room": 7})
     for number in range(5):
-        await watch.send("r", "reading", number, key=str(number))
+        await watch.attach("r").send("reading", number, key=str(number))
     run: AgentRun[Any] = await watch.resume("r")
     assert (run.stop, run.error, run._output) == (stops.Continued("r~2"), None, None)
     assert run.raise_for_stop() is run
@@ -57,20 +57,20 @@ async def test_the_next_run_has_what_was_posted_and_the_labels(place: str) -> No
     assert (await watch.replay("r")).stop == run.stop
     second = await watch.resume("r~2")
     assert second.stop == stops.Continued("r~3")
-    assert await watch.send("r", "reading", 4, key="4") is False, "it was sent before"
-    assert await watch.send("r", "reading", 5), "to the run that goes on"
+    assert await watch.attach("r").send("reading", 4, key="4") is False, "it was sent before"
+    assert await watch.attach("r").send("reading", 5), "to the run that goes on"
     assert (await watch.resume("r~3")).output == [*range(6)]
     infos = [await store.find(run_log(each)) for each in ("r", "r~2", "r~3")]
     assert [info.labels == infos[0].labels != {} for info in infos] == [True] * 3
     with pytest.raises(ConfigurationError, match="r~3"):
-        await watch.send("r", "reading", 6)
+        await watch.attach("r").send("reading", 6)
 
 
 async def test_workers_go_on_with_it() -> None:
     watch = watching(new_store())
     await watch.submit([], run_id="r")
     for number in range(6):
-        await watch.send("r", "reading", number)
+        await watch.attach("r").send("reading", number)
     runs = (await watch.recover()).runs
     assert {name: run.stop for name, run in runs.items()}["r"] == stops.Continued("r~2")
     while "r~3" not in runs:
@@ -85,7 +85,7 @@ async def test_it_happens_once_wherever_the_process_is_lost(place: str) -> None:
     watch = watching(store)
     await watch.run([], run_id="r")
     for number in range(3):
-        await watch.send("r", "reading", number)
+        await watch.attach("r").send("reading", number)
     await watch.resume("r")
     entries, inbox = [*(await runs_of(store).read("r")).entries], await runs_of(store).inbox("r")
     for cut in range(1, len(entries) - 1):  # before its result
@@ -97,7 +97,7 @@ async def test_it_happens_once_wherever_the_process_is_lost(place: str) -> None:
             await again.run([0, 1], run_id=f"cut-{cut}~2")
         assert (await again.resume(f"cut-{cut}")).stop == stops.Continued(f"cut-{cut}~2")
         for number in range(3, 6):
-            await again.send(f"cut-{cut}", "reading", number)
+            await again.attach(f"cut-{cut}").send("reading", number)
         await again.resume(f"cut-{cut}~2")
         assert (await again.resume(f"cut-{cut}~3")).output == [*range(6)]
 
@@ -114,7 +114,7 @@ async def test_decisions_that_nothing_took_are_dropped_with_a_warning(caplog: py
 
     await asks.run(1, run_id="r")
     await runs_of(store).post("r", "decide 1 x", b'{"type":"decisions","decisions":{"x":{"decision":"approve"}}}')
-    await asks.send("r", "go")
+    await asks.attach("r").send("go")
     assert isinstance((await asks.resume("r")).stop, stops.Continued)
     assert "dropped" in caplog.text
     (item,) = (await asks.resume("r~2")).pending
@@ -155,7 +155,7 @@ async def test_the_next_run_must_not_be_another_one() -> None:
     await watch.run([], run_id="r")
     await watch.submit([9, 9, 9], run_id="r~2")
     for number in range(2):
-        await watch.send("r", "reading", number)
+        await watch.attach("r").send("reading", number)
     with pytest.raises(RunExists, match="r~2"):
         await watch.resume("r")
 
@@ -253,7 +253,7 @@ async def test_a_tick_is_submitted_once_though_its_run_continued_as_new() -> Non
         run_id = min(ids)
         if f"{run_id}~2" not in ids:
             for number in range(2):
-                await watch.send(run_id, "reading", number)
+                await watch.attach(run_id).send("reading", number)
         await watch.recover()
         await watch.recover()
     found = await watch.store.logs("run:", labels={"schedule": hourly.name})

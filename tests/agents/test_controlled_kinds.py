@@ -158,7 +158,7 @@ async def test_a_flow_that_waits_is_cancelled_and_keeps_what_was_sent_to_it(wait
         one, other = order(here), order(elsewhere)
         assert (await one.run(run_id="r")).stop == stops.Suspended()
         attached = other.attach("r")
-        await other.send("r", "paid", 30)
+        await other.attach("r").send("paid", 30)
         assert await attached.cancel()
         with pytest.raises(ConfigurationError, match="no loop"):
             await attached.inject("by the way")

@@ -90,7 +90,7 @@ async def test_one_that_another_process_goes_on_with_is_followed(kind: str, tmp_
         assert await handle.recorded()
         there, environment = _order(elsewhere), Environment(clock=HandClock(auto=True))
         await _waits(there.attach("r"))
-        assert await there.send("r", "paid", 7)
+        assert await there.attach("r").send("paid", 7)
         other = there.start(run_id="r", environment=environment)
         (item,) = (await other.result()).pending
         assert (await handle.result()).pending == (item,)

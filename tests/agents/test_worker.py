@@ -124,7 +124,7 @@ async def test_the_result_of_a_submitted_run_waits_for_its_end_or_for_decisions(
         while (await submitted.status()).status != "Suspended":
             await run_until_idle()
         assert not waiting.done()
-        await order.send("r", "paid", 30)
+        await order.attach("r").send("paid", 30)
         run = await waiting
         assert run.stop == stops.Suspended()
         (question,) = run.pending
@@ -150,7 +150,7 @@ async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first
     for decided in (False, True)[: 1 + decided_first]:
         if decided:
             (question,) = [item for item in run.pending if item.until is None]
-            await order.decide("r", {question.id: Answer(True)}, environment=environment)
+            await order.attach("r").decide({question.id: Answer(True)}, environment=environment)
             assert set((await order.recover(environment=environment)).runs) == {"r"}, "a decision makes a run due"
         info = await store.find("run:r")
         assert info is not None
@@ -161,7 +161,7 @@ async def test_a_timer_beside_a_question_wakes_the_run_whatever_is_decided_first
     if not decided_first:
         assert run.stop == stops.Suspended()
         (question,) = run.pending
-        await order.decide("r", {question.id: Answer(True)}, environment=environment)
+        await order.attach("r").decide({question.id: Answer(True)}, environment=environment)
         (run,) = (await order.recover(environment=environment)).runs.values()
     assert run.output == "agreed: True"
 

@@ -104,7 +104,9 @@ class World:
         match self.chance.choice(happenings):
             case "question":
                 item = self.chance.choice(questions)
-                await flow.decide(run.id, {item.id: Answer(f"answer to {item.reason}")}, environment=self.environment)
+                await flow.attach(run.id).decide(
+                    {item.id: Answer(f"answer to {item.reason}")}, environment=self.environment
+                )
             case "time":
                 left = min(dues) - self.clock.now()
                 early = left > 3 and self.chance.random() < 0.5
@@ -112,7 +114,7 @@ class World:
             case _:
                 name, number = self.unsent.pop(self._first_of_a_name())
                 for _ in range(self.chance.randint(1, 2)):
-                    await flow.send(run.id, name, number, key=str(number))
+                    await flow.attach(run.id).send(name, number, key=str(number))
 
     def _first_of_a_name(self) -> int:
         name = self.chance.choice(self.unsent)[0]

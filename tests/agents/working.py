@@ -138,7 +138,7 @@ class Storm:
                 for item in items
             }
             try:
-                await agent.decide(run_id, decisions)
+                await agent.attach(run_id).decide(decisions)
             except (LeaseHeld, AlreadyDecided, ConfigurationError):  # a worker has it, or it waits no longer
                 continue
 

@@ -134,7 +134,7 @@ async def test_what_does_not_fit_a_tool_of_an_agent_in_a_function_is_not_recorde
 async def test_of_such_a_decision_that_was_recorded_by_itself_the_model_learns_why() -> None:
     agent, done = in_functions(1)
     run = await agent.run("go", run_id="r")
-    await agent.decide("r", {run.pending[0].id: Modify('{"amount": 7}')})
+    await agent.attach("r").decide({run.pending[0].id: Modify('{"amount": 7}')})
     run = await agent.resume("r")
     assert (run.stop, done) == (stops.Completed(), [])
     assert b"to: missing" in await agent.record("r")
@@ -192,7 +192,7 @@ async def test_a_masked_decision_is_carried_out_or_refused(
     async def decide(item_id: str) -> Any:
         if first == "resume":
             return await agent.resume("r", {item_id: decision})
-        await agent.decide("r", {item_id: decision})
+        await agent.attach("r").decide({item_id: decision})
         return await agent.resume("r")
 
     waiting = await agent.run("go", run_id="r")
@@ -291,7 +291,7 @@ async def _race(moment: int, decision: Decision) -> tuple[AgentRun, list[int], s
 
     async def decide_elsewhere() -> None:
         try:
-            await elsewhere.decide("r", {asked[0].id: decision})
+            await elsewhere.attach("r").decide({asked[0].id: decision})
             told.append("accepted")
         except AlreadyDecided:
             told.append("refused")
@@ -389,7 +389,7 @@ async def test_what_is_masked_on_record_is_in_no_inbox_when_somebody_else_decide
     handle = agent.start("go", run_id="r")
     elsewhere = _paying(paid, logs, approvals=Approvals("pay"), middleware=[mask])
     for _ in range(2):  # in the same way, which is harmless
-        await elsewhere.decide("r", {(await asked).id: Deny("not 7777")})
+        await elsewhere.attach("r").decide({(await asked).id: Deny("not 7777")})
     assert b"7777" not in b"".join(item.data for item in await logs.inbox(run_log("r")))
     answered.set_result(Approve())
     assert (await handle.result()).observations == ("denied: not [REDACTED]",)

@@ -40,12 +40,12 @@ async def test_events_are_taken_once_in_order_whenever_they_come(place: str) -> 
     run: AgentRun[Any] = await elsewhere().run(run_id="o")
     (item,) = run.pending
     assert (item.stage, item.reason, item.needs_decision) == ("event", "for the event 'paid'", False)
-    assert await elsewhere().send("o", "address", "Ur")
+    assert await elsewhere().attach("o").send("address", "Ur")
     assert isinstance((await elsewhere().resume("o")).stop, stops.Suspended)
     for total in range(1, 5):
-        assert await elsewhere().send("o", "paid", Payment(total), key=str(total))
-        assert not await elsewhere().send("o", "paid", Payment(total), key=str(total))
-        assert not await elsewhere().send("o", "paid", Payment(9), key=str(total))
+        assert await elsewhere().attach("o").send("paid", Payment(total), key=str(total))
+        assert not await elsewhere().attach("o").send("paid", Payment(total), key=str(total))
+        assert not await elsewhere().attach("o").send("paid", Payment(9), key=str(total))
         if total == 2:
             run = await elsewhere().resume("o")
             assert [item.reason for item in run.pending] == ["for the event 'paid'"]
@@ -53,13 +53,13 @@ async def test_events_are_taken_once_in_order_whenever_they_come(place: str) -> 
     assert run.output == "1 2 3 Ur 4"
     if place == "by reference":
         return
-    assert not await elsewhere().send("o", "paid", Payment(4), key="4")
+    assert not await elsewhere().attach("o").send("paid", Payment(4), key="4")
     with pytest.raises(ConfigurationError, match="Completed"):
-        await elsewhere().send("o", "paid", Payment(5))
+        await elsewhere().attach("o").send("paid", Payment(5))
     assert (await elsewhere().replay("o")).output == run.output
     fork = await elsewhere().fork("o", 2, effects="live", new_id="f")
     assert len(fork.pending) == 3
-    assert await elsewhere().send("f", "paid", Payment(7))
+    assert await elsewhere().attach("f").send("paid", Payment(7))
     assert len((await elsewhere().resume("f")).pending) == 2
 
 
@@ -76,9 +76,9 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
 
     await order.run(run_id="o")
     with pytest.raises(ConfigurationError, match="paid"):
-        await order.send("o", "paid", {"sum": 3})
+        await order.attach("o").send("paid", {"sum": 3})
     with pytest.raises(ConfigurationError, match="JSON"):
-        await order.send("o", "paid", wrong(object()))
+        await order.attach("o").send("paid", wrong(object()))
     with pytest.raises(RunNotFound):
         await send("p", "paid", 3, store=order.store)
     assert await send("o", "note", "early and unfit", store=order.store)
@@ -87,8 +87,8 @@ async def test_a_value_that_does_not_fit_is_refused_where_it_is_sent_or_left() -
     assert [item.reason for item in run.pending] == ["for the event 'note'"]
     assert len(warned) == 1
     assert "'note'" in warned[0]
-    assert await order.send("o", "note", 5)
-    assert await order.send("o", "paid", {"sum": 3})  # any value will do
+    assert await order.attach("o").send("note", 5)
+    assert await order.attach("o").send("paid", {"sum": 3})  # any value will do
     assert (await order.resume("o")).output == (Payment(3), 5, {"sum": 3})
 
 
@@ -122,7 +122,7 @@ async def test_of_several_waits_the_first_that_is_over_wins() -> None:
 
     run: AgentRun[Any] = await order.run(run_id="o")
     assert len(run.pending) == 3
-    await order.send("o", "cancelled", "no longer needed")
+    await order.attach("o").send("cancelled", "no longer needed")
     assert (await order.resume("o")).output == "no longer needed"
 
 
@@ -140,8 +140,8 @@ async def test_tools_and_hooks_wait_as_well() -> None:
 
     run = await agent.run("Go", run_id="a")
     assert [item.path for item in run.pending] == ["agent/Patient.before_agent/event"]
-    await agent.send("a", "parcel", "a book")
-    await agent.send("a", "go")
+    await agent.attach("a").send("parcel", "a book")
+    await agent.attach("a").send("go")
     run = await agent.resume("a")
     assert (run.text, run.observations) == ("Done.", ("a book",))
 
@@ -153,7 +153,7 @@ async def test_an_event_is_no_answer_and_its_default_fits() -> None:
 
     run = await order.run(run_id="o")
     with pytest.raises(ConfigurationError, match="waits by itself"):
-        await order.decide("o", {run.pending[0].id: Answer("3")})
+        await order.attach("o").decide({run.pending[0].id: Answer("3")})
 
     @flow
     async def unfit() -> int:
@@ -198,12 +198,12 @@ async def test_a_run_is_due_when_its_time_has_come_or_something_was_sent(place: 
     run = await orders.resume("o")
     assert await due() == run.pending[0].until
     assert run.pending[0].until is not None
-    await orders.send("o", "paid", "later")
+    await orders.attach("o").send("paid", "later")
     sent = await due()
     assert sent is not None
     assert sent < run.pending[0].until
     await orders.resume("o")
     assert await due() is None
-    await orders.send("o", "packed")
+    await orders.attach("o").send("packed")
     assert await due() is not None
     assert (await orders.resume("o")).output == "while it works, later"

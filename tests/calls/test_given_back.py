@@ -54,7 +54,7 @@ def _order(group: str) -> Flow[None, list[Any]]:
 async def _outcome(group: str, sent: Sequence[str]) -> Any:
     await _order(group).run(run_id="r")
     for number, name in enumerate(sent):
-        await _order(group).send("r", name, f"{name}{number}")
+        await _order(group).attach("r").send(name, f"{name}{number}")
     run = await _order(group).resume("r")
     assert (await _order(group).resume("r")).output == run.output, "the same from the record"
     return run.output
@@ -81,8 +81,8 @@ async def test_a_wait_beside_the_group_gets_what_is_given_back(place: Place) -> 
         return order
 
     await order().run(run_id="r")
-    await order().send("r", "a", "for a")
-    await order().send("r", "b", "for b")
+    await order().attach("r").send("a", "for a")
+    await order().attach("r").send("b", "for b")
     outputs = [run.output for _ in range(3) for run in (await order().recover()).runs.values()]
     assert outputs[-1] == ["for a", "for b"]
 
@@ -101,7 +101,7 @@ async def test_a_flow_with_the_name_of_a_group_has_taken_its_events() -> None:
     clock = HandClock()
     environment = Environment(clock=clock)
     await order.run(run_id="r", environment=environment)
-    await order.send("r", "a", "7")
+    await order.attach("r").send("a", "7")
     await order.resume("r", environment=environment)
     await clock.advance(1)
     assert (await order.resume("r", environment=environment)).output == [{"parts": [7]}, "none"]

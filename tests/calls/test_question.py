@@ -80,16 +80,16 @@ async def test_questions_are_answered_without_driving_and_each_once(place: str) 
     first = flow(store=store)(trip)
     run = await first.run(run_id="t")
     with pytest.raises(ConfigurationError, match="Uruk"):
-        await first.decide("t", {run.pending[0].id: Answer("Eridu")})
+        await first.attach("t").decide({run.pending[0].id: Answer("Eridu")})
     run = await first.resume("t", {run.pending[0].id: Answer("Ur")})
     when, who = run.pending
     other = flow(store=store if place == "by reference" else reopened(store))(trip)
-    await other.decide("t", {when.id: Answer(3)})
-    await other.decide("t", {when.id: Answer(3)})
+    await other.attach("t").decide({when.id: Answer(3)})
+    await other.attach("t").decide({when.id: Answer(3)})
     with pytest.raises(AlreadyDecided):
-        await other.decide("t", {when.id: Answer(4)})
+        await other.attach("t").decide({when.id: Answer(4)})
     assert {item.reason for items in (await other.pending()).values() for item in items} == {"Who?"}
-    await other.decide("t", {who.id: Answer("Ada")})
+    await other.attach("t").decide({who.id: Answer("Ada")})
     assert made == []
     run = await other.resume("t")
     assert (run.output, made) == (["Ur", "3", "Ada"], ["Ur"])
@@ -203,7 +203,7 @@ async def test_an_unfit_answer_leaves_the_question_open(
     assert [each.id for each in (await other.pending())["q"]] == [item.id]
     run = await other.resume("q", {item.id: Answer(value)})
     assert (run.stop, seen) == (stops.Completed(), [value])
-    await other.decide("q", {item.id: Answer(value)})  # in the same way, which is harmless
+    await other.attach("q").decide({item.id: Answer(value)})  # in the same way, which is harmless
 
 
 @pytest.mark.parametrize(

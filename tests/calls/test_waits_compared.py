@@ -41,9 +41,9 @@ def _waiting(wait: Wait) -> Flow[None, list[Any]]:
 async def _settle(waiting: Flow[None, list[Any]], value: object, *, drive: bool = True) -> None:
     (item,) = (await waiting.resume("r")).pending
     if item.stage == "event":
-        await waiting.send("r", item.reason.split("'")[1], value)
+        await waiting.attach("r").send(item.reason.split("'")[1], value)
     else:
-        await waiting.decide("r", {item.id: Answer(value)})
+        await waiting.attach("r").decide({item.id: Answer(value)})
     if drive:
         await waiting.resume("r")
 
@@ -139,9 +139,9 @@ async def test_a_member_of_a_group_is_compared_wherever_it_stands(waits: tuple[W
         other = _waiting(beside(before, behind=not behind))
         item = (await old.run(run_id=name)).pending[at]
         if item.stage == "event":
-            await old.send(name, item.reason.split("'")[1], value)
+            await old.attach(name).send(item.reason.split("'")[1], value)
         else:
-            await old.decide(name, {item.id: Answer(value)})
+            await old.attach(name).decide({item.id: Answer(value)})
         run = await old.resume(name)
         record = await old.record(name)
         for changed in (new,) if item.stage == "event" else (new, other):
@@ -160,6 +160,6 @@ async def test_a_wait_that_the_code_does_not_come_to_any_more_is_withdrawn(group
     assert (await new.attach("r").status()).pending == (item,)
     for each in gone:
         with pytest.raises(ConfigurationError, match="waits for a decision"):
-            await new.decide("r", {each.id: Answer("yes")})
+            await new.attach("r").decide({each.id: Answer("yes")})
     assert (await old.resume("r")).pending == gone, "back to the code as it was"
     assert (await old.attach("r").status()).pending == gone

@@ -242,7 +242,7 @@ class Outside:
             return
         for value, name in enumerate(self.draw.sample(NAMES, len(NAMES))):
             await asyncio.sleep(self.draw.random() * 0.3)
-            new = await self.draw.choice(self.people)["crowd"].send(run_id, name, 10 * number + value, key=name)
+            new = await self.draw.choice(self.people)["crowd"].attach(run_id).send(name, 10 * number + value, key=name)
             self.ledger.write(sent=name, run=run_id, value=10 * number + value, new=new)
             self.posted[run_id] = time.time()
 
@@ -257,7 +257,7 @@ class Outside:
                     if item.interrupted:
                         sure: Decision = Happened("it did") if (run_id, item.path) in effects else Deny("unknown")
                         with suppress(LeaseHeld, CallerError):
-                            await self.people[0][name].decide(run_id, {item.id: sure})
+                            await self.people[0][name].attach(run_id).decide({item.id: sure})
                         self.posted[run_id] = time.time()
                         continue
                     if self.draw.random() < 0.7:
@@ -275,7 +275,7 @@ class Outside:
     async def _say(self, who: Runnable[Any], run_id: str, item_id: str, value: int) -> int | None:
         await asyncio.sleep(self.draw.random() * 0.003)
         try:
-            await who.decide(run_id, {item_id: Answer(value)})
+            await who.attach(run_id).decide({item_id: Answer(value)})
         except (AlreadyDecided, LeaseHeld, CallerError):  # the other was quicker, or it waits no longer
             return None
         return value

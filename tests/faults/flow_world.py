@@ -131,7 +131,7 @@ class FlowWorld(World):
                 await asyncio.sleep(random.random() * 0.02)
                 self.reached("before send", run_id)
                 try:
-                    new = await agent.send(run_id, "paid", number, key=str(number))
+                    new = await agent.attach(run_id).send("paid", number, key=str(number))
                 except RunNotFound:  # it is not there yet
                     await self._send(agent, run_id, numbers)
                     return

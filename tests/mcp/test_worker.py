@@ -62,7 +62,7 @@ async def test_a_run_that_waits_goes_on_in_another_process_after_its_server_died
         (item,) = run.pending
         with pytest.raises(ToolError):
             await server.call("die")
-        await agent.decide("r", {item.id: decision})
+        await agent.attach("r").decide({item.id: decision})
     command = [sys.executable, "-m", "tests.mcp.worker", *arguments]
     other = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
     assert await other.wait() == 0

@@ -167,7 +167,7 @@ async def test_a_wait_that_is_over_is_done_and_shows_what_came() -> None:
 
     run = await waits.run(run_id="r")
     run = await waits.resume("r", {run.pending[0].id: Deny("neither")})
-    await waits.send("r", "paid", 7)
+    await waits.attach("r").send("paid", 7)
     run = await waits.resume("r")
     assert [(node.state, node.text[:6]) for node in (await waits.tree("r")).nodes[1:]] == [
         ("failed", '"neith'), ("done", ""), ("done", "7"), ("waiting", "waits "),

@@ -95,7 +95,7 @@ async def test_workers_of_several_processes_give_what_one_process_gives(shapes: 
         done += nest.done
         waits = bool(again.pending)
         if waits:
-            await process().outermost.decide("r", answers(again))
+            await process().outermost.attach("r").decide(answers(again))
     assert gave(again) == gave(run)
     assert set(Counter(done).values()) == {1}
 

@@ -133,7 +133,7 @@ async def test_of_a_run_that_was_decided_on_but_not_resumed_and_of_one_that_has_
     run = await waiting.run(run_id="r")
     marks = marks_in(await waiting.standing("r"))
     assert (marks["both"], marks["b"], marks["c"]) == ("waiting", "done", "waiting")
-    await waiting.decide("r", {run.pending[0].id: Answer("this")})
+    await waiting.attach("r").decide({run.pending[0].id: Answer("this")})
     statuses = await node_statuses(waiting, "r")
     assert (statuses["both/c"], statuses["last/d"]) == ("completed", "running")  # the answer is on record
     await waiting.submit(run_id="later")

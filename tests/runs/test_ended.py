@@ -413,7 +413,7 @@ async def test_a_mistake_leaves_decisions_that_were_made_while_the_run_worked(
     await waits.wait()
     await begun.wait()
     (item,) = (await agent.attach("r").status()).pending
-    await agent.decide("r", {item.id: Deny("no")})
+    await agent.attach("r").decide({item.id: Deny("no")})
     if cancelled:
         await agent.attach("r").cancel()
     over.set()

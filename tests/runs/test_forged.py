@@ -95,9 +95,9 @@ async def test_what_was_not_signed_is_passed_over_and_said(
         caplog.clear()
         assert (await paying.resume("r")).stop == Suspended()
         assert [each.levelno for each in caplog.records if "number 1" in each.getMessage()] == [logging.ERROR]
-    await paying.decide("r", {item.id: Answer("yes")})
+    await paying.attach("r").decide({item.id: Answer("yes")})
     with pytest.raises(AlreadyDecided):
-        await paying.decide("r", {item.id: Answer("no")})
+        await paying.attach("r").decide({item.id: Answer("no")})
     assert await send("r", "paid", 5, store=store)
     assert (await paying.resume("r")).output == "yes 5"
     await evil.close()
@@ -136,7 +136,7 @@ async def test_keys_that_were_replaced_are_read_and_an_item_is_taken_once(tmp_pa
     old, new = opens(OTHER), opens([KEY, OTHER])
     [item] = [each for each in (await _paying(old).run(run_id="r")).pending if each.needs_decision]
     for store in (old, new):  # what the new key has signed, the old store cannot read
-        await _paying(store).decide("r", {item.id: Answer("yes")})
+        await _paying(store).attach("r").decide({item.id: Answer("yes")})
     for store in (old, new):
         await send("r", "paid", 5, store=store, key="first")
     assert (await _paying(new).resume("r")).output == "yes 5"

@@ -116,7 +116,7 @@ class _Life:
         """Answer a question without driving the run."""
         question, answer = self._answer()
         decisions = {self.items[question]: Answer(answer)}
-        await self._told(question, answer, _paying(process.store).decide("r", decisions))
+        await self._told(question, answer, _paying(process.store).attach("r").decide(decisions))
 
     async def resume(self, process: _Process) -> None:
         """Drive the run, perhaps with an answer."""
@@ -154,7 +154,7 @@ class _Life:
             open_ones = {item.reason: item.id for item in run.pending if item.stage == "question"}
             for question, item_id in open_ones.items():
                 assert not any(told for _, told in self.answers[question]), "an answer is lost"
-                await _paying(store).decide("r", {item_id: Answer("last")})
+                await _paying(store).attach("r").decide({item_id: Answer("last")})
                 self.answers[question].append(("last", True))
             if not open_ones:
                 await self.send(self.processes[1])
@@ -230,7 +230,7 @@ async def test_only_what_nothing_has_taken_fills_an_inbox(
         if act == "send":
             name, full = chance.choice(["paid", "paid", "also"]), sent + cancels - len(taken) >= most
             try:
-                await made.send("r", name, sent)
+                await made.attach("r").send(name, sent)
                 assert not full
                 sent += 1
             except MailboxFull:

@@ -381,7 +381,7 @@ async def test_a_run_belongs_to_its_agent_for_every_verb(begun: bool) -> None:
             stranger.resume(run_id),
             stranger.replay(run_id),
             stranger.fork(run_id, 1),
-            stranger.decide(run_id, {}),
+            stranger.attach(run_id).decide({}),
         )
         for verb in verbs:
             with pytest.raises(RunNotFound, match="was not started by"):

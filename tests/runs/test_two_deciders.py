@@ -32,7 +32,7 @@ def _asking(store: Any) -> Flow[None, str]:
 Verb = Callable[[Any, dict[str, Decision]], Awaitable[Any]]
 
 VERBS: dict[str, Verb] = {
-    "decide": lambda asking, decisions: asking.decide("r", decisions),
+    "decide": lambda asking, decisions: asking.attach("r").decide(decisions),
     "resume": lambda asking, decisions: asking.resume("r", decisions),
     "start": lambda asking, decisions: asking.start(run_id="r", decisions=decisions).result(),
     "attach": lambda asking, decisions: asking.attach("r").decide(decisions),
@@ -93,7 +93,7 @@ async def test_of_decisions_that_are_made_together_none_stands_if_one_is_refused
     async def reached(number: int) -> None:
         if number == moment:
             with suppress(AlreadyDecided):
-                await asking(two).decide("r", {second: Answer("no")})
+                await asking(two).attach("r").decide({second: Answer("no")})
 
     refused = 0
     async with stores(kind, tmp_path) as (one, two):
@@ -105,7 +105,7 @@ async def test_of_decisions_that_are_made_together_none_stands_if_one_is_refused
                 await VERBS[verb](asking(watched), decisions)
             except AlreadyDecided:
                 refused += 1
-                await asking(two).decide("r", {first: Answer("perhaps")})
+                await asking(two).attach("r").decide({first: Answer("perhaps")})
                 assert (await asking(two).resume("r")).output == ["perhaps", "no"]
             else:
                 assert (await asking(two).resume("r")).output == ["yes", "yes"]
@@ -124,8 +124,8 @@ async def test_a_decision_that_cannot_be_used_is_in_nobodys_way(driven: bool) ->
     unfit = PostedDecisions({item.id: Answer([1])})
     await store.post("run:r", PostedDecisions.key(wait, item.id), encode(unfit))
     epoch = await other.lease("run:r") if driven else 0
-    await _asking(store).decide("r", {item.id: Answer("yes")})
+    await _asking(store).attach("r").decide({item.id: Answer("yes")})
     with pytest.raises(AlreadyDecided):
-        await _asking(store).decide("r", {item.id: Answer("no")})
+        await _asking(store).attach("r").decide({item.id: Answer("no")})
     await other.release("run:r", epoch)
     assert (await _asking(other).resume("r")).output == "yes"

@@ -64,7 +64,7 @@ async def test_a_stream_goes_on_wherever_it_was_cut(form: str, decision: Decisio
     first = await sent(UiRun("r-1", teller), form)
     waits = await handle.result()
     after = (await handle.status()).entries
-    await teller.decide("r-1", {waits.pending[0].id: decision})
+    await teller.attach("r-1").decide({waits.pending[0].id: decision})
     going = await begun(teller)
     second = await sent(UiRun("r-1", teller, after), form)
     assert (await going.result()).output == "Take a coat."

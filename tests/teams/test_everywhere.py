@@ -282,7 +282,7 @@ async def test_a_worker_drives_a_submitted_team_and_goes_on_when_a_person_has_de
         for _ in range(40):
             if not run.pending:
                 break
-            await team.decide("r-1", {item.id: Approve() for item in run.pending})
+            await team.attach("r-1").decide({item.id: Approve() for item in run.pending})
             run = await team.attach("r-1").result()
     same(run, expected)
     assert done == freely

@@ -47,7 +47,7 @@ class Calls:
     async def decide(self, run_id: str, decisions: Mapping[str, Decision], listener: Listener | None = None) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agents.agent_of(run_id)
-        await agent.decide(run_id, decisions)
+        await agent.attach(run_id).decide(decisions)
         if not waiting_in(await agent.attach(run_id).status()):
             await self.go_on(run_id, listener)
 
