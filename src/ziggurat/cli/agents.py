@@ -6,14 +6,14 @@ import os
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ziggurat.agents.agent import Agent
 from ziggurat.agents.runnable import Runnable
 from ziggurat.cli import store as stores
 from ziggurat.cli.load import load_agent, load_servers, load_tool
 from ziggurat.cli.memories import memory_of
-from ziggurat.cli.options import AgentOptions
+from ziggurat.cli.options import FLAGS, AgentOptions
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.journal.entries import Opened
@@ -42,7 +42,7 @@ def labels_of(options: AgentOptions) -> dict[str, object]:
         mcp=tuple(os.path.abspath(each) if each.endswith(".json") else each for each in options.mcp),
         folder=os.getcwd(),
     )
-    return {_LABEL: {name: value for name, value in asdict(resolved).items() if value not in (None, ())}}
+    return {_LABEL: resolved.given()}
 
 
 def _absolute(spec: str) -> str:
@@ -67,7 +67,7 @@ def options_for(run_id: str, journal: LocalJournal, overrides: AgentOptions) -> 
             f"the run {run_id} was not started on the command line, so its record does not say how to build its agent; "
             "name the agent with --agent FILE.PY:NAME"
         )
-    return replace(stored, **{name: value for name, value in asdict(overrides).items() if value not in (None, ())})
+    return replace(stored, **overrides.given())
 
 
 # -- from options to an agent ----------------------------------------------------------------------------------------
@@ -96,16 +96,7 @@ def agent_of(options: AgentOptions, store: str | None = "memory:") -> Runnable:
 
 
 def _check_alone(options: AgentOptions) -> None:
-    others = {
-        "--model": options.model,
-        "--tool": options.tools or None,
-        "--mcp": options.mcp or None,
-        "--instructions": options.instructions,
-        "--max-steps": options.max_steps,
-        "--timeout": options.timeout,
-        "--memory": options.memory,
-    }
-    excluded = [option for option, value in others.items() if value is not None]
+    excluded = [FLAGS[name] for name in options.given() if name not in ("agent", "approve", "folder")]
     if excluded and options.agent is not None:
         raise ConfigurationError(
             f"--agent takes an agent that is made already, so {' and '.join(excluded)} cannot be given with it; "

@@ -12,7 +12,7 @@ from ziggurat.cli.terminal import write
 from ziggurat.databases.address import without_secrets
 from ziggurat.models.http.dialect import DIALECTS, Dialect
 from ziggurat.models.real import FORBID_VARIABLE
-from ziggurat.models.selection import EXAMPLES, MODEL, SelectedModel, select_model
+from ziggurat.models.selection import EXAMPLES, MODEL, select_model
 
 _SETTINGS = (MODEL, STORE, "ZIGGURAT_CACHE", FORBID_VARIABLE, "ZIGGURAT_DEBUG", "NO_COLOR")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:.*\bextra\s*==\s*['\"](?P<extra>[^'\"]+)['\"])?")
@@ -55,10 +55,11 @@ def doctor() -> int:
     _plain(sys.executable)
     write("Ziggurat")
     _plain(f"ziggurat {version_text()}")
-    extras = _extras()
-    complete = _report_extras(extras)
+    complete = _report_extras(_extras())
     _report_keys()
-    selected = _report_selected()
+    write("Model that is used where none is named")
+    selected = select_model()
+    _fine(f"{selected.name}: {selected.why}")
     write("Settings")
     for name in _SETTINGS:
         value = os.environ.get(name)
@@ -69,13 +70,6 @@ def doctor() -> int:
     else:
         _missing("not ready: there is no other model, and the demo model needs: pip install 'ziggurat[local]'")
     return 0 if ready else 1
-
-
-def _report_selected() -> SelectedModel:
-    write("Model that is used where none is named")
-    selected = select_model()
-    _fine(f"{selected.name}: {selected.why}")
-    return selected
 
 
 def _extras() -> dict[str, list[str]]:

@@ -16,7 +16,6 @@ from ziggurat.cli.agents import in_store
 from ziggurat.cli.store import open_store
 from ziggurat.cli.terminal import write
 from ziggurat.core import codec, errors
-from ziggurat.core.visible import visible_line
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.wire import ServerTool
 from ziggurat.messages.formatting import shortened
@@ -120,13 +119,13 @@ def list_tools(server: Server, json: options.JsonRows = False) -> int:
       ziggurat mcp list https://example.com/mcp --json
     """
     for client in load.load_servers([server]):
-        for tool in asyncio.run(_tools(client)):
-            if json:
-                about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
-                terminal.write_json(codec.encode({"server": client.name, **about}))
-            else:
-                text = shortened(visible_line(tool.description or ""), _WIDTH)
-                write(f"{visible_line(tool.name)}  {text}")
+        tools = asyncio.run(_tools(client))
+        if not json:
+            terminal.write_table([(tool.name, shortened(tool.description or "", _WIDTH)) for tool in tools])
+            continue
+        for tool in tools:
+            about = {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
+            terminal.write_json(codec.encode({"server": client.name, **about}))
     return 0
 
 

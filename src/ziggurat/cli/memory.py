@@ -1,8 +1,7 @@
 """``ziggurat memory``: searches, forgets and exports memories."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
@@ -11,18 +10,18 @@ import typer
 
 from ziggurat.cli import options
 from ziggurat.cli.memories import embedder_here, opened_memories
-from ziggurat.cli.terminal import note, write, write_json
+from ziggurat.cli.terminal import age_of, note, write, write_json, write_table
 from ziggurat.core.codec import encode
 from ziggurat.core.context import root
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.visible import visible_line
 from ziggurat.databases.files import private_opener
 from ziggurat.memory.agent_memory import AgentMemory
+from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.search import FLOOR
 from ziggurat.memory.store import Hit, Query
 from ziggurat.memory.upkeep import export_memories
 from ziggurat.memory.vectorizing import embed, try_embed
-from ziggurat.messages.formatting import duration, shortened
+from ziggurat.messages.formatting import shortened
 
 _Owner = Annotated[str | None, typer.Option("--owner", "-o", metavar="NAME", help="Only memories of this owner.")]
 _Store = Annotated[
@@ -77,7 +76,7 @@ def search(
         for hit in hits:
             write_json(encode(_found(hit)))
     elif hits:
-        _write(hits)
+        write_table([_row(hit.record) for hit in hits])
     else:
         note("no memory matches")
 
@@ -104,17 +103,9 @@ def _found(hit: Hit) -> dict[str, object]:
     return {**fields, "similarity": hit.similarity, "text_score": hit.text_score}
 
 
-def _write(hits: Sequence[Hit]) -> None:
-    owners = max(len(visible_line(hit.record.owner)) for hit in hits)
-    kinds = max(len(visible_line(hit.record.kind)) for hit in hits)
-    now = time.time()
-    for hit in hits:
-        record = hit.record
-        age = f"{duration(max(0.0, now - record.created))} ago"
-        source = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
-        owner, kind = visible_line(record.owner).ljust(owners), visible_line(record.kind).ljust(kinds)
-        who = f"{visible_line(record.id)}  {owner}  {kind}"
-        write(f"{who}  {age:>16}  {shortened(record.content, 200)}{visible_line(source)}")
+def _row(record: MemoryRecord) -> tuple[str, ...]:
+    source = f"  (from the tool {', '.join(record.taint)})" if record.taint else ""
+    return record.id, record.owner, record.kind, age_of(record.created), shortened(record.content, 200) + source
 
 
 @memory.command()

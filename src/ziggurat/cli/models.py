@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ziggurat.cli.doctor import example, key_state
-from ziggurat.cli.terminal import note, write
+from ziggurat.cli.terminal import note, write, write_table
 from ziggurat.models.http.dialect import DIALECTS
 from ziggurat.models.local.catalogue import CATALOGUE, PinnedModel, install, pinned, remove
 from ziggurat.models.resolving import PROVIDERS
@@ -44,9 +44,7 @@ def _list() -> None:
         dialect = DIALECTS.get(provider)
         names[example(provider)] = key_state(dialect) if dialect is not None else ""
     names["openai@https://host/v1:NAME"] = "any server that speaks like a provider, at its address"
-    width = max(map(len, names)) + 2
-    for form, what in names.items():
-        write(f"{form:<{width}}{what}".rstrip())
+    write_table(list(names.items()))
 
 
 def _described(model: PinnedModel) -> str:

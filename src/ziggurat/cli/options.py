@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ziggurat.models.selection import MODEL
 from ziggurat.tools.approval import Approvals
@@ -91,6 +92,19 @@ Attempts = Annotated[
     int, typer.Option("--attempts", min=1, metavar="N", help="How often in a row a run may lose its process.")
 ]
 
+FLAGS = {
+    "agent": "--agent",
+    "model": "--model",
+    "instructions": "--instructions",
+    "max_steps": "--max-steps",
+    "timeout": "--timeout",
+    "memory": "--memory",
+    "tools": "--tool",
+    "mcp": "--mcp",
+    "approve": "--approve",
+}
+"""The options of an agent as they are written, by the names of fields."""
+
 _OF_AGENT = {
     "model": Model,
     "tools": Tools,
@@ -127,18 +141,14 @@ class AgentOptions(Struct, frozen=True):
         """The model of an agent that is built: the one that is named, else that of the environment."""
         return self.model if self.model is not None else os.environ.get(MODEL) or "demo"
 
+    def given(self) -> dict[str, Any]:
+        """Return what was given, by the names of the fields."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
     def text(self) -> str:
-        given = {
-            "--agent": (self.agent,),
-            "--model": (self.model,),
-            "--instructions": (self.instructions,),
-            "--memory": (self.memory,),
-            "--tool": self.tools,
-            "--mcp": self.mcp,
-            "--approve": self.approve,
-        }
-        words = [(option, each) for option, values in given.items() for each in values if each is not None]
-        return shlex.join(word for pair in words for word in pair)
+        given = self.given().items()
+        pairs = [(name, each) for name, value in given for each in (value if isinstance(value, tuple) else (value,))]
+        return shlex.join(word for name, each in pairs if name in FLAGS for word in (FLAGS[name], str(each)))
 
 
 def with_agent_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ziggurat.cli import options
 from ziggurat.cli.store import find_run, labels_from, with_store
-from ziggurat.cli.terminal import note, write, write_json
+from ziggurat.cli.terminal import age_of, note, write, write_json, write_table
 from ziggurat.core.codec import as_type, encode
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.similar import similar
@@ -20,13 +20,11 @@ from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, ses
 from ziggurat.journal.writer import accept_loss as accept_loss_of, lines_of
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, PendingItem
-from ziggurat.messages.formatting import call_text, duration, plural, shortened
+from ziggurat.messages.formatting import call_text, plural, shortened
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _STATUSES: tuple[str, ...] = ("running", *(kind.__name__ for kind in get_args(stops.Stop)), "Quarantined")
-_WIDEST = 60
-"""Characters to which a column of a list is padded, so that one long id does not make all lines long."""
 
 
 class _ListedRun(Struct):
@@ -76,21 +74,12 @@ def runs(
         for run in found:
             write_json(encode(run))
     elif found:
-        _write_table(found)
+        shown = [(run.id, run.status, run.agent, age_of(run.updated), shortened(run.question, 60)) for run in found]
+        write_table(shown)
     elif chosen or agent or label or since:
         note("no runs match")
     else:
         note("no runs yet")
-
-
-def _write_table(runs: list[_ListedRun]) -> None:
-    rows = [tuple(map(visible_line, (run.id, run.status, run.agent))) for run in runs]
-    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
-    now = time.time()
-    for run, row in zip(runs, rows, strict=True):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        age = f"{duration(max(0.0, now - run.updated))} ago"
-        write(f"{'  '.join(cells)}  {age:>16}  {shortened(run.question, 60)}")
 
 
 def _status(name: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
-from msgspec import Struct
 
 from ziggurat.cli import options
 from ziggurat.cli.agents import StoredRun, labels_of, rebuild
@@ -110,8 +109,9 @@ def approve(
       ziggurat approve 3f2a 91bc --modify '{"amount": 5}'
       ziggurat approve 3f2a --happened "paid, receipt 17"
     """
-    choice = _DecisionOptions(deny, modify, happened, again)
-    if len(ways := choice.options()) > 1:
+    given = {"--deny": deny, "--modify": modify, "--happened": happened, "--did-not-happen": "" if again else None}
+    ways = {option: value for option, value in given.items() if value is not None}
+    if len(ways) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     found = rebuild(run, options.AgentOptions(agent=agent), store)
     undecided = [each for each in found.journal.waits.at() if each.asks]
@@ -120,23 +120,11 @@ def approve(
     if stage_of(waiting.path) == "question" and deny is None:
         decision = _answer(waiting, found.id)
     else:
-        decision = _decision(choice, waiting, found.id, started=record is not None and record.intent is not None)
+        way, text = next(iter(ways.items()), ("", ""))
+        started = record is not None and record.intent is not None
+        decision = _decision(way, text, waiting, found.id, started=started)
     output = OutputOptions(json, quiet, found.where)
     return _go_on(found, {waiting.id: decision}, output)
-
-
-class _DecisionOptions(Struct, frozen=True):
-    """The decision given by options; approval if there are none."""
-
-    deny: str | None = None
-    modify: str | None = None
-    happened: str | None = None
-    again: bool = False
-
-    def options(self) -> list[str]:
-        values = {"--deny": self.deny, "--modify": self.modify, "--happened": self.happened}
-        ways = [option for option, value in values.items() if value is not None]
-        return [*ways, "--did-not-happen"] if self.again else ways
 
 
 def _answer(waiting: Pending, run_id: str) -> Decision:
@@ -149,31 +137,31 @@ def _answer(waiting: Pending, run_id: str) -> Decision:
     return ask_answer(item, read_line, write)
 
 
-def _decision(choice: _DecisionOptions, waiting: Pending, run_id: str, *, started: bool) -> Decision:
-    """Return the options as a decision that is valid for the call."""
+def _decision(way: str, text: str, waiting: Pending, run_id: str, *, started: bool) -> Decision:
+    """Return the option that was given as a decision that is valid for the call; approval without one."""
     name = visible_line(waiting.name)
-    if choice.deny is not None:
-        return Deny(choice.deny.strip() or NO)
-    if not started and (choice.happened is not None or choice.again):
+    if way == "--deny":
+        return Deny(text.strip() or NO)
+    if not started and way in ("--happened", "--did-not-happen"):
         raise ConfigurationError(
-            f"{name} was not started yet, so {choice.options()[0]} does not apply: "
+            f"{name} was not started yet, so {way} does not apply: "
             f"ziggurat approve {shell_word(run_id)} lets it run, --deny REASON does not"
         )
-    if choice.happened is not None:
-        return Happened(choice.happened)
-    if choice.again:
+    if way == "--happened":
+        return Happened(text)
+    if way == "--did-not-happen":
         return DidNotHappen()
     if started:
         raise ConfigurationError(
             f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
             "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
         )
-    if choice.modify is None:
+    if way != "--modify":
         return Approve()
     try:
-        if not choice.modify.strip():
+        if not text.strip():
             raise InvalidArguments("there are no arguments; for none at all write '{}'")
-        return Modify(canonical(choice.modify, waiting.name))
+        return Modify(canonical(text, waiting.name))
     except InvalidArguments as error:
         raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
 

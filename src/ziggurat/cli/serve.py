@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ziggurat.cli import options
-from ziggurat.cli.supervised import loaded_all, supervised, workers_of
+from ziggurat.cli.supervised import loaded_all, supervised
 from ziggurat.cli.terminal import note
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.http.fetcher import Fetcher
@@ -99,7 +99,9 @@ def serve(
         return server_for(application, host, port, ready=report_ready)
 
     served = application.agents.agents if work else {}
-    workers = workers_of(served, schedules, concurrency=work or 1, grace=grace)
+    workers = [
+        each.worker(schedules=schedules.get(name, ()), concurrency=work, grace=grace) for name, each in served.items()
+    ]
     try:
         return asyncio.run(supervised(workers, grace, make_server))
     except ChildNotStarted as error:

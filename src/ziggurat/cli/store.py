@@ -3,8 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,27 +59,13 @@ def open_store(option: str | None) -> RunStore:
     return shared(f"sqlite:///{path}")
 
 
-@asynccontextmanager
-async def opened(option: str | None) -> AsyncIterator[RunStore]:
-    """Open the store to find runs in; a store that is named must exist."""
+def with_store(option: str | None, work: Callable[[RunStore], Awaitable[T]]) -> T:
+    """Return what a function returns of the store of an option, which must exist, and is open meanwhile."""
     store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)
     if option is not None and isinstance(place, Path) and not place.exists():
         raise ConfigurationError(f"--store {option}: no store exists at {place}; a run with this option creates it")
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def with_store(option: str | None, work: Callable[[RunStore], Awaitable[T]]) -> T:
-    """Return what a function returns of the store of an option, which is open meanwhile."""
-
-    async def opened_for_it() -> T:
-        async with opened(option) as store:
-            return await work(store)
-
-    return asyncio.run(opened_for_it())
+    return then_closed(store, work(store))
 
 
 def then_closed(store: Store, work: Awaitable[T]) -> T:

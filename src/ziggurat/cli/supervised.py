@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +39,6 @@ def loaded_all(specs: Sequence[str], store: str | None) -> tuple[dict[str, Runna
             runnable = agent_of(AgentOptions(agent=spec), store)
             runnables.setdefault(runnable.name, runnable)
     return runnables, schedules
-
-
-def workers_of(
-    runnables: Mapping[str, Runnable[Any]], schedules: Mapping[str, list[Schedule]], **options: Any
-) -> list[Worker[Any]]:
-    """Return a worker for each of some agents."""
-    return [each.worker(schedules=schedules.get(name, ()), **options) for name, each in runnables.items()]
 
 
 class _Server:

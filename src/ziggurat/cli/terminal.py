@@ -6,11 +6,17 @@ Ids, names, paths, errors and what models and tools say come from elsewhere, so 
 import logging
 import shlex
 import sys
+import time
+from collections.abc import Sequence
 from typing import TextIO
 
 from ziggurat.calls.agent_call import without_keys
 from ziggurat.core.failures import is_expected, traced_in_users_code
 from ziggurat.core.visible import escaped_json, visible, visible_line
+from ziggurat.messages.formatting import duration
+
+_WIDEST = 60
+"""Characters to which a column of a table is padded, so that one long id does not make all lines long."""
 
 
 def write(text: str, file: TextIO | None = None) -> None:
@@ -34,6 +40,20 @@ def write_json(document: str | bytes, file: TextIO | None = None) -> None:
     """Write one or more JSON documents, one per line; what is hidden in them is escaped as JSON has it."""
     text = document if isinstance(document, str) else document.decode()
     _put(escaped_json(text if text.endswith("\n") else text + "\n"), file or sys.stdout)
+
+
+def write_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Write rows of cells, each column under the other; the last cell of a row ends its line."""
+    rows = [tuple(map(visible_line, row)) for row in rows]
+    widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        write("  ".join([*cells[:-1], row[-1]]).rstrip())
+
+
+def age_of(moment: float) -> str:
+    """Return how long ago a time was, as a cell of a table."""
+    return f"{duration(max(0.0, time.time() - moment))} ago".rjust(16)
 
 
 def _put(text: str, file: TextIO) -> None:

@@ -10,7 +10,7 @@ from ziggurat.cli import options
 from ziggurat.cli.agents import agent_of
 from ziggurat.cli.outcome import COMPLETED, STOPPED
 from ziggurat.cli.store import labels_from, then_closed
-from ziggurat.cli.supervised import loaded_all, supervised, workers_of
+from ziggurat.cli.supervised import loaded_all, supervised
 from ziggurat.cli.terminal import note, write
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.visible import visible_line
@@ -82,7 +82,10 @@ def worker(
       ziggurat worker desk.py:agent orders.py:order reports.py:nightly --concurrency 20
     """
     runnables, schedules = loaded_all(agents, store)
-    workers = workers_of(runnables, schedules, concurrency=concurrency, attempts=attempts, grace=grace)
+    workers = [
+        each.worker(schedules=schedules.get(name, ()), concurrency=concurrency, attempts=attempts, grace=grace)
+        for name, each in runnables.items()
+    ]
     note(f"working on the runs of {', '.join(map(visible_line, runnables))}")
     return asyncio.run(supervised(workers, grace))
 
