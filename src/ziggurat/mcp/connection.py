@@ -1,24 +1,23 @@
-"""Connection: one connection to a server, which one task opens, watches and closes."""
+"""Connection: one connection to a server, which one task opens, watches and closes, and the calls on it."""
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import Any
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import Timeout, ToolError
 from ziggurat.core.log import logger
 from ziggurat.mcp import wire
-from ziggurat.mcp.answers import Answers
-from ziggurat.mcp.calls import MAX_QUESTIONS, Calls, Inbox
 from ziggurat.mcp.http import HttpTransport
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.stdio import StdioTransport
 from ziggurat.mcp.wire import refused
-from ziggurat.messages.events import ToolDelta
 
 _ABOUT = {"name": "ziggurat", "version": "0"}
 _PROBE = 10.0
@@ -35,28 +34,103 @@ _FOLLOWED = 10
 _PAUSE = 1.0
 """Seconds before it does."""
 
+_LONGEST = 20
+"""How many times its time-out a call may take in all, if the server reports progress."""
+
+_MAX_NOISE = 10_000
+"""Messages that nobody waits for, since the last one that was; more of them end the connection."""
+
+_MAX_WAITING = 100
+"""Messages of one call that wait to be handled; what comes beyond is dropped, except for the response."""
+
+MAX_QUESTIONS = 50
+"""How often a server may ask something in one call."""
+
+_MAX_REPORT = 1_000
+"""Characters of a report of progress."""
+
+Answer = Callable[[str, Raw, Context], Awaitable[object]]
+"""Answers a request of the server, its method and parameters, or raises JsonRpcError."""
+
+OnProgress = Callable[[wire.Progress, Context], Awaitable[None]]
+
+
+class Inbox:
+    """What is received for one call, or for one reader of changes."""
+
+    __slots__ = ("_held", "_items", "_waiter", "failure", "over")
+
+    def __init__(self) -> None:
+        self.over: bool = False
+        """Whether nothing more is needed: the response has come, or it has failed."""
+        self.failure: Exception | None = None
+        self._items: deque[tuple[Any, int]] = deque()
+        self._held = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, item: object, size: int = 0) -> None:
+        """Add what was received, with its size; what comes too fast is dropped, but not the response."""
+        full = len(self._items) >= _MAX_WAITING or self._held + size > wire.MAX_MESSAGE
+        if self.over or (full and isinstance(item, (jsonrpc.Request, wire.Progress))):
+            return
+        self.over = isinstance(item, (jsonrpc.Success, jsonrpc.Failure))
+        self._held += size
+        self._items.append((item, size))
+        self._wake()
+
+    def holds(self, item: object) -> bool:
+        return (item, 0) in self._items
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error when the rest is taken."""
+        self.failure = self.failure or error  # what comes later is a consequence
+        self.over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> Any:
+        while not self._items:
+            if self.failure is not None:
+                raise self.failure
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        item, size = self._items.popleft()
+        self._held -= size
+        return item
+
 
 class _Update(Struct, frozen=True):
     uri: str = ""
 
 
-class Connection(Calls):
+class Connection:
     """A connection, or the attempt to make one, in the revision that is wanted or in the newest that the server has."""
 
     def __init__(self, settings: Settings, wanted: str, changed: Callable[[str], None]) -> None:
-        super().__init__(settings)
+        self.name: str = settings.name
         self.closed: bool = False
+        self.silent: bool = False
+        """Whether a call has timed out, and nothing was received since."""
+        self.meta: dict[str, Any] = {}
+        """What each request says of this side; empty in the older era."""
         self.info: wire.ServerInfo = wire.ServerInfo()
         self.probe_ended_it: bool = False
         """Whether the server ended when it was asked in the way of the newer era."""
         self._settings = settings
         self._wanted = wanted
         self._changed = changed
+        self._ids = self._noise = 0
+        self._calls: dict[jsonrpc.Id | None, Inbox] = {}
         self._readers: dict[Inbox, Collection[str]] = {}
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._over = asyncio.Event()
-        self.transport = HttpTransport(settings, self) if settings.url else StdioTransport(settings, self)
+        self.transport: HttpTransport | StdioTransport = (
+            HttpTransport(settings, self) if settings.url else StdioTransport(settings, self)
+        )
         self._owner = loop.create_task(self._own(), name=f"MCP server {self.name}", context=contextvars.Context())
 
     @property
@@ -78,7 +152,10 @@ class Connection(Calls):
         """Fail one call, or all and those who read of changes; return whether there was any."""
         for reader in self._readers if call is None else ():
             reader.fail(error)
-        return super().failed(error, call)
+        found = [inbox for number, inbox in self._calls.items() if call in (None, number)]
+        for inbox in found:
+            inbox.fail(error)
+        return bool(found)
 
     def ended(self) -> None:
         """Take note that nothing can be sent any more."""
@@ -182,6 +259,129 @@ class Connection(Calls):
             pass  # it is an answer
         return True
 
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    @property
+    def modern(self) -> bool:
+        """Whether the requests stand alone."""
+        return self.transport.revision == wire.MODERN
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        ctx: Context,
+        *,
+        seconds: float,
+        headers: wire.Headers = (),
+        answer: Answer | None = None,
+        progress: OnProgress | None = None,
+    ) -> Raw:
+        """Send a request and return its result, raw; the server may be silent for so many seconds."""
+        self._ids += 1
+        number = self._ids
+        meta = self.meta if progress is None else {**self.meta, "progressToken": number}
+        request = jsonrpc.Request(number, method, {**params, "_meta": meta} if meta else params)
+        until = ctx.clock.monotonic() + _LONGEST * seconds
+        inbox = self._calls[number] = Inbox()
+        begun, questions = False, 0
+        try:
+            while True:
+                left = min(seconds, until - ctx.clock.monotonic())
+                try:
+                    async with ctx.limit(max(left, 0.001)):
+                        if not begun:
+                            await self.transport.begin(request, headers, ctx)
+                            begun = True
+                        got = await inbox.next()
+                except Timeout as error:
+                    self.silent = True
+                    raise Timeout(
+                        f"the MCP server {self.name} did not answer {method} within {seconds:g} s", seconds=seconds
+                    ) from error
+                if isinstance(got, jsonrpc.Success):
+                    return got.result  # type: ignore[no-any-return]
+                if isinstance(got, jsonrpc.Failure):
+                    raise got.exception()
+                if isinstance(got, wire.Progress):
+                    if progress is not None:
+                        await progress(got, ctx)
+                    continue
+                questions += 1
+                if questions > MAX_QUESTIONS:
+                    raise ToolError(f"the MCP server {self.name} asked more than {MAX_QUESTIONS} times in {method}")
+                await self.transport.tell(await self._answered(got, answer, ctx))
+        finally:
+            del self._calls[number]
+            if not inbox.over and begun and not await self.transport.end(number) and method != "initialize":
+                self.transport.post(jsonrpc.Notification("notifications/cancelled", {"requestId": number}))
+
+    async def _answered(self, request: jsonrpc.Request, answer: Answer | None, ctx: Context) -> jsonrpc.Message:
+        """Return the response to a request of the server, which came during a call."""
+        if request.method in ("ping", "roots/list") or answer is None or self.modern:
+            return self._at_once(request)
+        try:
+            return jsonrpc.Success(request.id, await answer(request.method, request.params, ctx))
+        except jsonrpc.JsonRpcError as error:
+            return error.answer(request.id)
+
+    def _at_once(self, request: jsonrpc.Request) -> jsonrpc.Message:
+        """Return the response to a request that needs no call."""
+        if request.method == "ping":
+            return jsonrpc.Success(request.id, {})
+        if request.method == "roots/list" and self._settings.roots:
+            return jsonrpc.Success(request.id, wire.roots_result(self._settings.roots))
+        return jsonrpc.JsonRpcError(f"{request.method} is not answered here", jsonrpc.METHOD_NOT_FOUND).answer(
+            request.id
+        )
+
+    def post(self, method: str, params: dict[str, Any]) -> None:
+        """Send a request whose answer is of no interest."""
+        self._ids += 1
+        self.transport.post(jsonrpc.Request(self._ids, method, {**params, "_meta": self.meta}))
+
+    # -- for the transport ---------------------------------------------------------------------------------------
+
+    def received(self, data: bytes | str, call: jsonrpc.Id | None = None) -> bool:
+        """Take a message, of the stream of one call or of all; return whether that call needs no more."""
+        self.silent = wanted = False
+        message: jsonrpc.Message | None = None
+        try:
+            message = jsonrpc.read(data)
+            wanted = self._take(message, call, len(data))
+        except jsonrpc.JsonRpcError as error:
+            inbox = self._calls.get(error.request_id if call is None else call)
+            if message is None and inbox is not None:
+                inbox.fail(ToolError(f"the MCP server {self.name} sent what is no message: {error}"))
+            logger.debug("the MCP server %s sent what is no message: %.200r", self.name, data)
+        self._noise = 0 if wanted else self._noise + 1
+        if self._noise > _MAX_NOISE:
+            raise wire.ServerGone(
+                f"the MCP server {self.name} sent {_MAX_NOISE:,} messages that nobody waits for", kind="interrupted"
+            )
+        return call is not None and (call not in self._calls or self._calls[call].over)
+
+    def _take(self, message: jsonrpc.Message, call: jsonrpc.Id | None, size: int) -> bool:
+        """Pass a message on to whom it belongs; return whether it is wanted."""
+        item: object = message
+        if isinstance(message, (jsonrpc.Success, jsonrpc.Failure)):
+            of_call = call if isinstance(message, jsonrpc.Failure) else None
+            inbox = self._calls.get(message.id) or self._calls.get(of_call)
+        elif isinstance(message, jsonrpc.Notification):
+            if message.method != "notifications/progress":
+                return self.heard(message)
+            got = jsonrpc.parse(message.params, wire.Progress)
+            item, size = replace(got, message=got.message and got.message[:_MAX_REPORT]), 0
+            inbox = self._calls.get(got.progress_token)
+        elif message.method == "ping" or not self._calls:
+            self.transport.post(self._at_once(message))
+            return False
+        else:  # if it does not say to which call it belongs, to the last one
+            inbox = self._calls.get(next(reversed(self._calls)) if call is None else call)
+        if inbox is not None:
+            inbox.put(item, size)
+        return inbox is not None
+
     # -- changes -------------------------------------------------------------------------------------------------
 
     def tells_of(self, kind: str) -> bool:
@@ -258,141 +458,3 @@ def _is_final(error: jsonrpc.JsonRpcError | Timeout | ToolError) -> bool:
     if isinstance(error, jsonrpc.JsonRpcError):
         return error.code in wire.MODERN_ERRORS and not any(each in wire.LEGACY for each in _offered(error))
     return isinstance(error, ToolError) and error.kind in ("transient", "denied")
-
-
-_POLL = (0.05, 1.0, 60.0)
-"""The shortest, the usual and the longest time in seconds between two looks at a task."""
-
-
-class Link:
-    """One connection per event loop, each made by the first request that needs it."""
-
-    def __init__(self, settings: Settings, changed: Callable[[str], None]) -> None:
-        self.settings: Settings = settings
-        self._changed = changed
-        self._answers = Answers(settings.name, settings.model, settings.elicit, settings.roots)
-        self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
-        self._known = ""  # the revision that was agreed on the last time
-
-    # -- requests ------------------------------------------------------------------------------------------------
-
-    async def request(self, method: str, params: dict[str, Any], ctx: Context, **more: Any) -> Raw:
-        """Make a request; once more if the server has refused it because it does not know the session."""
-        for tries in (1, 2):
-            connection = await self.connection()
-            try:
-                return await connection.request(method, params, ctx, seconds=self.settings.timeout, **more)
-            except wire.SessionLost:
-                if tries == 2:
-                    raise
-            except jsonrpc.JsonRpcError as error:
-                raise refused(error, self.settings.name) from error
-        raise AssertionError("the loop returns or raises")
-
-    async def act(self, method: str, params: dict[str, Any], ctx: Context, headers: wire.Headers = ()) -> wire.Outcome:
-        sent = params
-        for _ in range(MAX_QUESTIONS):
-            outcome = await self._outcome(method, sent, ctx, headers)
-            if outcome.result_type == "task":
-                return await self._result_of_task(outcome, ctx)
-            if outcome.result_type != "input_required":
-                return outcome
-            sent = dict(params)
-            if outcome.input_requests:
-                sent["inputResponses"] = await self._responses(outcome.input_requests, ctx)
-            if outcome.request_state is not None:
-                sent["requestState"] = outcome.request_state
-        raise ToolError(f"the MCP server {self.settings.name} asked more than {MAX_QUESTIONS} times in one call")
-
-    async def _responses(self, asked: dict[str, wire.InputRequest], ctx: Context) -> dict[str, object]:
-        if len(asked) > MAX_QUESTIONS:
-            raise ToolError(f"the MCP server {self.settings.name} asked more than {MAX_QUESTIONS} times at once")
-        try:
-            return {key: await self._answers(each.method, each.params, ctx) for key, each in asked.items()}
-        except jsonrpc.JsonRpcError as error:
-            raise ToolError(f"the MCP server {self.settings.name} asks what nobody can answer: {error}") from error
-
-    async def _result_of_task(self, task: wire.Outcome, ctx: Context) -> wire.Outcome:
-        """Look at a task until it has ended; answer what it asks."""
-        named, answered = {"taskId": task.task_id}, set[str]()
-        shortest, usual, longest = _POLL
-        try:
-            while task.status in ("working", "input_required"):
-                pause = usual if task.poll_interval_ms is None else task.poll_interval_ms / 1_000
-                await ctx.clock.sleep(min(max(pause, shortest), longest))
-                task = await self._outcome("tasks/get", named, ctx)
-                new = {key: each for key, each in (task.input_requests or {}).items() if key not in answered}
-                if task.status == "input_required" and new:
-                    answered |= new.keys()
-                    if len(answered) > MAX_QUESTIONS:
-                        raise ToolError(f"a task of the MCP server {self.settings.name} asked too often")
-                    responses = await self._responses(new, ctx)
-                    await self._outcome("tasks/update", {**named, "inputResponses": responses}, ctx)
-        except BaseException:
-            connection = self._connections.get(asyncio.get_running_loop())
-            if connection is not None and connection.usable:
-                connection.post("tasks/cancel", named)
-            raise
-        if task.status == "completed" and wire.is_given(task.result):
-            return jsonrpc.parse(task.result, wire.Outcome, jsonrpc.INTERNAL_ERROR)
-        if wire.is_given(task.error):
-            raise refused(
-                jsonrpc.Failure(None, jsonrpc.parse(task.error, jsonrpc.ErrorObject)).exception(), self.settings.name
-            )
-        raise ToolError(
-            f"the task of the MCP server {self.settings.name} was {task.status:.20}: {task.status_message or ''}"
-        )
-
-    async def _outcome(
-        self, method: str, params: dict[str, Any], ctx: Context, headers: wire.Headers = ()
-    ) -> wire.Outcome:
-        progress = _report if method == "tools/call" else None
-        result = await self.request(method, params, ctx, headers=headers, answer=self._answers, progress=progress)
-        try:
-            return jsonrpc.parse(result, wire.Outcome, jsonrpc.INTERNAL_ERROR)
-        except jsonrpc.JsonRpcError as error:
-            raise ToolError(f"the MCP server {self.settings.name} sent a result that is none: {error}") from error
-
-    # -- connections ---------------------------------------------------------------------------------------------
-
-    async def connection(self) -> Connection:
-        """Return the connection of this loop; a new one if it was lost, or if the server is as good as dead."""
-        loop = asyncio.get_running_loop()
-        connection = self._connections.get(loop)
-        if connection is not None and connection.silent and connection.usable and not await connection.check():
-            logger.warning("the MCP server %s does not react and is started again", self.settings.name)
-            connection.transport.kill()
-            await connection.close()
-        connection = self._connections.get(loop)
-        if connection is None or not connection.usable:
-            connection = self._connect(loop)
-        try:
-            await connection.ready()
-        except ToolError:
-            known, self._known = self._known, ""
-            if not connection.probe_ended_it or known or self.settings.revision:
-                raise
-            self._known = wire.LEGACY[0]  # it ended because it was asked in the newer way
-            connection = self._connect(loop)
-            await connection.ready()
-        self._known = wire.MODERN if connection.modern else wire.LEGACY[0]
-        return connection
-
-    async def close(self) -> None:
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
-        if connection is not None:
-            await connection.close()
-
-    def _connect(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        for old in [each for each in self._connections if each.is_closed()]:
-            del self._connections[old]
-        connection = Connection(self.settings, self.settings.revision or self._known, self._changed)
-        self._connections[loop] = connection
-        self._changed("")
-        return connection
-
-
-async def _report(progress: wire.Progress, ctx: Context) -> None:
-    if progress.message and ctx.listens(ToolDelta):
-        name = ctx.path.rpartition("/")[2]
-        await ctx.emit(ToolDelta(ctx.path, name, progress.message))

@@ -17,7 +17,7 @@ from ziggurat.mcp.headers import mirrored
 from ziggurat.mcp.settings import Settings
 
 if TYPE_CHECKING:
-    from ziggurat.mcp.calls import Calls
+    from ziggurat.mcp.connection import Connection
 
 _ACCEPT = (("content-type", "application/json"), ("accept", "application/json, text/event-stream"))
 _LIMITS = Limits(idle=None, total=None, reply=wire.MAX_MESSAGE, stream=1 << 30)
@@ -29,7 +29,7 @@ _LONGEST_RETRY = 60.0
 
 
 class HttpTransport:
-    def __init__(self, settings: Settings, peer: "Calls") -> None:
+    def __init__(self, settings: Settings, peer: "Connection") -> None:
         parts = urlsplit(settings.url)
         self.revision: str = ""
         self.gone: bool = False

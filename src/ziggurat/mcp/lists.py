@@ -8,8 +8,8 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError, parse
 from ziggurat.core.log import logger
-from ziggurat.mcp.connection import Link
 from ziggurat.mcp.headers import HeaderOf, headers_in
+from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import Headers, Outcome, Page, ServerTool, is_given, structure_in
 from ziggurat.tools.validator import SchemaValidator

@@ -15,7 +15,7 @@ from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import MAX_MESSAGE, Headers, ServerGone
 
 if TYPE_CHECKING:
-    from ziggurat.mcp.calls import Calls
+    from ziggurat.mcp.connection import Connection
 
 _KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "SYSTEMROOT", "APPDATA", "TEMP")
 """The variables of this process that a server gets; keys of providers are not among them."""
@@ -31,7 +31,7 @@ _LAST_WORDS = 1.0
 class StdioTransport(asyncio.SubprocessProtocol):
     """A server that reads its standard input and writes to its standard output, one message a line."""
 
-    def __init__(self, settings: Settings, peer: "Calls") -> None:
+    def __init__(self, settings: Settings, peer: "Connection") -> None:
         self.revision: str = ""
         self.gone: bool = True
         self._settings, self._peer = settings, peer

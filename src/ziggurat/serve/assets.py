@@ -1,6 +1,5 @@
 """The files of the page, and the headers that they are sent with."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
@@ -20,7 +19,6 @@ _CONTENT_TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_NAME = re.compile(r"[a-z]+\.(?:html|css|js|svg)")
 
 
 class _Asset(msgspec.Struct, frozen=True):
@@ -33,7 +31,7 @@ class _Asset(msgspec.Struct, frozen=True):
 
 def asset(name: str) -> _Asset | None:
     """Return the file of the page with this name, as "index.html", or None if there is none."""
-    return _read(name) if _NAME.fullmatch(name) and name in _names() else None
+    return _read(name) if name in _names() else None
 
 
 @cache

@@ -70,17 +70,6 @@ class Guard:
 
     Behind a proxy that adds TLS, pages have another scheme than the connection: a proxy at a trusted address states it
     in ``X-Forwarded-Proto``. From any other address that header means nothing.
-
-    Args:
-        app: The application.
-        token: What programs show.
-        proxies: The addresses, or networks such as ``10.0.0.0/8``, of trusted proxies.
-        hosts: The names by which the server may be addressed, besides those of the loopback network.
-        streams: Counts the open streams, and refuses further ones with status 503.
-
-    Attributes:
-        link: The token of the link, until it was used.
-        streams: Counts the open streams.
     """
 
     def __init__(
@@ -93,6 +82,7 @@ class Guard:
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._session = hmac.new(self._token, b"cookie of a browser", "sha256").hexdigest()
         self.link: str | None = secrets.token_urlsafe(32)
+        """The token of the link, until it was used."""
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -104,7 +94,7 @@ class Guard:
         try:
             redirect = self._check(scope)
         except _Refused as refused:
-            await _answer(send, refused.status, _body(scope["path"], refused))
+            await _answer(send, scope["path"], refused)
             return
         if redirect:
             cookie = (
@@ -126,7 +116,7 @@ class Guard:
             return
         if (count := self.streams.enter()) >= self.streams.hard:
             full = _Refused(503, f"{count} streams are open, and no more may be: try again later")
-            await _answer(send, full.status, _body(scope["path"], full))
+            await _answer(send, scope["path"], full)
             return
         try:
             await stream(scope, receive, own)
@@ -303,8 +293,8 @@ def _body(path: str, refused: _Refused) -> object:
     return {"error": {"type": "refused", "message": str(refused)}}
 
 
-async def _answer(send: Send, status: int, content: object) -> None:
-    body = encode(content)
+async def _answer(send: Send, path: str, refused: _Refused) -> None:
+    body, status = encode(_body(path, refused)), refused.status
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
     headers += [(b"retry-after", b"1")] if status == 503 else []
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []

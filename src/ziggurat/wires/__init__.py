@@ -2,6 +2,5 @@
 
 - `reading` parses the requests of the three formats.
 - `writer` is what writes a reply in one of them: `chat`, `responses` or `anthropic`.
-- `server_items` are what a reply shows of the work of the server.
-- `errors` are the bodies of errors; `types` what all of them share.
+- `errors` are the bodies of errors; `types` what all of them share, and what a reply shows of the work of the server.
 """

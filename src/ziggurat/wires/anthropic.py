@@ -9,8 +9,7 @@ from ziggurat.messages.message import Part, PartDelta, Text, TextDelta, Thinking
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
-from ziggurat.wires.server_items import ReplyPart, message_of
-from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
+from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ReplyPart, ResponseChunk, message_of
 
 _STOPS = {
     "stop": "end_turn",

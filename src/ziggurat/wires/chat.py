@@ -6,8 +6,7 @@ from ziggurat.messages.message import PartDelta, TextDelta, Thinking, ThinkingDe
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
-from ziggurat.wires.server_items import ReplyPart, ServerCall, ServerItem, message_of
-from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
+from ziggurat.wires.types import Json, ReplyHead, ReplyPart, ResponseChunk, ServerCall, ServerItem, message_of
 
 
 def _usage(usage: Usage) -> Json:

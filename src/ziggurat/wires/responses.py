@@ -6,8 +6,16 @@ from ziggurat.messages.message import Fold, PartDelta, Text, TextDelta, Thinking
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
 from ziggurat.wires.errors import error_frame
-from ziggurat.wires.server_items import ApprovalRequest, ReplyPart, ServerCall, ServerItem
-from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ResponseChunk
+from ziggurat.wires.types import (
+    ApprovalRequest,
+    ChunkPart,
+    Json,
+    ReplyHead,
+    ReplyPart,
+    ResponseChunk,
+    ServerCall,
+    ServerItem,
+)
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 

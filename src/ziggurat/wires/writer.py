@@ -9,8 +9,7 @@ from ziggurat.messages.usage import Usage
 from ziggurat.wires.anthropic import AnthropicWriter
 from ziggurat.wires.chat import ChatWriter
 from ziggurat.wires.responses import ResponsesWriter
-from ziggurat.wires.server_items import ReplyPart, ReplyPiece, ServerItem
-from ziggurat.wires.types import Json, ReplyHead, ResponseChunk, Wire
+from ziggurat.wires.types import Json, ReplyHead, ReplyPart, ReplyPiece, ResponseChunk, ServerItem, Wire
 
 
 class ReplyWriter(Protocol):

@@ -16,7 +16,7 @@ from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation, ConversationRequest
 from ziggurat.serve.served import ServedAgents
 from ziggurat.tools import tool_call
-from ziggurat.wires.server_items import ReplyParts, ReplyPiece, message_of
+from ziggurat.wires.types import ReplyParts, ReplyPiece, message_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = ToolSpec("weather", "The weather.", CITY)

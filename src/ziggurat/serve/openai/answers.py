@@ -18,7 +18,7 @@ from ziggurat.messages.usage import Usage, tally_of
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.speech import Say, Speech
 from ziggurat.serve.requests import check_id
-from ziggurat.wires.server_items import ApprovalRequest
+from ziggurat.wires.types import ApprovalRequest
 
 _PREFIX = "resp_"
 

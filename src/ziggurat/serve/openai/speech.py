@@ -19,7 +19,7 @@ from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narrated
 from ziggurat.serve.narration import Narrator
 from ziggurat.serve.openai.client_request import client_calls
-from ziggurat.wires.server_items import ReplyPiece, ServerCall
+from ziggurat.wires.types import ReplyPiece, ServerCall
 
 Say = Callable[[ReplyPiece], Awaitable[None]]
 """Takes each piece of an answer as it comes."""

@@ -17,8 +17,7 @@ from ziggurat.serve.openai.replies import LiveResponses, ResponseStream, encode_
 from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
-from ziggurat.wires.server_items import ReplyParts, ReplyPiece
-from ziggurat.wires.types import Json, ReplyHead, ResponseChunk
+from ziggurat.wires.types import Json, ReplyHead, ReplyParts, ReplyPiece, ResponseChunk
 from ziggurat.wires.writer import LiveReply
 
 
