@@ -17,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ziggurat.serve.assets import PAGE_HEADERS, asset
+from ziggurat.serve.assets import asset
+from ziggurat.serve.guard import SECURITY_HEADERS
 
 __all__ = ["PageServer", "ServedRun", "node"]
 
@@ -164,7 +165,9 @@ class PageServer:
     def _file(name: str) -> Response:
         file = asset(name)
         assert file is not None, name
-        return Response(file.body, headers=dict(PAGE_HEADERS), media_type=file.content_type)
+        return Response(
+            file.body, headers={**SECURITY_HEADERS, "cache-control": "no-cache"}, media_type=file.content_type
+        )
 
     def _list(self, request: Request) -> Response:
         rows = [run.row() for run in reversed(self.runs.values())]

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import ziggurat.serve.assets
-from ziggurat.serve.assets import PAGE_HEADERS, asset
+from ziggurat.serve.assets import asset
+from ziggurat.serve.guard import SECURITY_HEADERS
 
 FOLDER = Path(ziggurat.serve.assets.__file__).parent / "page"
 FILES = sorted(FOLDER.iterdir())
@@ -52,7 +53,7 @@ def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere() -> None:
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://", text
         )
-    assert "'unsafe" not in PAGE_HEADERS["content-security-policy"]
+    assert "'unsafe" not in SECURITY_HEADERS["content-security-policy"]
 
 
 def test_the_licences_of_others_are_in_the_package() -> None:

@@ -10,8 +10,7 @@ import pytest
 from tests.serve.ui.talking import TALK, agent
 from ziggurat import Approve, Deny, Modify
 from ziggurat.agents import Decision, RunHandle, Runnable
-from ziggurat.serve.narrated import Over, Tale, Waits
-from ziggurat.serve.narration import narrate
+from ziggurat.serve.narration import Over, Tale, Waits, narrate
 from ziggurat.serve.ui import agui, ai_sdk
 from ziggurat.serve.ui.runs import UiRun, whole_run
 from ziggurat.serve.ui.streams import Encode, Place, frames

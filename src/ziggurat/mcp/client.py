@@ -29,7 +29,8 @@ class McpClient:
     """The client of one server, whose tools an agent gets with ``tools=[client]``; made by `mcp`.
 
     It is connected when it is first used, once per event loop, and again after it was lost. The connection of a loop is
-    closed with the loop, or by `close`.
+    closed with the loop, or by `close`. Each method that asks the server raises `ToolError` if it cannot be asked, or
+    has no such thing.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -40,62 +41,34 @@ class McpClient:
         self._link = self._lists.link
 
     async def tools(self, ctx: Context | None = None) -> list[ServerTool]:
-        """Return the tools as the server lists them.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return the tools as the server lists them."""
         return await self._lists.tools(ctx or root("mcp"))
 
     async def resources(self) -> list[Resource]:
-        """Return the resources that can be read; those of templates are not among them.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return the resources that can be read; those of templates are not among them."""
         return await self._lists.all("resources", Resource, root("mcp"))
 
     async def templates(self) -> list[Template]:
-        """Return the templates of addresses of resources.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return the templates of addresses of resources."""
         return await self._lists.all("resources/templates", Template, root("mcp"))
 
     async def read(self, uri: str, ctx: Context | None = None) -> list[Piece]:
-        """Read a resource.
-
-        Raises:
-            ToolError: the server cannot be asked, or has no such resource.
-        """
+        """Read a resource."""
         outcome = await self._link.act("resources/read", {"uri": uri}, ctx or root("mcp"))
         return [contents_of(each) for each in outcome.contents]
 
     async def prompts(self) -> list[Prompt]:
-        """Return the prompts.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return the prompts."""
         return await self._lists.all("prompts", Prompt, root("mcp"))
 
     async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[Message]:
-        """Return the messages of a prompt, with which an agent can be run.
-
-        Raises:
-            ToolError: the server cannot be asked, or has no such prompt.
-        """
+        """Return the messages of a prompt, with which an agent can be run."""
         params = {"name": name, "arguments": dict(arguments or {})}
         outcome = await self._link.act("prompts/get", params, root("mcp"))
         return [message_of(said) for said in outcome.messages]
 
     async def instructions(self) -> str:
-        """Return how the server says that it is used; its words, not yours.
-
-        Raises:
-            ToolError: the server cannot be asked.
-        """
+        """Return how the server says that it is used; its words, not yours."""
         return (await self._link.connection()).info.instructions or ""
 
     async def call(

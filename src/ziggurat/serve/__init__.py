@@ -8,7 +8,7 @@
 - `assets` are the files of the page in the browser.
 - `driving` drives runs through the times and events that they wait for.
 - `feed` reads a run once for all who follow it. `narration` tells clients of other protocols what happens in a run,
-  live and from the record, in the words of `narrated`.
+  live and from the record.
 - `openai` are the APIs of OpenAI and Anthropic, `mcp` is the Model Context Protocol, `a2a` the protocol of agents, `ui`
   those of user interfaces.
 - `sse` are streams as they are sent, `requests` has ids, numbers and statuses of all routes.

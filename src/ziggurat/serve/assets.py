@@ -1,17 +1,10 @@
-"""The files of the page, and the headers that they are sent with."""
+"""The files of the page."""
 
-from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from types import MappingProxyType
 
 import msgspec
-
-from ziggurat.serve.guard import SECURITY_HEADERS
-
-PAGE_HEADERS: Mapping[str, str] = MappingProxyType({**SECURITY_HEADERS, "cache-control": "no-cache"})
-"""The headers of every file of the page: those of all answers; it is revalidated by its `ETag`."""
 
 _CONTENT_TYPES = {
     "html": "text/html; charset=utf-8",

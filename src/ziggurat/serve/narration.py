@@ -7,18 +7,101 @@ same whether it was heard live or read later, and in whatever process; so a stre
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.core import event
+from ziggurat.core.codec import digest, encode
 from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, parent_of, step_of
 from ziggurat.journal import entries
 from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
-from ziggurat.messages.message import Message, Text, Thinking, ToolCall
+from ziggurat.messages.message import Message, Text, Thinking, ToolCall, ToolResult
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve import narrated
+
+
+class Begin(Struct, frozen=True):
+    """A text, or a thought, begins."""
+
+    id: str
+    step: int
+    thinking: bool
+
+
+class Piece(Struct, frozen=True):
+    """The next piece of a text or a thought."""
+
+    id: str
+    thinking: bool
+    text: str
+
+
+class End(Struct, frozen=True):
+    """A text, or a thought, has ended."""
+
+    id: str
+    thinking: bool
+
+
+class Called(Struct, frozen=True):
+    """The agent calls a tool; the same call again if a person has changed its arguments."""
+
+    id: str
+    step: int
+    call: ToolCall
+    path: str
+    changed: bool = False
+
+
+class Gave(Struct, frozen=True):
+    """A tool has returned a result."""
+
+    id: str
+    result: ToolResult
+    denied: bool = False
+
+
+class Waits(Struct, frozen=True):
+    """The run waits for decisions, each with the id of the call that it is about."""
+
+    items: tuple[tuple[str, PendingItem], ...]
+
+
+class Over(Struct, frozen=True):
+    """The run has ended; it is None if it cannot be read."""
+
+    run: AgentRun | None
+
+
+Tale: TypeAlias = Begin | Piece | End | Called | Gave | Waits | Over
+
+
+class Told(Struct, frozen=True):
+    """Something that is told, and its place: the entry before it, and the characters and other things since."""
+
+    number: int
+    units: int
+    what: Tale
+
+
+def call_id(run_id: str, path: str) -> str:
+    """Return the id of a call for clients: it names the run, so that a result of the client finds it."""
+    return f"call_{run_id}_{digest(path)[:16]}"
+
+
+def output_text(run: AgentRun | None) -> str:
+    """Return the output of a run as text; empty if there is none."""
+    output = None if run is None else run._output
+    return output if isinstance(output, str) else "" if output is None else encode(output).decode()
+
+
+def error_of(run: AgentRun | None) -> str:
+    """Return why a run has ended without being done."""
+    return "the run cannot be read" if run is None else run.error or ""
+
 
 Texts = Sequence[tuple[bool, str]]
 """Texts and thoughts in turn: whether it is a thought, and the text."""
@@ -37,21 +120,21 @@ class ToldReply:
     def begun(self) -> bool:
         return bool(self._texts)
 
-    def hear(self, piece: delta.TextDelta | delta.ThinkingDelta, path: str, step: int) -> Iterator[narrated.Tale]:
+    def hear(self, piece: delta.TextDelta | delta.ThinkingDelta, path: str, step: int) -> Iterator[Tale]:
         """Yield a piece of the reply at a path; of another one than before, that was abandoned."""
         if path != self.path:
             yield from self.abandon()
             self.path, self.step = path, step
         yield from self._add(isinstance(piece, delta.ThinkingDelta), piece.text)
 
-    def abandon(self) -> Iterator[narrated.Tale]:
+    def abandon(self) -> Iterator[Tale]:
         """End a reply that is not complete."""
         if self._texts:
             yield from self._close()
             self.tries += 1
         self._forget()
 
-    def finish(self, texts: Texts, step: int) -> Iterator[narrated.Tale]:
+    def finish(self, texts: Texts, step: int) -> Iterator[Tale]:
         """Yield the rest of the reply, which is known as a whole now."""
         if not _continues(texts, self._texts):
             yield from self.abandon()
@@ -63,17 +146,17 @@ class ToldReply:
         yield from self._close()
         self._forget()
 
-    def _add(self, thinking: bool, text: str) -> Iterator[narrated.Tale]:
+    def _add(self, thinking: bool, text: str) -> Iterator[Tale]:
         if not self._texts or self._texts[-1][0] != thinking:
             yield from self._close()
             self._texts.append((thinking, ""))
-            yield narrated.Begin(self._id(), self.step, thinking)
+            yield Begin(self._id(), self.step, thinking)
         self._texts[-1] = thinking, self._texts[-1][1] + text
-        yield narrated.Piece(self._id(), thinking, text)
+        yield Piece(self._id(), thinking, text)
 
-    def _close(self) -> Iterator[narrated.Tale]:
+    def _close(self) -> Iterator[Tale]:
         if self._texts:
-            yield narrated.End(self._id(), self._texts[-1][0])
+            yield End(self._id(), self._texts[-1][0])
 
     def _forget(self) -> None:
         self._texts, self.path, self.gap = [], "", False
@@ -120,7 +203,7 @@ class Narrator:
         self._calls: dict[str, ToolCall] = {}
         self._run: AgentRun | None = None
 
-    def tell(self, item: SubscribedItem) -> Iterator[narrated.Told]:
+    def tell(self, item: SubscribedItem) -> Iterator[Told]:
         if isinstance(item.what, entries.Opened) and item.what.run_id == next_id(self.run_id):
             self._before, self.run_id = self.number, item.what.run_id
             self._waiting, self._answered = {}, 0
@@ -134,13 +217,13 @@ class Narrator:
         if told or isinstance(item.what, _BREAKS):
             self._number, self._units, self._reply.tries = self.number, 0, 0
 
-    def _placed(self, what: narrated.Tale) -> narrated.Told:
+    def _placed(self, what: Tale) -> Told:
         if self._reply.tries:  # the record has nothing of the pieces before
-            return narrated.Told(self._number, 0, what)
-        self._units += len(what.text) if isinstance(what, narrated.Piece) else 1
-        return narrated.Told(self._number, self._units, what)
+            return Told(self._number, 0, what)
+        self._units += len(what.text) if isinstance(what, Piece) else 1
+        return Told(self._number, self._units, what)
 
-    def _hear(self, what: entries.JournalEntry | event.Event) -> Iterator[narrated.Tale]:
+    def _hear(self, what: entries.JournalEntry | event.Event) -> Iterator[Tale]:
         """Yield what is not on record: pieces of a reply of the agent itself."""
         match what:
             case event.Skipped():
@@ -152,7 +235,7 @@ class Narrator:
                 if _is_model(place) and step > self._answered and not self._reply.gap:
                     yield from self._reply.hear(piece, path, step)
 
-    def _read(self, number: int, entry: entries.JournalEntry | event.Event) -> Iterator[narrated.Tale]:
+    def _read(self, number: int, entry: entries.JournalEntry | event.Event) -> Iterator[Tale]:
         """Yield what an entry of the record tells."""
         _, step, place = step_of(entry.path, self._agent)
         match entry:
@@ -164,16 +247,16 @@ class Narrator:
                 for index, call in enumerate(message.tool_calls, 1):
                     tool = f"{parent_of(path)}/tool-{index}:{escaped(call.name)}"
                     self._calls[tool] = call
-                    yield narrated.Called(narrated.call_id(self.run_id, tool), step, call, tool)
+                    yield Called(call_id(self.run_id, tool), step, call, tool)
             case events.ToolEnded(path, _, result) if path in self._calls:
-                yield narrated.Gave(narrated.call_id(self.run_id, path), result, path in self._denied)
+                yield Gave(call_id(self.run_id, path), result, path in self._denied)
             case events.ApprovalRequested(_, item):
                 self._waiting[number] = item
             case events.ApprovalDecided(path, _, _, Deny()):
                 self._denied.add(path)
             case events.ApprovalDecided(path, _, call, Modify() as change) if path in self._calls:
                 changed = self._calls[path] = ToolCall(call.id, call.name, change.text)
-                yield narrated.Called(narrated.call_id(self.run_id, path), step, changed, path, changed=True)
+                yield Called(call_id(self.run_id, path), step, changed, path, changed=True)
             case events.AgentEnded(path, run) if path == self._agent:
                 self._run = run
             case entries.Ended():
@@ -183,23 +266,23 @@ class Narrator:
             case entries.Failure() | entries.Unanswered() if _is_model(place):
                 yield from self._reply.abandon()
 
-    def _end(self, entry: entries.Ended) -> Iterator[narrated.Tale]:
+    def _end(self, entry: entries.Ended) -> Iterator[Tale]:
         if entry.interrupted:
             yield from self._reply.abandon()
             return
         if entry.stop == "Suspended":
             known = [self._waiting[number] for number in entry.waits or () if number in self._waiting]
             items = [item for item in known if item.needs_decision]
-            yield from [narrated.Waits(tuple((self._call_of(item), item) for item in items))] if items else []
+            yield from [Waits(tuple((self._call_of(item), item) for item in items))] if items else []
             return
         if entry.stop == "Continued":  # the next run is told as this one
             return
         run = entry.run if isinstance(entry.run, AgentRun) else self._run
-        text = narrated.output_text(run)
+        text = output_text(run)
         if text and (self._reply.begun or self._said.strip() != text.strip()):
             yield from self._reply.finish([(False, text)], self._reply.step + 1)
         yield from self._reply.abandon()
-        yield narrated.Over(run)
+        yield Over(run)
 
     def is_own(self, path: str) -> bool:
         """Return whether a call of a model is one of the agent itself."""
@@ -209,7 +292,7 @@ class Narrator:
     def _call_of(self, item: PendingItem) -> str:
         """Return the id of the call that an item is about: for a question of a tool, that of the tool."""
         path = item.path if is_tool_call(item.path) else parent_of(item.path)
-        return narrated.call_id(self.run_id, path if path in self._calls else item.path)
+        return call_id(self.run_id, path if path in self._calls else item.path)
 
 
 _BREAKS = (entries.Opened, entries.Failure, entries.Unanswered, entries.Ended)
@@ -222,7 +305,7 @@ def _is_model(place: str) -> bool:
 
 async def narrate(
     agent: Runnable[Any], run_id: str, after: int = 0, through: int = 0, *, waits: bool = False
-) -> AsyncGenerator[narrated.Told, None]:
+) -> AsyncGenerator[Told, None]:
     """Yield what is told after an entry of the record, until the run has ended or waits for decisions.
 
     It is known to have gone on from all that waited up to the entry `through`.
@@ -236,8 +319,8 @@ async def narrate(
                 number = narrator.number
                 is_later = number > after or (item.index > 0 and number == after)
                 for each in told:
-                    waited = isinstance(each.what, narrated.Waits)
-                    ended = isinstance(each.what, narrated.Over) or (waited and not waits)
+                    waited = isinstance(each.what, Waits)
+                    ended = isinstance(each.what, Over) or (waited and not waits)
                     if is_later and not (ended and number <= through):
                         yield each
                         if ended:

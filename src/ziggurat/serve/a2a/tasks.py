@@ -16,8 +16,8 @@ from ziggurat.messages import events, stops
 from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
-from ziggurat.serve import narrated
-from ziggurat.serve.narrated import error_of
+from ziggurat.serve import narration
+from ziggurat.serve.narration import error_of
 from ziggurat.serve.requests import first_id
 from ziggurat.serve.run_rows import PendingRow, time_of
 from ziggurat.serve.ui.runs import records_of
@@ -215,17 +215,17 @@ class Updates:
         self._text = ""
         self._count = 0
 
-    def encode(self, tale: narrated.Tale) -> Iterator[a2a.StreamResponse]:
+    def encode(self, tale: narration.Tale) -> Iterator[a2a.StreamResponse]:
         match tale:
-            case narrated.Begin(thinking=False):
+            case narration.Begin(thinking=False):
                 self._text = ""
-            case narrated.Piece(thinking=False, text=text) if self._pieces:
+            case narration.Piece(thinking=False, text=text) if self._pieces:
                 artifact = a2a.Artifact("answer", (a2a.Part(text=text),))
                 yield self._changed(artifact, append=bool(self._text))
                 self._text += text
-            case narrated.Waits(items):
+            case narration.Waits(items):
                 yield self._in_state(a2a.INPUT_REQUIRED, *parts_of_items([item for _, item in items]))
-            case narrated.Over(run):
+            case narration.Over(run):
                 yield from self._over(run)
 
     def _over(self, run: AgentRun | None) -> Iterator[a2a.StreamResponse]:
@@ -236,7 +236,7 @@ class Updates:
             yield from [self._changed(artifact) for artifact in made] if made != told else []
             yield self._in_state(state)
         else:
-            yield self._in_state(state, a2a.Part(text=narrated.error_of(run) or state))
+            yield self._in_state(state, a2a.Part(text=narration.error_of(run) or state))
 
     def _changed(self, artifact: a2a.Artifact, *, append: bool = False) -> a2a.StreamResponse:
         return a2a.StreamResponse(artifact_update=a2a.ArtifactUpdate(*self._ids, artifact, append))

@@ -1,6 +1,7 @@
 """How the run of an answer has ended: with the answer, waiting for something, or without any."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -132,13 +133,17 @@ async def _wait(run: AgentRun, speech: Speech, page: str) -> Answered:
         text = encode(call.arguments).decode()
         await speech.say(ToolCallDelta(index, text, call_id(run.id, item_id), call.call))
     if not calls:
-        waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in run.pending)
         where = f" at {page}#/runs/{run.id}" if page else f"; its id is {run.id}"
-        await speech.end(f"The run waits for a decision on {waits}{where}")
+        await speech.end(f"The run waits for a decision on {waits_of(run.pending)}{where}")
     for item in run.pending:
         if is_approvable(item):
             await speech.say(ApprovalRequest(item.id, item.call.name, item.call.arguments, run.agent))
     return Answered(run.id, "tool_calls" if calls else "stop", run.usage)
+
+
+def waits_of(pending: Iterable[PendingItem]) -> str:
+    """Return for what a run waits, as a text."""
+    return ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in pending)
 
 
 def is_approvable(item: PendingItem) -> bool:

@@ -18,7 +18,7 @@ from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.answers import Answered, NotAnswered, ResponseId, conclude, used_since
+from ziggurat.serve.openai.answers import Answered, NotAnswered, ResponseId, conclude, used_since, waits_of
 from ziggurat.serve.openai.client_request import hooked, with_client
 from ziggurat.serve.openai.continuations import Continuation, find_continuation
 from ziggurat.serve.openai.speech import Say, Speech
@@ -111,8 +111,8 @@ class Conversation:
 async def _messages_of(agents: ServedAgents, run_id: str) -> Sequence[Message]:
     agent, _ = await agents.agent_of(run_id)
     status = await agent.attach(run_id).status()
-    waits = ", ".join(item.call.name if item.stage == "tool" else item.reason or item.stage for item in status.pending)
     if status.status in ("running", "Suspended"):
+        waits = waits_of(status.pending)
         why = f"it waits for {waits}; send the results or approvals first" if waits else "it is in progress"
         raise NotAnswered(409, f"previous_response_id: the response has not ended: {why}")
     return status.messages

@@ -1,18 +1,20 @@
 """Replies in the format of a provider: a run's answer as one body, or as a stream of its pieces."""
 
 import asyncio
-from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import RunExists, ZigguratError
 from ziggurat.serve.guard import Receive, Send
-from ziggurat.serve.openai.answers import NotAnswered
+from ziggurat.serve.openai.answers import Answered, NotAnswered
 from ziggurat.serve.openai.conversations import Conversation
+from ziggurat.serve.openai.speech import Say
 from ziggurat.serve.requests import status_of
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
 from ziggurat.wires.errors import error_body
@@ -163,55 +165,53 @@ _KEPT_BYTES = 8 * 1024 * 1024
 """Of the events of responses that have ended; those of older ones are made from the record when they are read."""
 
 
-class _LiveResponse:
-    """A response that is given in the background."""
+class ResponseEvents:
+    """The numbered events of a response: as its answer comes, or as it is said again from the record."""
 
-    def __init__(self, conversation: Conversation, writer: ReplyWriter) -> None:
-        self.conversation: Conversation = conversation
+    def __init__(self, answer: Callable[[Say], Awaitable[Answered]], writer: ReplyWriter) -> None:
         self.ended: bool = False
         self.size: int = 0
+        self._answer = answer
         self._writer = writer
         self._live = LiveReply(writer)
         self._events: list[bytes] = []
+        self._last: ResponseChunk | None = None
         self._changed = asyncio.Event()
-        self._error: Exception | None = None
+        self.error: Exception | None = None
 
     async def drive(self) -> None:
-        """Have the conversation answered; what goes wrong becomes the last event."""
+        """Have it answered; what goes wrong becomes the last event."""
         self._add(self._live.begin())
         try:
-            answered = await self.conversation.answer(self._push)
+            answered = await self._answer(self._push)
             self._add(self._live.finish(answered.finish, answered.usage))
         except (ZigguratError, NotAnswered) as error:
-            self._error = error
+            self.error = error
             self._add(self._writer.fail(*status_and_text(error)))
         finally:
             self.ended = True
             self._tell()
 
-    async def begun(self, driving: "asyncio.Task[None]") -> None:
-        waiting = asyncio.ensure_future(self.conversation.begun.wait())
-        await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._error is not None and not self.conversation.begun.is_set():
-            raise self._error
-
     async def follow(self, after: int) -> AsyncGenerator[bytes, None]:
-        """Yield the events after a number until the last, as they come."""
+        """Yield the events after a number until the last, as they come; the last again, if there is none after it."""
         number = after + 1
         while True:
             while number < len(self._events):
                 yield self._events[number]
                 number += 1
             if self.ended:
-                return
+                break
             await self._changed.wait()
+        if number == after + 1 and self._last is not None:
+            assert isinstance(self._last.data, dict)
+            yield encode_event(replace(self._last, data=self._last.data | {"sequence_number": number}))
 
     async def _push(self, piece: ReplyPiece) -> None:
         self._add(self._live.push(piece))
 
     def _add(self, chunks: Sequence[ResponseChunk]) -> None:
         events = [encode_event(chunk) for chunk in chunks]
+        self._last = chunks[-1] if chunks else self._last
         self._events += events
         self.size += sum(map(len, events))
         self._tell()
@@ -225,34 +225,37 @@ class LiveResponses:
     """The responses that this process gives in the background, and those that it gave lately."""
 
     def __init__(self) -> None:
-        self._responses: dict[str, _LiveResponse] = {}
+        self._responses: dict[str, tuple[Conversation, ResponseEvents]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def find(self, response_id: str) -> _LiveResponse | None:
+    def find(self, response_id: str) -> ResponseEvents | None:
         """Return a response; None if this process does not give it, or gave it too long ago."""
-        return self._responses.get(response_id)
+        return self._responses[response_id][1] if response_id in self._responses else None
 
-    async def start(self, conversation: Conversation, writer: ReplyWriter) -> _LiveResponse:
+    async def start(self, conversation: Conversation, writer: ReplyWriter) -> ResponseEvents:
         """Have a response given, and return it when its run has begun."""
         name = str(conversation.id)
-        known = self._responses.get(name)
-        if known is not None and not known.ended:
-            if known.conversation.request != conversation.request:
+        if name in self._responses and not (known := self._responses[name])[1].ended:
+            if known[0].request != conversation.request:
                 raise RunExists(f"the run {conversation.id.run_id!r} exists with another request; choose another id")
-            return known
-        response = _LiveResponse(conversation, writer)
+            return known[1]
+        response = ResponseEvents(conversation.answer, writer)
         driving = asyncio.get_running_loop().create_task(response.drive())
         self._tasks.add(driving)
         driving.add_done_callback(self._ended)
-        await response.begun(driving)
+        waiting = asyncio.ensure_future(conversation.begun.wait())
+        await asyncio.wait([driving, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if response.error is not None and not conversation.begun.is_set():
+            raise response.error
         self._responses.pop(name, None)
-        self._responses[name] = response
+        self._responses[name] = conversation, response
         return response
 
     def _ended(self, driving: "asyncio.Task[None]") -> None:
         """Forget the oldest responses that have ended, if they are too large together."""
         self._tasks.discard(driving)
-        ended = [(name, each) for name, each in self._responses.items() if each.ended]
+        ended = [(name, each) for name, (_, each) in self._responses.items() if each.ended]
         size = sum(each.size for _, each in ended)
         for name, each in ended:
             if size <= _KEPT_BYTES:

@@ -16,7 +16,7 @@ from ziggurat.messages.message import PartDelta, TextDelta, ThinkingDelta, ToolC
 from ziggurat.messages.middleware import Middleware
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve import narrated
+from ziggurat.serve import narration
 from ziggurat.serve.narration import Narrator
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.wires.types import ReplyPiece, ServerCall
@@ -71,7 +71,7 @@ class Speech(Middleware):
         told_of = [told.what for told in narrator.tell(item)]
         self._later = narrator.number > self._after
         if item.index == 0:
-            self._ended = any(isinstance(told, narrated.Over | narrated.Waits) for told in told_of)
+            self._ended = any(isinstance(told, narration.Over | narration.Waits) for told in told_of)
         async with self._speaking:
             for told in told_of:
                 await self._hear(told, agent)
@@ -89,22 +89,22 @@ class Speech(Middleware):
         """Have a run wait until it is followed, as a listener, so that each piece of its replies is told."""
         await self._follows.wait()
 
-    async def _hear(self, what: narrated.Tale, agent: str) -> None:
+    async def _hear(self, what: narration.Tale, agent: str) -> None:
         match what:
-            case narrated.Begin(_, step, thinking) if self._later:
+            case narration.Begin(_, step, thinking) if self._later:
                 await self._say_calls(all_known=True)
                 if not thinking and step != self._step:
                     self._gap, self._step = "\n\n" if self._step else "", step
-            case narrated.Piece(_, thinking, text) if self._later:
+            case narration.Piece(_, thinking, text) if self._later:
                 await self.say(ThinkingDelta(text) if thinking else TextDelta(self._gap + text))
                 self._gap = self._gap if thinking else ""
-            case narrated.Called(_, _, call, path, changed=True) if path in self._calls:
+            case narration.Called(_, _, call, path, changed=True) if path in self._calls:
                 self._calls[path] = replace(self._calls[path], arguments=call.arguments)
-            case narrated.Called(id, _, call, path) if call.name not in self._hidden:
+            case narration.Called(id, _, call, path) if call.name not in self._hidden:
                 self._calls[path] = ServerCall(path, call.name, call.arguments, agent)
                 self._paths[id] = path
                 self._unsaid[path] = None
-            case narrated.Gave(id, result) if (path := self._paths.get(id, "")) in self._calls:
+            case narration.Gave(id, result) if (path := self._paths.get(id, "")) in self._calls:
                 ended = replace(self._calls.pop(path), result=result)
                 if not self._later:
                     self._unsaid.pop(path, None)
@@ -112,7 +112,7 @@ class Speech(Middleware):
                     self._calls[path] = ended
                 else:
                     await self.say(ended)
-            case narrated.Waits(items):
+            case narration.Waits(items):
                 for _, item in items:
                     self._note(item)
 

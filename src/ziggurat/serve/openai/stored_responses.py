@@ -13,12 +13,11 @@ from ziggurat.core.errors import ConfigurationError, ZigguratError
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo
 from ziggurat.serve.openai.answers import NotAnswered, ResponseId, answer_recorded
-from ziggurat.serve.openai.replies import LiveResponses, ResponseStream, encode_event, error_reply, status_and_text
+from ziggurat.serve.openai.replies import LiveResponses, ResponseEvents, ResponseStream, error_reply
 from ziggurat.serve.requests import read_number
 from ziggurat.serve.served import ServedAgents
 from ziggurat.wires.responses import ResponsesWriter
-from ziggurat.wires.types import Json, ReplyHead, ReplyParts, ReplyPiece, ResponseChunk
-from ziggurat.wires.writer import LiveReply
+from ziggurat.wires.types import Json, ReplyHead, ReplyParts, ReplyPiece
 
 
 class RecordedResponse(Struct, frozen=True):
@@ -71,29 +70,10 @@ class RecordedResponse(Struct, frozen=True):
     async def events(self, after: int, page: str) -> AsyncGenerator[bytes, None]:
         """Yield its events after a number, when its run has ended or waits."""
         await self.agent.attach(self.id.run_id).result()
-        writer = self.writer()
-        live = LiveReply(writer)
-        chunks = live.begin()
-
-        async def say(piece: ReplyPiece) -> None:
-            chunks.extend(live.push(piece))
-
-        try:
-            answered = await answer_recorded(self.agent, self.id, say, page)
-            chunks += live.finish(answered.finish, answered.usage)
-        except NotAnswered as error:
-            chunks += writer.fail(*status_and_text(error))
-        for number, chunk in enumerate(chunks):
-            if number > after:
-                yield encode_event(chunk)
-        if after >= len(chunks) - 1:
-            yield encode_event(_numbered(chunks[-1], after + 1))
-
-
-def _numbered(chunk: ResponseChunk, number: int) -> ResponseChunk:
-    assert isinstance(chunk.data, dict)
-    data: Json = chunk.data | {"sequence_number": number}
-    return ResponseChunk(data, chunk.event, chunk.part)
+        recorded = ResponseEvents(lambda say: answer_recorded(self.agent, self.id, say, page), self.writer())
+        await recorded.drive()
+        async for event in recorded.follow(after):
+            yield event
 
 
 class StoredResponses:

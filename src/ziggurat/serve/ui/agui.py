@@ -1,7 +1,6 @@
 """AG-UI: one route, to which a user interface posts a conversation, and which answers with a stream of its events."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -14,14 +13,15 @@ from ziggurat.core.errors import ConfigurationError, RunNotFound
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Deny, PendingItem
 from ziggurat.messages.model import ModelRequest
-from ziggurat.serve import narrated
+from ziggurat.serve import narration
 from ziggurat.serve.openai.answers import run_of_call
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
+from ziggurat.serve.run_rows import time_of
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run
-from ziggurat.serve.ui.streams import frames, read_place
+from ziggurat.serve.ui.streams import file_part, frames, read_place
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json
 
@@ -117,10 +117,7 @@ def _part(part: Json) -> Json:
         raise ConfigurationError(f"messages: a part of the type {part.get('type')!r:.50} has no data and no url")
     kind, value = source.get("mimeType") or "application/octet-stream", source.get("value")
     url = f"data:{kind};base64,{value}" if source["type"] == "data" else value
-    if part.get("type") == "image":
-        return {"type": "image_url", "image_url": {"url": url}}
-    field = "file_data" if source["type"] == "data" else "file_url"
-    return {"type": "file", field: url, "filename": part.get("id")}
+    return file_part(str(url), part.get("id"), is_image=part.get("type") == "image")
 
 
 class Encoder:
@@ -129,33 +126,33 @@ class Encoder:
         self._ids = ids
         self._message = ""
 
-    def encode(self, tale: narrated.Tale) -> Iterator[Json]:
+    def encode(self, tale: narration.Tale) -> Iterator[Json]:
         match tale:
-            case narrated.Begin(id, _, thinking):
+            case narration.Begin(id, _, thinking):
                 yield from [] if not thinking else [{"type": "REASONING_START", "messageId": id}]
                 kind, role = ("REASONING_MESSAGE", "reasoning") if thinking else ("TEXT_MESSAGE", "assistant")
                 self._message = self._message if thinking else id
                 yield {"type": f"{kind}_START", "messageId": id, "role": role}
-            case narrated.Piece(id, thinking, text):
+            case narration.Piece(id, thinking, text):
                 yield {"type": f"{_kind(thinking)}_CONTENT", "messageId": id, "delta": text}
-            case narrated.End(id, thinking):
+            case narration.End(id, thinking):
                 yield {"type": f"{_kind(thinking)}_END", "messageId": id}
                 yield from [] if not thinking else [{"type": "REASONING_END", "messageId": id}]
-            case narrated.Called(id, _, call, changed=False):
+            case narration.Called(id, _, call, changed=False):
                 parent = {"parentMessageId": self._message} if self._message else {}
                 yield {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.name, **parent}
                 yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": call.arguments}
                 yield {"type": "TOOL_CALL_END", "toolCallId": id}
-            case narrated.Gave(id, result):
+            case narration.Gave(id, result):
                 message = {"messageId": f"{id}-result", "toolCallId": id, "content": result.text}
                 yield {"type": "TOOL_CALL_RESULT", **message, "role": "tool"}
-            case narrated.Waits(items):
+            case narration.Waits(items):
                 clients = client_calls(tuple(item for _, item in items))
                 interrupts = [_interrupt(self._run.id, call, item) for call, item in items if item.id not in clients]
                 pending = [call for call, item in items if item.id in clients]
                 success = {"type": "success", "pendingToolCallIds": pending}
                 yield self._finished({"type": "interrupt", "interrupts": interrupts} if interrupts else success)
-            case narrated.Over(run):
+            case narration.Over(run):
                 yield self._over(run)
 
     def _finished(self, outcome: Json, **more: object) -> Json:
@@ -165,12 +162,8 @@ class Encoder:
         if run is not None and isinstance(run.stop, stops.Cancelled):
             return self._finished({"type": "cancelled"})
         if run is None or run.error is not None:
-            text = "the run cannot be read" if run is None else run.error
-            return {
-                "type": "RUN_ERROR",
-                "message": text,
-                "code": "Failed" if run is None else stops.status_of(run.stop),
-            }
+            code = "Failed" if run is None else stops.status_of(run.stop)
+            return {"type": "RUN_ERROR", "message": narration.error_of(run), "code": code}
         return self._finished({"type": "success"}, result=run._output)
 
 
@@ -189,5 +182,5 @@ def _interrupt(run_id: str, call: str, item: PendingItem) -> Json:
         "metadata": {"name": item.call.name, "arguments": item.call.arguments},
     }
     if item.until is not None:
-        interrupt["expiresAt"] = datetime.fromtimestamp(item.until, UTC).isoformat()
+        interrupt["expiresAt"] = time_of(item.until)
     return interrupt

@@ -15,13 +15,13 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, PendingItem
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelRequest
-from ziggurat.serve import narrated
+from ziggurat.serve import narration
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run, whole_run
-from ziggurat.serve.ui.streams import frames, read_place
+from ziggurat.serve.ui.streams import file_part, frames, read_place
 from ziggurat.wires.reading import read_request
 from ziggurat.wires.types import Json
 
@@ -115,11 +115,8 @@ def _as_chat(message: _Message) -> Iterator[Json]:
 def _part(part: Json) -> Json:
     if part["type"] == "text":
         return part
-    url, kind = str(part.get("url")), str(part.get("mediaType"))
-    if kind.startswith("image/"):
-        return {"type": "image_url", "image_url": {"url": url}}
-    field = "file_data" if url.startswith("data:") else "file_url"
-    return {"type": "file", field: url, "filename": part.get("filename")}
+    is_image = str(part.get("mediaType")).startswith("image/")
+    return file_part(str(part.get("url")), part.get("filename"), is_image=is_image)
 
 
 def _tool_of(part: Json) -> str:
@@ -147,26 +144,26 @@ class Encoder:
         self._step = 0
         self._called: dict[str, str] = {}
 
-    def encode(self, tale: narrated.Tale) -> Iterator[Json]:
+    def encode(self, tale: narration.Tale) -> Iterator[Json]:
         match tale:
-            case narrated.Begin(id, step, thinking):
+            case narration.Begin(id, step, thinking):
                 yield from self._enter(step)
                 yield {"type": f"{_kind(thinking)}-start", "id": id}
-            case narrated.Piece(id, thinking, text):
+            case narration.Piece(id, thinking, text):
                 yield {"type": f"{_kind(thinking)}-delta", "id": id, "delta": text}
-            case narrated.End(id, thinking):
+            case narration.End(id, thinking):
                 yield {"type": f"{_kind(thinking)}-end", "id": id}
-            case narrated.Called(id, step, call, _, changed):
+            case narration.Called(id, step, call, _, changed):
                 yield from [] if changed else self._enter(step)
                 yield self._call(id, call, server=True)
-            case narrated.Gave(id, result, denied):
+            case narration.Gave(id, result, denied):
                 yield _output(id, result, denied)
-            case narrated.Waits(items):
+            case narration.Waits(items):
                 for about, item in items:
                     yield from self._ask(about, item)
                 yield from self._leave()
                 yield {"type": "finish", "finishReason": "tool-calls"}
-            case narrated.Over(run):
+            case narration.Over(run):
                 yield from self._leave()
                 yield from _over(run)
 
@@ -220,7 +217,7 @@ def _over(run: AgentRun | None) -> Iterator[Json]:
     elif run is not None and isinstance(run.stop, stops.Incomplete) and run.stop.finish == "length":
         yield {"type": "finish", "finishReason": "length"}
     elif run is None or run.error is not None:
-        yield {"type": "error", "errorText": narrated.error_of(run)}
+        yield {"type": "error", "errorText": narration.error_of(run)}
         yield {"type": "finish", "finishReason": "error"}
     else:
         yield {"type": "finish", "finishReason": "stop"}

@@ -17,7 +17,7 @@ from ziggurat.messages.agent import Decision, PendingItem
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve import narrated, narration
+from ziggurat.serve import narration
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
 from ziggurat.serve.served import ServedAgents
@@ -35,7 +35,7 @@ class UiRun(Struct, frozen=True):
     through: int = 0
     waits: bool = False
 
-    def told(self) -> AsyncGenerator[narrated.Told, None]:
+    def told(self) -> AsyncGenerator[narration.Told, None]:
         return narration.narrate(self.agent, self.id, self.after, self.through, waits=self.waits)
 
 
@@ -83,7 +83,7 @@ async def continue_run(
 def _decisions(run_id: str, items: Mapping[str, PendingItem], answers: Mapping[str, Any]) -> dict[str, Decision]:
     decisions: dict[str, Decision] = {}
     for item in items.values():
-        about = (item.id, narrated.call_id(run_id, item.path), narrated.call_id(run_id, parent_of(item.path)))
+        about = (item.id, narration.call_id(run_id, item.path), narration.call_id(run_id, parent_of(item.path)))
         key = next((each for each in about if each in answers), None)
         if key is not None:
             decisions[item.id] = decision_of_answer(item, answers[key])

@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.serve.narrated import Piece, Tale
+from ziggurat.serve.narration import Piece, Tale
 from ziggurat.serve.ui.runs import UiRun
+from ziggurat.wires.types import Json
 
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
@@ -44,6 +45,13 @@ async def frames(
 
 def _frame(place: Place, event: object) -> bytes:
     return b"id: %d.%d.%d\ndata: %b\n\n" % (*place, encode(event))
+
+
+def file_part(url: str, name: object, *, is_image: bool) -> Json:
+    """Return a picture or a file of a client, which may be data, as Chat Completions has it."""
+    if is_image:
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file_data" if url.startswith("data:") else "file_url": url, "filename": name}
 
 
 def read_place(request: Request) -> Place | None:
