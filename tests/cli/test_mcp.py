@@ -77,7 +77,7 @@ def test_a_short_token_is_refused(tools: str, ziggurat: Command) -> None:
 def test_tools_of_a_server_are_listed(ziggurat: Command, tmp_path: Path) -> None:
     listed = ziggurat("mcp", "list", SERVER)
     assert listed.code == 0
-    assert "echo  Says it again." in listed.out.splitlines()
+    assert ["echo", "Says it again."] in [line.split(maxsplit=1) for line in listed.out.splitlines()]
     file = tmp_path / "servers.json"
     entries = {"a": {"command": sys.executable, "args": [PROGRAM]}, "b": {"command": "none", "disabled": True}}
     file.write_text(json.dumps({"mcpServers": entries}))
