@@ -1,31 +1,17 @@
 """The same request of a client twice, with one Idempotency-Key: one run, and one answer for both."""
 
 import asyncio
-from typing import Any
 
 import openai
 import pytest
 
+from tests.serve.openai.test_background import Paused
 from tests.serve.openai.test_openai import HELLO, Wire, clerk, each_way, talking, user
 from ziggurat import tool
 from ziggurat.events import TextDelta, ThinkingDelta
 from ziggurat.tools import tool_call
 
 KEY = {"Idempotency-Key": "order-7"}
-
-
-class Slow:
-    """A reply that begins at once and ends when it may."""
-
-    def __init__(self) -> None:
-        self.began = asyncio.Event()
-        self.goes_on = asyncio.Event()
-        self.times = 0
-
-    def __call__(self, _: Any) -> list[Any]:
-        self.began.set()
-        self.times += 1
-        return [TextDelta("a"), self.goes_on, TextDelta("b")]
 
 
 @each_way
@@ -44,7 +30,7 @@ async def test_again_after_the_end_it_is_the_same_answer(wire: Wire, streamed: b
 
 @each_way
 async def test_while_the_first_is_answered_the_second_waits_for_the_same(wire: Wire, streamed: bool) -> None:
-    slow = Slow()
+    slow = Paused()
     async with talking(clerk(slow), wire=wire, streamed=streamed) as (talk, server):
         asking = [asyncio.ensure_future(talk.ask(HELLO, extra_headers=KEY))]
         await slow.began.wait()
@@ -58,7 +44,7 @@ async def test_while_the_first_is_answered_the_second_waits_for_the_same(wire: W
 
 @each_way
 async def test_another_request_with_its_key_is_refused_at_the_end_of_the_first(wire: Wire, streamed: bool) -> None:
-    slow = Slow()
+    slow = Paused()
     async with talking(clerk(slow), wire=wire, streamed=streamed) as (talk, server):
         first = asyncio.ensure_future(talk.ask(HELLO, extra_headers=KEY))
         await slow.began.wait()
@@ -72,7 +58,7 @@ async def test_another_request_with_its_key_is_refused_at_the_end_of_the_first(w
 
 
 async def test_who_waits_for_the_answer_of_another_request_does_not_cancel_it() -> None:
-    slow = Slow()
+    slow = Paused()
     async with talking(clerk(slow)) as (talk, server):
         first = asyncio.ensure_future(talk.ask(HELLO, extra_headers=KEY))
         await slow.began.wait()
