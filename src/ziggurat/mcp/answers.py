@@ -13,16 +13,13 @@ from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.core.service import fact, name_of
 from ziggurat.core.visible import visible
-from ziggurat.mcp.wire import Said, message_of, roots_result
+from ziggurat.mcp.wire import REASON, Said, message_of, roots_result
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettings
 from ziggurat.tools.validator import SchemaValidator
 
 _LONGEST = 4_000
 """Characters of what a server says to a person."""
-
-_REASON = "ziggurat/reason"
-"""Where a server is told why a question was refused; the protocol has no place of its own for it."""
 
 _MOST_TOKENS = 8_192
 _DONE = {"type": "boolean"}
@@ -94,7 +91,7 @@ class Answers(Struct, frozen=True, eq=False):
         try:
             content = await (_ask_in_run(elicitation) if self.elicit is None else self.elicit(elicitation))
         except Denied as denied:  # the protocol has no place for the reason
-            return {"action": "decline", "_meta": {_REASON: str(denied).removeprefix("denied: ")[:_LONGEST]}}
+            return {"action": "decline", "_meta": {REASON: str(denied).removeprefix("denied: ")[:_LONGEST]}}
         except ConfigurationError as error:
             logger.warning("the MCP server %s asks something that nobody can answer here: %s", self.server, error)
             return {"action": "cancel"}

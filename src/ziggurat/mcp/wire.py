@@ -21,6 +21,9 @@ MODERN, *LEGACY = get_args(Revision)
 
 PREFIX = "io.modelcontextprotocol/"
 TASKS = PREFIX + "tasks"
+REASON = "ziggurat/reason"
+"""Where a server is told why a question was refused; the protocol has no place of its own for it."""
+
 LISTS = ("tools", "resources", "prompts")
 """The lists of a server that may change."""
 

@@ -7,13 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ziggurat.core.errors import ConfigurationError, MissingExtra
-from ziggurat.serve.application import ServedApp
+from ziggurat.serve.application import GRACE, ServedApp
 
 if TYPE_CHECKING:
     from uvicorn import Server
-
-GRACE = 5.0
-"""Seconds that requests other than streams have to finish when the server ends."""
 
 MAX_HEAD = 64 * 1024
 """Bytes of the longest head of a request."""

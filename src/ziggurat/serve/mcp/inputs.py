@@ -11,13 +11,11 @@ from ziggurat.calls.awaited import ask
 from ziggurat.calls.wait import question_of
 from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
 from ziggurat.core.settings import NonEmptyText, checked
+from ziggurat.mcp.wire import REASON
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.ui.answers import decision_of_answer, schema_of_answer
-
-_REASON = "ziggurat/reason"
-"""The key of a denial's reason, for which the protocol has no place; our own client states it, too."""
 
 _REQUEST = "x-mcp-request"
 """The keyword in the schema of an answer that has the request to the client."""
@@ -114,7 +112,7 @@ def decision_of(item: PendingItem, response: object) -> Decision:
         return Answer(response)
     action, content = response.get("action"), response.get("content")
     if action in ("decline", "cancel"):
-        places = ((content, "reason"), (response.get("_meta"), _REASON))
+        places = ((content, "reason"), (response.get("_meta"), REASON))
         stated = [each.get(name) for each, name in places if isinstance(each, dict)]
         why = next((each for each in stated if isinstance(each, str) and each), "")
         return Deny(why or f"the user has chosen to {action}")
