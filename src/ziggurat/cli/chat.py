@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from ziggurat.agents.agent import Agent
 from ziggurat.cli import options, outcome
 from ziggurat.cli.live import answered, live_view
-from ziggurat.cli.prepare import Prepared, prepare
+from ziggurat.cli.run import Prepared, prepare
 from ziggurat.cli.store import is_kept
 from ziggurat.cli.terminal import read_line, write
 from ziggurat.core.clock import new_id

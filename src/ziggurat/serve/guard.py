@@ -18,7 +18,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.jsonrpc import INVALID_REQUEST
 from ziggurat.layers.backpressure import Gate
 from ziggurat.wires import a2a
-from ziggurat.wires.errors import error_body
+from ziggurat.wires.types import error_body
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

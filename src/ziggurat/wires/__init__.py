@@ -2,5 +2,5 @@
 
 - `reading` parses the requests of the three formats.
 - `writer` is what writes a reply in one of them: `chat`, `responses` or `anthropic`.
-- `errors` are the bodies of errors; `types` what all of them share, and what a reply shows of the work of the server.
+- `types` are what all of them share, what a reply shows of the work of the server, and the bodies of errors.
 """

@@ -8,8 +8,7 @@ import msgspec
 from ziggurat.messages.message import Part, PartDelta, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.wires.errors import error_frame
-from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ReplyPart, ResponseChunk, message_of
+from ziggurat.wires.types import ChunkPart, Json, ReplyHead, ReplyPart, ResponseChunk, error_frame, message_of
 
 _STOPS = {
     "stop": "end_turn",

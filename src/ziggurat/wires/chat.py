@@ -5,8 +5,16 @@ from collections.abc import Sequence
 from ziggurat.messages.message import PartDelta, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.wires.errors import error_frame
-from ziggurat.wires.types import Json, ReplyHead, ReplyPart, ResponseChunk, ServerCall, ServerItem, message_of
+from ziggurat.wires.types import (
+    Json,
+    ReplyHead,
+    ReplyPart,
+    ResponseChunk,
+    ServerCall,
+    ServerItem,
+    error_frame,
+    message_of,
+)
 
 
 def _usage(usage: Usage) -> Json:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from ziggurat.messages.message import Fold, PartDelta, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from ziggurat.messages.model import FinishReason
 from ziggurat.messages.usage import Usage
-from ziggurat.wires.errors import error_frame
 from ziggurat.wires.types import (
     ApprovalRequest,
     ChunkPart,
@@ -15,6 +14,7 @@ from ziggurat.wires.types import (
     ResponseChunk,
     ServerCall,
     ServerItem,
+    error_frame,
 )
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}

@@ -17,8 +17,7 @@ from ziggurat.serve.openai.conversations import Conversation
 from ziggurat.serve.openai.speech import Say
 from ziggurat.serve.requests import status_of
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
-from ziggurat.wires.errors import error_body
-from ziggurat.wires.types import ReplyParts, ReplyPiece, ResponseChunk, Wire
+from ziggurat.wires.types import ReplyParts, ReplyPiece, ResponseChunk, Wire, error_body
 from ziggurat.wires.writer import LiveReply, ReplyWriter
 
 _RUN = "ziggurat-run-id"

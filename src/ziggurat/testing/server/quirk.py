@@ -17,8 +17,7 @@ from ziggurat.testing.server.types import (
     error_answer,
     message_of,
 )
-from ziggurat.wires.errors import status_of
-from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
+from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire, status_of
 from ziggurat.wires.writer import WRITERS, Places, ReplyWriter
 
 

@@ -16,8 +16,7 @@ from ziggurat.messages.events import Delta
 from ziggurat.messages.message import Fold, Message, PartDelta, ToolCallDelta, deltas_of
 from ziggurat.messages.model import FinishReason, ModelRequest, ModelResponse
 from ziggurat.messages.usage import Usage, estimate_tokens
-from ziggurat.wires.errors import error_body
-from ziggurat.wires.types import Wire
+from ziggurat.wires.types import Wire, error_body
 
 Headers = tuple[tuple[str, str], ...]
 """Names and values in the order they are sent; a name may occur twice."""
