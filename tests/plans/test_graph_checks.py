@@ -233,7 +233,7 @@ async def test_a_model_of_pydantic_is_a_field_of_a_dataclass_or_a_model_but_of_n
         assert (await graph.build("graph").run(kind(page=Page()))).output == kind(page=Page(number=1))
     refused: Graph[Any] = Graph(Book)
     refused.node(turn, writes="page")
-    with pytest.raises(ConfigurationError, match=r"Book.* msgspec, pydantic.* in a dataclass or a model"):
+    with pytest.raises(ConfigurationError, match=r"Book.*both msgspec and pydantic.*in a dataclass or a model"):
         refused.build("graph")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 import msgspec
 import pydantic
 import pytest
+import typing_extensions
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import Meta
 
@@ -124,6 +125,14 @@ def test_lax_reading(annotation: object, text: str, value: object) -> None:
 def test_problems_are_named_for_the_model(annotation: object, text: str, expected: str) -> None:
     found = problem(taking(annotation), f'{{"value": {text}}}')
     assert found == expected or (expected.endswith(" ") and found.startswith(expected))
+
+
+@pytest.mark.parametrize("bound", [Meta(ge=1), pydantic.Field(ge=1)])
+@pytest.mark.parametrize("make", [TypedDict, typing_extensions.TypedDict, NamedTuple])
+def test_a_bound_holds_in_every_kind_of_class_with_fields(make: Any, bound: object) -> None:
+    fields: Any = {"n": Annotated[int, bound]}
+    kind = make("Kind", fields if make is not NamedTuple else fields.items())
+    assert problem(taking(kind), '{"value": {"n": 0}}' if make is not NamedTuple else '{"value": [0]}')
 
 
 TYPES: list[tuple[object, st.SearchStrategy[Any]]] = [
