@@ -49,8 +49,7 @@ desk = Agent(
 
 
 async def main() -> None:
-    run = await desk.run("How does Ada pay?")
-    print(run.text)
+    print((await desk.run("How does Ada pay?")).text)
     print("the clerk's model saw:", clerk_model.last.messages[-1].tool_results[0].text)
     for name, tool in metrics.tools.items():
         print(f"{name}: {tool.calls} calls, {tool.failure_rate:.0%} failed")

@@ -10,11 +10,11 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.service import fact
 from ziggurat.core.settings import CheckedStruct, NonNegativeInt
 from ziggurat.messages.agent import Out
-from ziggurat.messages.arguments import text_left_out
+from ziggurat.messages.arguments import MAX_ARGUMENTS, text_left_out
 from ziggurat.messages.middleware import ParsedAnswer
 from ziggurat.messages.model import FINAL_ANSWER, OUTPUT_MODES, OutputMode, OutputSchema, ToolSpec
 from ziggurat.tools.arguments import listing, read
-from ziggurat.tools.parameter import Parameter, Problem
+from ziggurat.tools.parameter import Parameter, Problem, read_back
 from ziggurat.tools.type_parts import alternatives
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class AnswerReader(Struct, frozen=True, eq=False):
             value = read(body)
             return self._unwrapped(value, text) if self.wrapped else ParsedAnswer(self.parameter.convert(value), value)
         except ValueError as error:  # Problem, InvalidArguments
-            problems = listing([str(error)])
+            problems = listing([self._refusal(body) or str(error)])
             members = " or ".join(getattr(each, "__name__", str(each)) for each in alternatives(self.kind))
             form = ' (its form is {"value": ...})' if self.wrapped else ""
             raise InvalidArguments(
@@ -125,6 +125,17 @@ class AnswerReader(Struct, frozen=True, eq=False):
                 with suppress(Problem):
                     return ParsedAnswer(self.parameter.exactly(value), value)
             raise
+
+    def _refusal(self, body: str) -> str | None:
+        """Return the decoder's own words if msgspec alone reads the type: they stand in requests on record."""
+        if self.parameter.check is not None or len(body) > MAX_ARGUMENTS:
+            return None
+        kind = msgspec.defstruct("Answer", [("value", self.kind)]) if self.wrapped else self.kind
+        try:
+            msgspec.json.decode(body, type=kind, strict=False, dec_hook=read_back)
+        except (ValueError, RecursionError) as error:
+            return str(error)
+        return None
 
 
 def _one_of(kind: Any) -> Any:

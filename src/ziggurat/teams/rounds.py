@@ -196,7 +196,7 @@ def parallel(leader: Runnable[Out], *members: Runnable, **arguments: Unpack[_Led
         arguments: Those of `star` other than `until`.
     """
     members_by_name("parallel", (leader, *members), least=2)
-    return _made("parallel", members, leader, [], arguments, 1)
+    return _made("parallel", members, leader, [], arguments)
 
 
 @checked
@@ -211,7 +211,7 @@ def majority(*members: Runnable[Out], **arguments: Unpack[_Arguments]) -> Runnab
         arguments: `visibility` and `concurrency` as of `star`, and those of all teams, see `TeamArguments`.
     """
     members_by_name("majority", members)
-    return _made("majority", members, None, [], arguments, 1)
+    return _made("majority", members, None, [], arguments)
 
 
 def _made(
@@ -220,12 +220,14 @@ def _made(
     leader: Runnable | None,
     edges: Sequence[DiagramEdge],
     arguments: TeamArguments,
-    rounds: int,
+    rounds: int | None = None,
     sources: dict[str, frozenset[str]] | None = None,
     *,
     comments: bool = False,
 ) -> Runnable:
-    everyone = members_by_name(pattern, members if leader is None else (*members, leader))
+    leads = comments or rounds is None  # which the record shows: the leader comes first there
+    led = () if leader is None else (leader,)
+    everyone = members_by_name(pattern, (*led, *members) if leads else (*members, *led))
     given: Mapping[str, Any] = arguments
     control = _Rounds(
         members,
@@ -233,12 +235,14 @@ def _made(
         given.get("prompt", SYNTHESIS),
         given.get("visibility", "replies"),
         given.get("concurrency"),
-        rounds,
+        rounds or 1,
         given.get("until"),
         sources,
         comments,
     )
-    settings = {"leader": "" if leader is None else leader.name, "rounds": rounds}
+    settings: dict[str, Any] = {"leader": leader.name} if leader is not None else {}
+    if rounds is not None:
+        settings = {"leader": "", **settings, "rounds": rounds}
     if not comments:
         end = COUNT if leader is None else leader.name
         edges = [*edges, *(DiagramEdge(each.name, end) for each in members)]
