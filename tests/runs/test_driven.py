@@ -11,7 +11,7 @@ from ziggurat.core.context import root
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.store import run_log
 from ziggurat.runs import stored
-from ziggurat.runs.control import DrivenRun, EventBroadcast, RunControl
+from ziggurat.runs.control import EventBroadcast, RunControl
 from ziggurat.runs.stored import DrivenRuns
 from ziggurat.stores import InMemoryStore, Send
 from ziggurat.testing import run_until_idle
@@ -48,7 +48,9 @@ async def test_the_last_reader_may_leave_at_any_moment_of_the_end(turns: int, mo
     wrong(store).live = live
     runs = DrivenRuns(store, lambda: None)
     journal = LocalJournal()
-    runs.begin(DrivenRun("r", EventBroadcast(journal, root().emit, pieces=True, recorded=()), RunControl("r")))
+    control = RunControl("r")
+    control.follow(EventBroadcast(journal, root().emit, pieces=True, recorded=()))
+    runs.begin(control)
     live.readers = [run_log("r")]
     await live.found.wait()
     live.readers = []

@@ -250,7 +250,14 @@ class RunControl:
         self.readers: list[Unread] = []  # those that follow the run since before it was opened
         self._inbox: Inbox | None = None
         self._driving: Interruption | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: asyncio.Future[None] | None = None  # held, or it could be collected
         self._posted = False  # whether it was cancelled from elsewhere
+
+    def follow(self, broadcast: EventBroadcast) -> None:
+        """Have the run, which is driven in this event loop from now on, reached by those who read or control it."""
+        broadcast.readers, self.broadcast = self.readers, broadcast
+        self._loop = asyncio.get_running_loop()
 
     def events(self) -> AsyncGenerator[SubscribedItem, None]:
         """Return the items of the run from its start, and its other events from now on; read them when it is opened."""
@@ -272,10 +279,23 @@ class RunControl:
         return self._inbox
 
     async def read(self) -> None:
-        if self._inbox is not None:
-            await self._inbox.read()
-        elif self.broadcast is not None:  # else it is read when the run is opened
+        if self.broadcast is not None:  # else it is read when the run is opened
             await self.inbox(self.run_id, self.broadcast.journal).read()
+
+    async def read_posted(self) -> None:
+        try:
+            await self.read()
+        except (ZigguratError, OSError) as error:  # it is read again when the run is continued
+            logger.warning("what was posted to the run %s cannot be read: %s", self.run_id, error)
+
+    def posted(self) -> None:
+        """Read the inbox soon, because something was posted in this process, by any thread."""
+        assert self._loop is not None  # it is driven
+        with suppress(RuntimeError):  # the loop is closed, and so the run has ended
+            self._loop.call_soon_threadsafe(self._begin_reading)
+
+    def _begin_reading(self) -> None:
+        self._reading = asyncio.ensure_future(self.read_posted())
 
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
@@ -315,26 +335,3 @@ class RunControl:
     def end(self, error: asyncio.CancelledError | None = None) -> bool:
         """Let the task be cancelled no more; return whether an error that ended the run cancels only the run."""
         return self._driving is not None and self._driving.end(error)
-
-
-class DrivenRun:
-    def __init__(self, run_id: str, broadcast: EventBroadcast, control: RunControl) -> None:
-        self.id = run_id
-        self.broadcast = broadcast
-        self.control = control
-        self._loop = asyncio.get_running_loop()
-        self._reading: asyncio.Task[None] | None = None
-
-    def posted(self) -> None:
-        """Read the inbox soon, because something was posted in this process, by any thread."""
-        with suppress(RuntimeError):  # the loop is closed, and so the run has ended
-            self._loop.call_soon_threadsafe(self._begin_reading)
-
-    def _begin_reading(self) -> None:
-        self._reading = self._loop.create_task(self.read())
-
-    async def read(self) -> None:
-        try:
-            await self.control.inbox(self.id, self.broadcast.journal).read()
-        except (ZigguratError, OSError) as error:  # it is read again when the run is continued
-            logger.warning("what was posted to the run %s cannot be read: %s", self.id, error)

@@ -36,7 +36,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRequest, Decision, empty_run
-from ziggurat.runs.control import STEERING, DrivenRun, EventBroadcast, RunControl, SubscribedItem
+from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
 from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions, root_context
 from ziggurat.runs.runs import RunConditions, Runs, conditions_of, limit_grants
 from ziggurat.runs.session_writer import (
@@ -105,6 +105,7 @@ class Opening(Struct, eq=False):
         try:
             try:
                 if self.control is not None and self.journal.reopened:
+                    # While its lease holds: whoever drives the run next would use decisions that came to nothing here.
                     await self.control.inbox(self.run_id, self.journal).withdraw()
             finally:
                 if self.writer is not None:
@@ -284,12 +285,13 @@ class Opener:
             if self.runs.is_in_progress(run_id):
                 raise LeaseHeld(f"this process drives the run {run_id!r}")
             journal = await self.runs.take(run_id, Environment(clock=clock))
-        except LeaseHeld:
+        except LeaseHeld:  # whoever drives the run takes them from its inbox
             await self._post_decisions(run_id, await self.runs.read(run_id), decisions, clock.now())
             self.runs.posted(run_id)
             return
         try:
             decided = await self._post_decisions(run_id, journal, decisions, clock.now())
+            # All in one write, with the new end: with a part of them the run would go on as if the rest were undecided.
             for entry in decided[:-1]:
                 journal.hold(entry)
             if decided:
@@ -388,8 +390,8 @@ class Opener:
 
             known = has_id or state == "continued"  # someone may subscribe
             broadcast = EventBroadcast(journal, ctx.emit, pieces=known, recorded=RECORDED_EVENTS)
-            broadcast.readers, control.broadcast = control.readers, broadcast
-            runs.announce(DrivenRun(run_id, broadcast, control))
+            control.follow(broadcast)
+            runs.announce(control)
             ctx = ctx.emitting(broadcast)
         if control is not None:
             control.recorded.set()

@@ -1,11 +1,9 @@
 """Where runs are kept, and which of them are in progress in this process; without a store, by reference."""
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from functools import cached_property
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -22,7 +20,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LogInfo, Store, run_log
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.message import Message
-from ziggurat.runs.control import DrivenRun, RunControl, SubscribedItem, subscribe
+from ziggurat.runs.control import RunControl, SubscribedItem, subscribe
 from ziggurat.runs.options import Environment
 from ziggurat.tools.permissions import DECLARED_ONLY, GRANTS
 
@@ -85,29 +83,44 @@ Screening = Callable[[LocalJournal], None]
 """Sets the functions that redact entries before they are kept."""
 
 
-class Runs(ABC):
-    """Where the runs of agents are kept: only one caller at a time drives a run, anyone can read it."""
+class Runs:
+    """Where the runs of agents are kept: only one caller at a time drives a run, anyone can read it.
 
-    keeps_ended: bool
+    Here without a store: in the memory of this process, by reference, and only while they can be continued.
+    """
+
+    # Not `StoredRuns` with a store in memory: what is kept by reference is not encoded, which takes most of the time.
+    keeps_ended: bool = False
     """Whether a run that completed can still be found by its id."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
         self._in_progress: dict[str, LocalJournal | None] = {}  # None while a run is being opened or taken over
-        self._driven: dict[str, DrivenRun] = {}
+        self._driven: dict[str, RunControl] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
+        self._fingerprints: dict[str, str] = {}
+        self._inboxes: dict[str, list[InboxItem]] = {}
+        self._keys: dict[str, set[str]] = {}  # of the items in each inbox
 
     @property
-    @abstractmethod
     def store(self) -> Store:
         """The store of their sessions and, if they outlive the process, of the runs."""
+        if self._store is None:
+            from ziggurat.stores.local import InMemoryStore
 
-    @abstractmethod
+            self._store = InMemoryStore()
+            _BY_STORE[id(self._store)] = self
+        return self._store
+
     async def find(self, run_id: str) -> LogInfo | None:
         """Return the status of a run and the digest of its request, None if there is none."""
+        journal = self._in_progress.get(run_id) or self._journals.get(run_id)
+        return None if journal is None else self._info(run_id, journal)
 
-    @abstractmethod
     async def known(self, run_id: str) -> LogInfo:
         """Return the status of a run that can be read; raise if there is none, or it is in quarantine."""
+        return self._info(run_id, self._find(run_id))
 
     async def newest(self, run_id: str) -> LogInfo | None:
         """Return the status of a run or, if it has continued as new, of the last run of its chain; see `find`."""
@@ -119,23 +132,26 @@ class Runs(ABC):
             info = later
         return info
 
-    @abstractmethod
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
+        infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
+        return [info for info in infos if info.fits(None, status, None, labels)][:limit]
 
-    @abstractmethod
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
         """Return the runs of an agent in which something waits for a person; see `Store.asking`."""
+        journals = {**self._journals, **self._in_progress}
+        infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
+        return LogInfo.asking_among(infos, None, labels, after, limit)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""
         return False
 
-    @abstractmethod
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
         """Return a copy of a run's record; the run may be in progress elsewhere."""
+        return _copy(self._find(run_id), clock)
 
     async def read_ended(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal | None:
         """Return a copy of the record of a run that has ended or waits; None if it goes on by now."""
@@ -152,11 +168,11 @@ class Runs(ABC):
                 )
             known = info  # it may have gone on between the two
 
-    @abstractmethod
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
         """Return one entry of a run's record, from 1, without reading the others; None if there is none."""
+        entries = self._find(run_id).entries
+        return entries[number - 1] if 0 < number <= len(entries) else None
 
-    @abstractmethod
     async def plant(
         self,
         run_id: str,
@@ -168,6 +184,10 @@ class Runs(ABC):
         priority: int = 0,
     ) -> None:
         """Create a run from existing entries; take it to continue."""
+        journal = LocalJournal()
+        journal.take_over(entries)
+        self._check_new(run_id)
+        self._journals[run_id] = journal
 
     async def delete(self, run_id: str) -> bool:
         """Remove a run that nobody drives, with all that belongs to it; return whether there was one."""
@@ -181,8 +201,9 @@ class Runs(ABC):
         finally:
             self._end(run_id)
 
-    @abstractmethod
-    async def _delete(self, run_id: str) -> bool: ...
+    async def _delete(self, run_id: str) -> bool:
+        self._drop(run_id)
+        return self._journals.pop(run_id, None) is not None
 
     async def post(self, run_id: str, key: str, data: bytes) -> bool:
         """Post an item to the inbox of a run, whoever drives it; return whether its key is new."""
@@ -198,21 +219,30 @@ class Runs(ABC):
         elif run_id in self._waiting:
             self._wake(run_id)
 
-    @abstractmethod
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         """Do the same as `post`, without letting a driver in this process know."""
+        journal = self._in_progress.get(run_id)
+        if journal is None and run_id not in self._in_progress:
+            journal = self._find(run_id)
+        taken = 0 if journal is None else journal.inbox_taken
+        inbox, keys = self._inboxes.setdefault(run_id, []), self._keys.setdefault(run_id, set())
+        if key in keys:
+            return False
+        inbox.append(InboxItem.following(run_log(run_id), len(inbox), taken, key, data))
+        keys.add(key)
+        return True
 
-    @abstractmethod
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
         """Return the items of a run's inbox numbered higher than `after`, in order; without data if it is forged."""
+        return self._inboxes.get(run_id, [])[after:]
 
     def new_inbox(self, run_id: str, journal: LocalJournal) -> Inbox:
         """Return the inbox of a run that nobody controls: it has neither a store nor a handle nor an id of its own."""
         return Inbox(self, run_id, journal, RunControl(run_id).receive)
 
-    @abstractmethod
     def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         """Yield the entries and events of a run after an entry, until it has ended and its leases are free."""
+        return self._follow(run_id, self._find(run_id), after)
 
     async def continued(self, run_id: str, count: int) -> bool:
         """Wait until a run that waits, or was interrupted, goes on; return False if it was removed."""
@@ -274,23 +304,43 @@ class Runs(ABC):
         """Have a run that this process drives stop without an end on record when its task is cancelled."""
         driven = self._driven.get(run_id)
         if driven is not None:
-            driven.control.withdrawn = True
+            driven.withdrawn = True
 
-    def announce(self, run: DrivenRun) -> None:
+    def announce(self, run: RunControl) -> None:
         """Send the events of a run in progress to its subscribers, and have it take in what is posted to it."""
-        self._driven[run.id] = run
-        self._wake(run.id)
+        self._driven[run.run_id] = run
+        self._wake(run.run_id)
 
-    @abstractmethod
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
-    ) -> LocalJournal: ...
+    ) -> LocalJournal:
+        run_id = opened.run_id
+        self._check_new(run_id)
+        journal = LocalJournal(clock=environment.clock)
+        screening(journal)
+        journal.append(opened)
+        if fingerprint:
+            self._fingerprints[run_id] = fingerprint
+        return journal
 
-    @abstractmethod
-    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal: ...
+    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
+        return _copy(self._find(run_id), environment.clock)
 
-    @abstractmethod
-    async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None: ...
+    async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
+        ended = journal.ended
+        if (mistaken or journal.reopened) and not journal.went_on:
+            if mistaken and journal.is_new:
+                self._journals.pop(run_id, None)
+            return
+        if ended is not None and ended.stop not in UNFINISHED:
+            self._journals.pop(run_id, None)
+            self._drop(run_id)
+            return
+        self._journals[run_id] = journal
+        self._journals.move_to_end(run_id)
+        while len(self._journals) > LIMIT:
+            oldest, _ = self._journals.popitem(last=False)
+            self._drop(oldest)
 
     async def _drive(self, run_id: str, opens: Coroutine[Any, Any, LocalJournal]) -> LocalJournal:
         if run_id in self._in_progress:
@@ -352,127 +402,6 @@ class Runs(ABC):
             if not others and self._waiting.get(run_id) is others:
                 self._waiting.pop(run_id, None)
 
-
-_BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
-"""The runs of each store in use, by its `id()`: one object per store."""
-
-LIMIT = 1000
-"""How many runs that can be continued are kept; beyond that the oldest are dropped."""
-
-
-class LocalRuns(Runs):
-    """Keep the journals of runs that can be continued, by reference; those that have ended for good are dropped."""
-
-    keeps_ended = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._journals: OrderedDict[str, LocalJournal] = OrderedDict()
-        self._fingerprints: dict[str, str] = {}
-        self._inboxes: dict[str, list[InboxItem]] = {}
-        self._keys: dict[str, set[str]] = {}  # of the items in each inbox
-
-    @cached_property
-    def store(self) -> Store:
-        from ziggurat.stores.local import InMemoryStore
-
-        store = InMemoryStore()
-        _BY_STORE[id(store)] = self
-        return store
-
-    async def find(self, run_id: str) -> LogInfo | None:
-        journal = self._in_progress.get(run_id) or self._journals.get(run_id)
-        return None if journal is None else self._info(run_id, journal)
-
-    async def known(self, run_id: str) -> LogInfo:
-        return self._info(run_id, self._find(run_id))
-
-    async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(None, status, None, labels)][:limit]
-
-    async def asking(
-        self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> Sequence[LogInfo]:
-        journals = {**self._journals, **self._in_progress}
-        infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
-        return LogInfo.asking_among(infos, None, labels, after, limit)
-
-    async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        return _copy(self._find(run_id), clock)
-
-    async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        entries = self._find(run_id).entries
-        return entries[number - 1] if 0 < number <= len(entries) else None
-
-    async def plant(
-        self,
-        run_id: str,
-        agent: str,
-        entries: Sequence[JournalEntry],
-        *,
-        fingerprint: str = "",
-        due: float | None = None,
-        priority: int = 0,
-    ) -> None:
-        journal = LocalJournal()
-        journal.take_over(entries)
-        self._check_new(run_id)
-        self._journals[run_id] = journal
-
-    async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
-        journal = self._in_progress.get(run_id)
-        if journal is None and run_id not in self._in_progress:
-            journal = self._find(run_id)
-        taken = 0 if journal is None else journal.inbox_taken
-        inbox, keys = self._inboxes.setdefault(run_id, []), self._keys.setdefault(run_id, set())
-        if key in keys:
-            return False
-        inbox.append(InboxItem.following(run_log(run_id), len(inbox), taken, key, data))
-        keys.add(key)
-        return True
-
-    async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        return self._inboxes.get(run_id, [])[after:]
-
-    def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
-        return self._follow(run_id, self._find(run_id), after)
-
-    async def _open(
-        self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
-    ) -> LocalJournal:
-        run_id = opened.run_id
-        self._check_new(run_id)
-        journal = LocalJournal(clock=environment.clock)
-        screening(journal)
-        journal.append(opened)
-        if fingerprint:
-            self._fingerprints[run_id] = fingerprint
-        return journal
-
-    async def _take(self, run_id: str, environment: Environment, claim: Claim | None) -> LocalJournal:
-        return _copy(self._find(run_id), environment.clock)
-
-    async def _leave(self, run_id: str, journal: LocalJournal, mistaken: bool) -> None:
-        ended = journal.ended
-        if (mistaken or journal.reopened) and not journal.went_on:
-            if mistaken and journal.is_new:
-                self._journals.pop(run_id, None)
-            return
-        if ended is not None and ended.stop not in UNFINISHED:
-            self._journals.pop(run_id, None)
-            self._drop(run_id)
-            return
-        self._journals[run_id] = journal
-        self._journals.move_to_end(run_id)
-        while len(self._journals) > LIMIT:
-            oldest, _ = self._journals.popitem(last=False)
-            self._drop(oldest)
-
-    async def _delete(self, run_id: str) -> bool:
-        self._drop(run_id)
-        return self._journals.pop(run_id, None) is not None
-
     def _drop(self, run_id: str) -> None:
         self._fingerprints.pop(run_id, None)
         self._inboxes.pop(run_id, None)
@@ -498,6 +427,13 @@ class LocalRuns(Runs):
         return LogInfo(run_log(run_id), "", fingerprint, opened.at, status, opened.at, count, asks=asks, labels=labels)
 
 
+_BY_STORE: "WeakValueDictionary[int, Runs]" = WeakValueDictionary()
+"""The runs of each store in use, by its `id()`: one object per store."""
+
+LIMIT = 1000
+"""How many runs that can be continued are kept; beyond that the oldest are dropped."""
+
+
 def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
     copy = LocalJournal(clock=clock)
     copy.take_over(journal.entries)
@@ -507,7 +443,7 @@ def _copy(journal: LocalJournal, clock: Clock) -> LocalJournal:
 def runs_of(store: str | Store | None) -> Runs:
     """Return the runs of a store; without one, runs of this process that are kept while they can be continued."""
     if store is None:
-        return LocalRuns()
+        return Runs()
     from ziggurat.runs.stored import StoredRuns
     from ziggurat.stores.addresses import shared
 

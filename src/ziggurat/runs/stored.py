@@ -18,7 +18,7 @@ from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import Claim, InboxItem, LiveMessages, LogInfo, Send, Store, run_log
 from ziggurat.journal.writer import LogWriter, chain_of, known_run
 from ziggurat.messages.events import AnyEvent, Delta, ModelStarted, StepEnded, StepStarted
-from ziggurat.runs.control import DrivenRun, EventBroadcast, SubscribedItem, Unread
+from ziggurat.runs.control import EventBroadcast, RunControl, SubscribedItem, Unread
 from ziggurat.runs.following import LiveBatch, followed
 from ziggurat.runs.options import Environment
 from ziggurat.runs.runs import Runs, Screening, labels_of, loaded_by, request_of
@@ -114,14 +114,14 @@ class DrivenRuns:
         self._store = store
         self._live: LiveMessages | None = getattr(store, "live", None)
         self._unused = unused
-        self._runs: dict[str, DrivenRun] = {}
+        self._runs: dict[str, RunControl] = {}
         self._read: dict[str, int] = {}  # the number of the last item of a run's inbox that was read
         self._senders: dict[str, tuple[EventSender, asyncio.Task[None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
 
-    def begin(self, run: DrivenRun) -> None:
-        self._runs[run.id] = run
+    def begin(self, run: RunControl) -> None:
+        self._runs[run.run_id] = run
         if self._timer is None:
             self._wait()
 
@@ -165,14 +165,16 @@ class DrivenRuns:
             run = None if run_id is None else self._runs.get(run_id)
             if run is not None and run_id is not None and last > self._read.get(run_id, 0):
                 self._read[run_id] = last
-                await run.read()
+                await run.read_posted()
 
     async def _find_readers(self, logs: dict[str, str]) -> None:
         if self._live is None:
             return
         followed = {logs[log] for log in await self._live.watched(list(logs))}
         for run_id in followed & self._runs.keys() - self._senders.keys():
-            sender = EventSender(self._runs[run_id].broadcast)
+            broadcast = self._runs[run_id].broadcast
+            assert broadcast is not None  # the run is driven
+            sender = EventSender(broadcast)
             task = asyncio.get_running_loop().create_task(self._send(run_id, sender))
             self._senders[run_id] = (sender, task)
         for run_id in self._senders.keys() - followed:
@@ -201,27 +203,22 @@ class StoredRuns(Runs):
     keeps_ended = True
 
     def __init__(self, store: Store) -> None:
-        super().__init__()
-        self._store = store
+        super().__init__(store)
         self._polled: dict[asyncio.AbstractEventLoop, DrivenRuns] = {}
 
-    @property
-    def store(self) -> Store:
-        return self._store
-
     async def find(self, run_id: str) -> LogInfo | None:
-        return await self._store.find(run_log(run_id))
+        return await self.store.find(run_log(run_id))
 
     async def known(self, run_id: str) -> LogInfo:
-        return await known_run(self._store, run_id)
+        return await known_run(self.store, run_id)
 
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
-        return await self._store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
+        return await self.store.logs("run:", agent=agent, status=status, labels=labels, limit=limit)
 
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
-        return await self._store.asking(agent, labels, after, limit)
+        return await self.store.asking(agent, labels, after, limit)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         try:
@@ -231,7 +228,7 @@ class StoredRuns(Runs):
         return isinstance(entry, Ended) and entry.interrupted
 
     async def entry(self, run_id: str, number: int) -> JournalEntry | None:
-        return await entry_at(self._store, run_log(run_id), number)
+        return await entry_at(self.store, run_log(run_id), number)
 
     async def _open(
         self, opened: Opened, agent: str, fingerprint: str, screening: Screening, environment: Environment
@@ -240,11 +237,11 @@ class StoredRuns(Runs):
         journal = LocalJournal(clock=environment.clock)
         screening(journal)
         first = journal.screened(opened)
-        writer = journal.writer = LogWriter(journal, self._store, log, 1, probe=environment.probe)
+        writer = journal.writer = LogWriter(journal, self.store, log, 1, probe=environment.probe)
         writer.conversations.begun = loaded_by(opened)
         rows, blobs = writer.rows_of([writer.encoded(first)])
         info = LogInfo(log, agent, fingerprint or request_of(opened), opened.at, due=0.0, labels=labels_of(first))
-        creating = asyncio.ensure_future(self._store.create(info, rows, blobs))
+        creating = asyncio.ensure_future(self.store.create(info, rows, blobs))
         try:
             await finished(creating)
         except asyncio.CancelledError:
@@ -261,19 +258,19 @@ class StoredRuns(Runs):
 
         async def lease() -> None:
             nonlocal epoch
-            epoch = await self._store.lease(log)
+            epoch = await self.store.lease(log)
 
         try:
             if claim is None:
                 await finished(lease())
-            rows, entries, begun = await record_rows(self._store, log)
+            rows, entries, begun = await record_rows(self.store, log)
             journal = LocalJournal(clock=environment.clock)
             journal.take_over(entries)
-            journal.writer = LogWriter(journal, self._store, log, epoch, rows, environment.probe)
+            journal.writer = LogWriter(journal, self.store, log, epoch, rows, environment.probe)
             journal.writer.conversations.begun = begun
         except BaseException:
             if epoch:
-                await finished(self._store.release(log, epoch))
+                await finished(self.store.release(log, epoch))
             raise
         return journal
 
@@ -296,7 +293,7 @@ class StoredRuns(Runs):
         journal.close()
         await _release(journal)
         if unbegun:
-            await self._store.delete(run_log(run_id))
+            await self.store.delete(run_log(run_id))
 
     async def plant(
         self,
@@ -311,37 +308,37 @@ class StoredRuns(Runs):
         log, opened = run_log(run_id), entries[0]
         assert isinstance(opened, Opened)
         last = entries[-1] if isinstance(entries[-1], Ended) else None
-        writer = LogWriter(LocalJournal(), self._store, log, 1)
+        writer = LogWriter(LocalJournal(), self.store, log, 1)
         rows, blobs = writer.rows_of([write_entry(entry) for entry in entries], last)
         request, labels = fingerprint or request_of(opened), labels_of(opened)
         info = LogInfo(log, agent, request, opened.at, due=due, priority=priority, labels=labels)
         try:
-            epoch = await self._store.create(info, rows, blobs)
+            epoch = await self.store.create(info, rows, blobs)
         except RunExists:
             raise RunExists(f"the run {run_id!r} exists; choose another id") from None
-        await self._store.release(log, epoch)
+        await self.store.release(log, epoch)
 
     async def _delete(self, run_id: str) -> bool:
         log = run_log(run_id)
-        if await self._store.find(log) is None:
+        if await self.store.find(log) is None:
             return False
-        epoch = await self._store.lease(log)
+        epoch = await self.store.lease(log)
         try:
-            return await finished(self._store.delete(log))
+            return await finished(self.store.delete(log))
         except BaseException:
-            await finished(self._store.release(log, epoch))
+            await finished(self.store.release(log, epoch))
             raise
 
     async def put_item(self, run_id: str, key: str, data: bytes) -> bool:
         log = run_log(run_id)
-        return await self._store.post(log, *chain_of(self._store).sign(log, key, data))
+        return await self.store.post(log, *chain_of(self.store).sign(log, key, data))
 
     async def inbox(self, run_id: str, after: int = 0) -> Sequence[InboxItem]:
-        log, chain = run_log(run_id), chain_of(self._store)
-        return [chain.signed(log, item) for item in await self._store.inbox(log, after)]
+        log, chain = run_log(run_id), chain_of(self.store)
+        return [chain.signed(log, item) for item in await self.store.inbox(log, after)]
 
     async def read(self, run_id: str, clock: Clock = SYSTEM_CLOCK) -> LocalJournal:
-        return await read_record(self._store, run_id, clock)
+        return await read_record(self.store, run_id, clock)
 
     async def subscribe(self, run_id: str, after: int, *, live: bool = True) -> AsyncGenerator[SubscribedItem, None]:
         begun = False
@@ -359,7 +356,7 @@ class StoredRuns(Runs):
                         yield item
                 return
             begun = False  # otherwise a run that began and has ended by now would be followed for ever
-            async with aclosing(followed(self._store, run_id, watch, live=live)) as items:
+            async with aclosing(followed(self.store, run_id, watch, live=live)) as items:
                 async for item in items:
                     if item.number > after or item.index:
                         after = item.number
@@ -367,12 +364,12 @@ class StoredRuns(Runs):
             if not begun:
                 return
 
-    def announce(self, run: DrivenRun) -> None:
+    def announce(self, run: RunControl) -> None:
         super().announce(run)
         loop = asyncio.get_running_loop()
         driven = self._polled.get(loop)
         if driven is None:
-            driven = self._polled[loop] = DrivenRuns(self._store, lambda: self._polled.pop(loop, None))
+            driven = self._polled[loop] = DrivenRuns(self.store, lambda: self._polled.pop(loop, None))
         driven.begin(run)
 
 
