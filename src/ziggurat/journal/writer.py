@@ -278,6 +278,7 @@ class _Written:
         self._future = future
 
     def __await__(self) -> Generator[object, None, None]:
+        # One turn first: a small write is done by then, and waking the task by the future would take a turn more.
         yield None
         yield from self._future
 
@@ -328,6 +329,7 @@ class LogWriter:
         """Write an entry, with its JSON; if an awaitable is returned, it ends when the entry is durable."""
         loop = asyncio.get_running_loop()
         self._rows.append((entry, data))
+        # A reply is not waited for: nothing outside has changed by it, and the intent of a call is written after it.
         if isinstance(entry, Result) and is_question(entry.path):
             if not self._writing:
                 self._writing = True
@@ -427,7 +429,7 @@ class LogWriter:
                 waiting.set_result(None)
         self._batch = []
         self._journal.wake()
-        if release:
+        if release:  # the lease is free, and the next entry may be that of another process
             self._fail(LeaseLost(f"{self._log} has ended in this process; resume it to continue"))
         elif self._rows:
             self._flush()
