@@ -317,14 +317,11 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         if ADMISSION in ctx.scope:
             reserved = admit(request, name, ctx, fact(model, ALTERNATIVES))
         tries = ModelTries(model, request, ctx.path, journal, reserved)
-        if record is not None or chain.hooks["before_model"] or APPROVALS in ctx.scope:
-            request = await _prepare(request, name, record, ctx, chain)
-        if chain is NO_CHAIN and ctx.emit is SILENCE:
-            response = await tries(request, ctx)
-            must_be(response, ModelResponse, name, ctx)
-            response = response if len(response.message.parts) < 2 else _unrepeated(response, original.messages)
-        else:
-            response = await _call(tries, name, request, original.messages, ctx, chain)
+        if chain.hooks["before_model"]:
+            request = await run_hooks(chain, "before_model", request, ctx)
+        if record is not None or APPROVALS in ctx.scope:
+            request = await _approve(request, name, record, ctx)
+        response = await _call(tries, name, request, original.messages, ctx, chain)
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
@@ -414,24 +411,6 @@ async def _call(
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))
     return changed if message is changed.message else replace(changed, message=message)
-
-
-def _unrepeated(response: ModelResponse, before: Transcript) -> ModelResponse:
-    message = unrepeated(response.message, before)
-    return response if message is response.message else replace(response, message=message)
-
-
-# -- before the call -------------------------------------------------------------------------------------------------
-
-
-async def _prepare(
-    request: ModelRequest, name: str, record: Record | None, ctx: Context, chain: HookChain
-) -> ModelRequest:
-    if chain.hooks["before_model"]:
-        request = await run_hooks(chain, "before_model", request, ctx)
-    if APPROVALS in ctx.scope or record is not None:
-        request = await _approve(request, name, record, ctx)
-    return request
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:

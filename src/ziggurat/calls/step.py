@@ -141,23 +141,16 @@ class Arguments(Struct, eq=False):
     def fingerprint(self) -> str:
         """Return a digest of the step's name and its arguments by name, however they were passed."""
         if not self._digest:
-            arguments = self._by_name()
+            bound = self.step.signature.bind(*self.args, **self.kwargs)
+            bound.apply_defaults()
             try:
-                self._digest = digest([self.step.name, arguments])
+                self._digest = digest([self.step.name, bound.arguments])
             except TypeError as error:
                 raise ConfigurationError(
                     f"an argument of the step {self.step.name} cannot be recorded: {error}; pass plain data, and take "
                     "what is not data from ctx.scope, as given by run(deps=...)"
                 ) from error
         return self._digest
-
-    def _by_name(self) -> dict[str, Any]:
-        positional = self.step.positional
-        if positional is not None and len(positional) == len(self.args) and not self.kwargs:
-            return dict(zip(positional, self.args, strict=True))  # binding them takes 3 us of a recorded step
-        bound = self.step.signature.bind(*self.args, **self.kwargs)
-        bound.apply_defaults()
-        return bound.arguments
 
 
 class Step(Generic[P, R]):
@@ -180,9 +173,6 @@ class Step(Generic[P, R]):
         self.takes_context: bool = takes_context
         if takes_context:  # it is passed by the step, not by whoever calls it
             self.signature = self.signature.replace(parameters=list(self.signature.parameters.values())[1:])
-        kinds = {parameter.kind for parameter in self.signature.parameters.values()}
-        by_position = kinds <= {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-        self.positional: tuple[str, ...] | None = tuple(self.signature.parameters) if by_position else None
         self.effect: Effect = effect
         self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
         self.service: Service[Arguments, R] = stack(_Function(self), *layers)

@@ -29,7 +29,7 @@ from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_ho
 from ziggurat.calls.wait import is_waiting, waiting_call
 from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import CLOCK, Context, Key
+from ziggurat.core.context import CLOCK, Context
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
@@ -41,19 +41,13 @@ from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call
-from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
 from ziggurat.tools.guarded_call import CANCELLED_ITSELF, GRACE, Frozen, end_tasks
-from ziggurat.tools.permissions import DECLARED_ONLY, PERMISSION_LOG, check as check_permissions
+from ziggurat.tools.permissions import check as check_permissions
 from ziggurat.tools.results import error_result, in_bounds
 from ziggurat.tools.toolbox import Quorum, Toolbox
-
-_CONCERNS: frozenset[Key[Any]] = frozenset(
-    (ADMISSION, APPROVALS, DECLARED_ONLY, FORK_EFFECTS, PERMISSION_LOG, WAITING_CALLS)
-)
-"""What may see, count or refuse calls before they are made, besides hooks."""
 
 
 async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
@@ -74,13 +68,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     try:
         if entry is None:
             raise _missing(box, call, record, ctx, journal)
-        if entry.plain and record is None and chain is NO_CHAIN and not timed and _CONCERNS.isdisjoint(ctx.scope):
-            # nothing sees the call before its function: to make it like any other takes 2 us more, of 8 for a step
-            if journal.calm:
-                journal.begin_call(ctx.path, call.name)
-            result = await entry.service(call, ctx)
-        else:
-            result = await _LiveCall(entry, call, record, ctx, chain, journal).make()
+        result = await _LiveCall(entry, call, record, ctx, chain, journal).make()
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -178,13 +166,9 @@ class _LiveCall(Struct, eq=False):
 
     async def make(self) -> ToolResult:
         ctx = self.ctx
-        concerned = self.record is not None or not _CONCERNS.isdisjoint(ctx.scope)
-        if concerned or self.entry.checked or self.chain.hooks["before_tool"]:
-            passed = await self._check()
-            if isinstance(passed, ToolResult):
-                return passed
-        else:
-            passed = ApprovedCall(self.entry.normalize(self.call))
+        passed = await self._check()
+        if isinstance(passed, ToolResult):
+            return passed
         if ADMISSION in ctx.scope:
             admit_tool(passed.call.name, ctx)
         intended = self._may_be_lost(passed)
@@ -266,7 +250,10 @@ class _LiveCall(Struct, eq=False):
             except InvalidArguments as error:  # the tool was changed: no result of a call that waits
                 if record.decided is None:
                     raise Suspend(recorded_items(self.journal, self.journal.waits.at(ctx.path))) from None
-                raise self._misfit(error) from error
+                raise JournalMismatch(
+                    f"{ctx.path}: the arguments on record do not fit {self.call.name} any more: {error}; resume the "
+                    "run with the tool as it was"
+                ) from error
         frozen = await self._pass_hooks()
         lost = record is not None and record.pending is not None
         if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, self.call)):
@@ -281,12 +268,6 @@ class _LiveCall(Struct, eq=False):
         if changed.name != call.name:
             raise ToolError(f"a middleware turned the call of {call.name} into one of {changed.name}; it was not run")
         return normalize(changed)
-
-    def _misfit(self, error: InvalidArguments) -> JournalMismatch:
-        return JournalMismatch(
-            f"{self.ctx.path}: the arguments on record do not fit {self.call.name} any more: {error}; resume the run "
-            "with the tool as it was"
-        )
 
     def _not_kept_error(self) -> ToolError:
         return ToolError(

@@ -85,8 +85,6 @@ class ToolEntry(Struct, frozen=True, eq=False):
     spec: ToolSpec
     normalize: Callable[[ToolCall], ToolCall]
     composite: bool
-    checked: bool
-    plain: bool
     statistics: ToolStatistics
 
 
@@ -123,6 +121,4 @@ def entry_of(each: Tool) -> ToolEntry:
     if not composite and not isinstance(innermost(service), FunctionTool):
         service = guard_call(service)
     normalize = fact(service, NORMALIZE) or plain_form
-    checks = spec.approval or bool(spec.permissions)
-    plain = isinstance(service, FunctionTool) and service.is_plain and not checks and spec.effect != "once"
-    return ToolEntry(service, spec, normalize, composite, checks, plain, ToolStatistics())
+    return ToolEntry(service, spec, normalize, composite, ToolStatistics())

@@ -54,14 +54,12 @@ class FunctionTool(Generic[F_co]):
 
     Attributes:
         function: The original function, with its signature.
-        is_plain: Whether a call needs no normal form and no guard: scalars that no validator sees, and no Context with
-            which the function could make another call.
         is_method: Whether it is a method without its instance; that of an instance, ``desk.pay``, is a tool.
     """
 
     __slots__ = (
         "_async", "_context", "_decode_normal", "_streams", "_timeout", "_validators", "arguments", "facts", "function",
-        "is_method", "is_plain", "spec",
+        "is_method", "spec",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +80,6 @@ class FunctionTool(Generic[F_co]):
         self._streams = streams
         self._context = arguments.context_parameter
         self._validators = tuple(validators)
-        self.is_plain: bool = arguments.is_plain and not validators and self._context is None
         self._timeout = spec.timeout
         self.facts: dict[Fact[Any], Any] = {NAME: spec.name, EFFECT: spec.effect, NORMALIZE: self.normalize}
         if not self.is_method:
