@@ -346,6 +346,7 @@ async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
             _, known = await _what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
             unknown = unknown or not known
     if unknown and not begun:
+        # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
         journal.hold(intent)
         await _decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
     journal.acts.running.add(ctx.path)
@@ -412,6 +413,7 @@ async def _what_came_of(intent: Intent, ctx: Context) -> tuple[str, bool]:
     name, record = intent.name, journal_of(ctx).find(intent.path)
     assert record is not None  # it has an intent
     unknown = f"{name} was interrupted, and whether it took effect is unknown"
+    # What the function returned comes first: the outcome may be an error of the layers around it, or of a hook.
     outcome = record.returned or (record.outcomes[-1] if record.outcomes else None)
     if isinstance(outcome, Failure):  # of a step, or with which a tool has ended its agent
         return (unknown, False) if kind_of(as_error(outcome.error)) == "interrupted" else ("", True)

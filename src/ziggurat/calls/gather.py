@@ -163,6 +163,7 @@ class _Group:
             outcomes = await self._run_parts(chosen, ctx)
         except BaseException as error:
             note_left(ambient, error)
+            # A cancelled or waiting group has no outcome, and one that failed before has it on record.
             if decision is None and self.failures and isinstance(error, Exception):
                 await journal.write_failure(ctx, self.name, size, error)
             raise
@@ -222,6 +223,7 @@ class _Group:
                 if (self.needed is None and not waits) or not (failed or succeeded >= (self.needed or 0)):
                     outcomes[number] = outcome.error if isinstance(outcome, _Failed) else outcome
                     succeeded += 1
+        # Last, when all others have ended: what they have done is on record by the time the run is suspended.
         if not self._has_enough() and (self.needed is None or succeeded < self.needed):
             raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
         return outcomes
@@ -232,7 +234,7 @@ class _Group:
                 return await self.parts[number]
         except BaseException as raised:  # noqa: BLE001 - raised by the group, or returned as an outcome
             error = as_failure(raised)
-            if ends_run(error):
+            if ends_run(error):  # it must not become the outcome of a part, for which another one would do
                 raise error  # noqa: B904 - it has its cause already
             self.failures.append((number, error))
             return _Failed(error)

@@ -158,8 +158,9 @@ class Inbox:
         self._looked: dict[str, int] = {}  # by the path of each wait, the last item that it knows
 
     async def read(self) -> None:
-        self.find_taken()
-        for item in await self.runs.inbox(self._run_id, self._last):
+        items = await self.runs.inbox(self._run_id, self._last)
+        self.find_taken()  # after the wait, in which more may have been taken; there is none until the caller goes on
+        for item in items:
             if item.number > self._last:  # otherwise another call has read it meanwhile
                 self._last = item.number
                 self._sort(item)
@@ -195,7 +196,6 @@ class Inbox:
         await self.read()
         self._looked[path] = self._last
         self._note()
-        self.find_taken()
         return self._events[name].untaken(self._taken)
 
     def find_taken(self) -> None:
@@ -233,9 +233,8 @@ class Inbox:
 
     async def untaken(self) -> Sequence[InboxItem]:
         """Return what was posted and nothing has taken, without what the run takes whenever it comes."""
-        await self.read()
-        self.find_taken()
         items = await self.runs.inbox(self._run_id)
+        await self.read()
         return [each for each in items if each.number not in self._taken]
 
     def take(self, sent: Sent, path: str) -> None:
