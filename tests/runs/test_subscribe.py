@@ -92,7 +92,8 @@ async def test_a_reader_that_leaves_is_forgotten_and_none_makes_the_run_wait() -
     reader = one.attach("r").events()
     assert (await anext(reader)).number == 1
     broadcast = one._runs._driven["r"].broadcast
-    assert broadcast is not None and len(broadcast.readers) == 1
+    assert broadcast is not None
+    assert len(broadcast.readers) == 1
     await reader.aclose()
     assert not broadcast.readers
     goes_on.set()
