@@ -241,7 +241,7 @@ def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
 
     def mask(text: str) -> str:
         screened = journal.screened(Result(path, "log", None, without_keys(text)))
-        return as_type(screened.value, str) if isinstance(screened, Result) else ""
+        return as_type(screened.value, str)
 
     return mask
 

@@ -137,7 +137,7 @@ def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx
     if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
         return
     screened = journal.screened(Entered(ctx.path, parts.name, request))
-    if isinstance(screened, Entered) and _fingerprint(entered) != _fingerprint(screened):
+    if _fingerprint(entered) != _fingerprint(screened):
         raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
 
 
@@ -367,7 +367,7 @@ async def report_changes(parts: AgentParts, entered: Entered, ctx: Context) -> N
     journal = journal_of(ctx)
     before = as_type(entered.setup, dict[str, str])
     screened = journal.screened(Entered(ctx.path, parts.name, None, parts.setup()))
-    after = as_type(screened.setup if isinstance(screened, Entered) else {}, dict[str, str])
+    after = as_type(screened.setup, dict[str, str])
     for what in before | after:
         event = journal.diverged(ctx.path, what, before.get(what, ""), after.get(what, ""))
         if event is not None and ctx.listens(Diverged):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.wait import Normalize, as_recorded, item_of, kept_form, misfit, recorded_form, report, wait
+from ziggurat.calls.wait import Normalize, as_recorded, item_of, misfit, recorded_form, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context, Key, running
@@ -238,7 +238,7 @@ async def _ask_approver(
             "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
         )
     entry = Decided(ctx.path, item.id, recorded_form(decision))
-    if INBOX not in ctx.scope or kept_form(entry, journal_of(ctx)) != entry:  # what is masked must not be stored
+    if INBOX not in ctx.scope or journal_of(ctx).screened(entry) != entry:  # what is masked must not be stored
         return decision
     # By way of the inbox, which keeps the first decision: another process may post one at this moment.
     return await inbox_of(ctx).post_decision(item.id, recorded_form(decision))

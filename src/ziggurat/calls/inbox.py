@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.wait import Normalize, expired, kept_form, misfit, normalize_request, recorded_form
+from ziggurat.calls.wait import Normalize, expired, misfit, normalize_request, recorded_form
 from ziggurat.core.codec import as_type, decode, digest, encode
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, JournalCorrupt, ZigguratError
@@ -377,7 +377,7 @@ def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> boo
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
             if not isinstance(decision, Modify):  # of which nothing is masked on record
-                decision = decision_of(kept_form(replace(entry, decision=recorded_form(decision)), journal).decision)
+                decision = decision_of(journal.screened(replace(entry, decision=recorded_form(decision))).decision)
             _check_decided(item_id, decision_of(entry.decision), decision)
             return True
     return False
@@ -412,7 +412,7 @@ def decision_entries(
             waits = "question" if item.stage == "question" else "call"
             raise ConfigurationError(f"{what} does not fit: {wrong}; nothing was recorded, and the {waits} still waits")
         decision = late or recorded_form(decision)
-        entry = kept_form(Decided(item.path, item_id, decision), journal)
+        entry = journal.screened(Decided(item.path, item_id, decision))
         if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:
             raise ConfigurationError(
                 f"the decision on {item.call.name} cannot be carried out: a middleware masks its values on record; "

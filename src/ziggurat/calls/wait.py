@@ -8,7 +8,7 @@ Whether a decision fits what waits is checked here, too, and the form in which i
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -85,10 +85,6 @@ def recorded_form(decision: Decision) -> Decision:
     if isinstance(decision, Answer):
         return Answer(plain(decision.value))
     return Modify(decision.text) if isinstance(decision, Modify) else decision
-
-
-def kept_form(entry: Decided, journal: LocalJournal) -> Decided:
-    return cast("Decided", journal.screened(entry))
 
 
 def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
@@ -306,7 +302,7 @@ def _is_equal(recorded: ToolCall, item: PendingItem, journal: LocalJournal) -> b
     if recorded.arguments == item.call.arguments:
         return True
     kept = journal.screened(Pending(item.path, item.id, item.call.name, item.call))
-    return isinstance(kept, Pending) and _compared(recorded) == _compared(as_type(kept.request, ToolCall))
+    return _compared(recorded) == _compared(as_type(kept.request, ToolCall))
 
 
 def _compared(call: ToolCall) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 
 from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
@@ -50,6 +50,7 @@ from ziggurat.journal.record import RunRecord
 if TYPE_CHECKING:
     from ziggurat.journal.writer import LogWriter
 
+E = TypeVar("E", bound=JournalEntry)
 Q = TypeVar("Q")
 R = TypeVar("R")
 
@@ -229,11 +230,11 @@ class LocalJournal(RunRecord):
                 return
             path = parent_of(path)
 
-    def screened(self, entry: JournalEntry, /) -> JournalEntry:
+    def screened(self, entry: E, /) -> E:
         """Return an entry after all screens for its path were applied, those of deeper paths first."""
         for screen in self._screens_of(entry.path):
             try:
-                entry = screen(entry)
+                entry = cast("E", screen(entry))  # of the same kind, as hooks check
             except BaseException as error:  # noqa: BLE001 - raised again
                 failure = contained(error)
                 failures.mark_mistake(failure)

@@ -199,7 +199,7 @@ class SessionWriter:
         if self.journal is None:
             return original
         entry = self.journal.screened(Entered(self.path, "session", AgentRequest(original)))
-        return as_type(entry.request, AgentRequest).messages if isinstance(entry, Entered) else original
+        return as_type(entry.request, AgentRequest).messages
 
     def _now(self) -> float:
         return self._lease.session.clock.now()
