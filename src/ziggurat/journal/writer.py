@@ -278,7 +278,7 @@ class _Written:
         self._future = future
 
     def __await__(self) -> Generator[object, None, None]:
-        # One turn first: a small write is done by then, and waking the task by the future would take a turn more.
+        # One turn first: a write in memory is done by then, and waking the task by the future would take a turn more.
         yield None
         yield from self._future
 

@@ -122,7 +122,7 @@ def content_of_result(result: ToolResult, ctx: Context) -> Attributes:
 def _masked(content: dict[str, Any], ctx: Context) -> Attributes:
     """Return content as JSON, masked as the record of this run is."""
     screened = journal_of(ctx).screened(Result(ctx.path, "telemetry", None, content))
-    values = screened.value if isinstance(screened, Result) else {}
+    values = screened.value
     return {name: encode(value).decode() for name, value in values.items()} if isinstance(values, dict) else {}
 
 
