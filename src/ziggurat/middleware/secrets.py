@@ -27,7 +27,6 @@ from ziggurat.messages.message import File, Message, Thinking, ThinkingDelta, To
 from ziggurat.messages.model import ModelResponse
 
 T = TypeVar("T")
-E = TypeVar("E", bound=BaseException)
 
 
 WINDOW = 512
@@ -397,27 +396,34 @@ class Masking:
             error.__cause__ = error.__context__ = None
         self._mask_attributes(error, known)
         _lead(error, lambda one: self._mask_error(one, known))
-        if isinstance(error, BaseExceptionGroup):
-            masked: BaseException = self._mask_group(
-                error, [self._mask_error(each, known) for each in error.exceptions]
-            )
-        elif isinstance(error, Exception) and self._has_secret(error):
-            masked = self._replacement_for(error)
-        else:
-            return error
-        known[id(error)] = masked
+        known[id(error)] = masked = self._in_place_of(error, known)
         return masked
 
-    def _mask_group(
-        self, group: BaseExceptionGroup[BaseException], members: list[BaseException]
-    ) -> BaseExceptionGroup[BaseException]:
-        """Return the group if nothing in it was replaced, else another with the masked members and message."""
-        message = self.secrets.masked(group.message)
-        if message != group.message:
-            return _in_place_of(group, BaseExceptionGroup(message, members))
-        if all(one is other for one, other in zip(members, group.exceptions, strict=True)):
-            return group
-        return _in_place_of(group, group.derive(members))
+    def _in_place_of(self, error: BaseException, known: dict[int, BaseException]) -> BaseException:
+        """Return the error, or another where a secret is in its text or in the members of a group."""
+        if isinstance(error, BaseExceptionGroup):
+            members = [self._mask_error(each, known) for each in error.exceptions]
+            message = self.secrets.masked(error.message)
+            if message != error.message:
+                other: BaseException = BaseExceptionGroup(message, members)
+            elif all(one is each for one, each in zip(members, error.exceptions, strict=True)):
+                return error
+            else:
+                other = error.derive(members)
+        elif isinstance(error, Exception) and self._has_secret(error):
+            text = self.secrets.masked(described(error).partition(": ")[2])
+            other = ForeignError(type_name_of(error), text, transient=is_transient(error))
+            for name in ("retry_after", "usage", "partial"):
+                if (value := fact_of(error, name, object)) is not None:
+                    setattr(other, name, self._mask(value, 1))
+        else:
+            return error
+        other.__traceback__ = error.__traceback__
+        other.__cause__, other.__context__ = error.__cause__, error.__context__
+        other.__suppress_context__ = error.__suppress_context__
+        for note in fact_of(error, "__notes__", list) or ():
+            other.add_note(note)
+        return other
 
     def _mask_attributes(self, error: BaseException, known: dict[int, BaseException]) -> None:
         error.args = self._mask_attribute(error.args, known)
@@ -446,24 +452,6 @@ class Masking:
 
     def _has_secret(self, error: BaseException) -> bool:
         return any(self.secrets.masked(text) != text for text in (described(error), _shown(error)))
-
-    def _replacement_for(self, error: Exception) -> BaseException:
-        text = self.secrets.masked(described(error).partition(": ")[2])
-        other = ForeignError(type_name_of(error), text, transient=is_transient(error))
-        for name in ("retry_after", "usage", "partial"):
-            if (value := fact_of(error, name, object)) is not None:
-                setattr(other, name, self._mask(value, 1))
-        return _in_place_of(error, other)
-
-
-def _in_place_of(error: BaseException, other: E) -> E:
-    """Return `other` with the traceback, the notes and the causes of an error."""
-    other.__traceback__ = error.__traceback__
-    other.__cause__, other.__context__ = error.__cause__, error.__context__
-    other.__suppress_context__ = error.__suppress_context__
-    for note in fact_of(error, "__notes__", list) or ():
-        other.add_note(note)
-    return other
 
 
 def _lead(error: BaseException, to: Callable[[BaseException], BaseException]) -> None:

@@ -1,7 +1,6 @@
 """The memory of the running agent, and storing notes in it."""
 
 from collections.abc import Iterable
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -160,21 +159,9 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
         return StoredNote(before[0], known=True)
     memory = mind.open(ctx.within(IDS, lambda: ids[0]))
     facts: dict[str, object] = {"run": ctx.run_id, "path": ctx.path}
-    remember = partial(
-        memory.remember,
-        note.content,
-        kind=note.kind,
-        importance=note.importance,
-        tags=note.tags,
-        origin=note.origin,
-        taint=note.taint,
-        facts=facts,
-    )
-    if note.kind != "semantic":
-        return StoredNote(await remember())
     if note.subject is not None:
         facts[SUBJECT] = note.subject
-    related = await _find_related(memory, note)
+    related = await _find_related(memory, note) if note.kind == "semantic" else _Related()
     if related.same is not None and related.replaced is None:
         return StoredNote(related.same, known=True)
     if related.same is not None and related.replaced is not None:
@@ -183,17 +170,26 @@ async def _keep_note(mind: ActiveMemory, note: Note, ids: list[str], ctx: Contex
         return StoredNote(record, related.replaced)
     if related.doubted:
         facts[DOUBTS] = [record.id for record in related.doubted]
-    key = note.key if related.may_take_key else None
-    record = await remember(key=key, supersedes=None if related.replaced is None else related.replaced.id)
+    record = await memory.remember(
+        note.content,
+        kind=note.kind,
+        key=note.key if related.may_take_key else None,
+        importance=note.importance,
+        tags=note.tags,
+        origin=note.origin,
+        taint=note.taint,
+        supersedes=None if related.replaced is None else related.replaced.id,
+        facts=facts,
+    )
     return StoredNote(record, related.replaced, doubted=related.doubted, nearest=related.nearest)
 
 
 class _Related(Struct, frozen=True):
-    same: MemoryRecord | None
-    replaced: MemoryRecord | None
-    doubted: tuple[MemoryRecord, ...]
-    nearest: tuple[MemoryRecord, ...]
-    may_take_key: bool
+    same: MemoryRecord | None = None
+    replaced: MemoryRecord | None = None
+    doubted: tuple[MemoryRecord, ...] = ()
+    nearest: tuple[MemoryRecord, ...] = ()
+    may_take_key: bool = True
 
 
 async def _find_related(memory: AgentMemory, note: Note) -> _Related:
