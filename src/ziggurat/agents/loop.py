@@ -27,7 +27,7 @@ from ziggurat.core.context import RUN_ID, Context, running
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import noting_mistakes
-from ziggurat.core.service import Fact, unchanged
+from ziggurat.core.service import Fact
 from ziggurat.core.tasks import contained, swallowed_cancellation
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
@@ -345,9 +345,7 @@ class AgentLoop:
         text = "\n".join(text for nudge in nudges for text in nudge.texts)
         if text and stop is None:
             message = Message("user", (Text(text),), None, "runtime")
-            run.add_messages(
-                [await ctx.at(f"step-{run.steps}/nudge").once("nudge", message, unchanged, returns=Message)]
-            )
+            run.add_messages([await ctx.at(f"step-{run.steps}/nudge").note("nudge", message)])
         if ctx.emit is not SILENCE:
             await ctx.emit(StepEnded(f"{ctx.path}/step-{run.steps}", run.steps))
 

@@ -12,7 +12,7 @@ from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context
 from ziggurat.core.path import step_of
-from ziggurat.core.service import Fact, unchanged
+from ziggurat.core.service import Fact
 from ziggurat.core.settings import checked
 from ziggurat.core.tasks import StopSignal
 from ziggurat.journal.journal import journal_of
@@ -128,7 +128,7 @@ class Steering:
             if not outdated:
                 self._due.extend(steer.messages)  # before the wait, which may be cancelled: the act is recorded then
                 steers.append(steer)
-            await at.once("steering", steer, unchanged, returns=Steer)
+            await at.note("steering", steer)
             if outdated:
                 continue  # it stopped the run then, and the run has been resumed since
             if at.listens(Steered):

@@ -288,6 +288,10 @@ class Context(Struct, frozen=True, eq=False):
         answer: Awaitable[R] = journal.once(self, name, request, call, returns, composite)
         return answer
 
+    def note(self, name: str, value: R) -> Awaitable[R]:
+        """Record a value here; return the recorded one if there is one already."""
+        return self.once(name, value, _itself, returns=type(value))
+
     def charge(self, cost: object) -> None:
         """Add usage, or an error, inside a model call, or another that is recorded as a whole; else no effect."""
         if self.charges is not None:
@@ -487,3 +491,7 @@ IDS = Key[Callable[[], str]]("ids")
 
 RANDOM = Key[Callable[[], float]]("random")
 """Returns a random number from [0, 1), for jitter and the like."""
+
+
+async def _itself(value: R, ctx: Context) -> R:
+    return value

@@ -382,11 +382,6 @@ def _is_coroutine_function(value: object) -> bool:
     return code is not None and bool(code.co_flags & 0x80)
 
 
-async def unchanged(request: Q, ctx: Context) -> Q:
-    """A service that returns its request, to record that."""
-    return request
-
-
 def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, R]]) -> Service[Q, R]:
     """Put layers around a service; the first listed meets the request first.
 

@@ -14,7 +14,6 @@ from ziggurat.core.context import Context
 from ziggurat.core.errors import JournalMismatch, RecordEnds, Suspend, ToolError, described
 from ziggurat.core.failures import ends_run
 from ziggurat.core.path import escaped, parent_of
-from ziggurat.core.service import unchanged
 from ziggurat.core.tasks import as_failure, in_task
 from ziggurat.journal.journal import journal_of
 from ziggurat.messages import stops
@@ -107,7 +106,7 @@ class Assignments:
         return self._ctx.at(records).at(escaped(handle))
 
     async def _note(self, records: str, handle: str, assignment: Assignment) -> None:
-        await self._place(records, handle).once(records, assignment, unchanged, returns=Assignment)
+        await self._place(records, handle).note(records, assignment)
 
     async def cancel(self, handle: str) -> Report:
         """Cancel an assignment, and record that, if it has not ended."""
