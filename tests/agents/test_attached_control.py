@@ -201,7 +201,7 @@ async def test_the_first_of_two_decisions_counts(kind: str, tmp_path: Path) -> N
         assert [type(each) for each in both] == [type(None), AlreadyDecided, AlreadyDecided]
         desk.goes_on.set()
         await driving
-        for decide in (attached.decide, partial(one.decide, "r"), partial(one.resume, "r")):
+        for decide in (attached.decide, partial(one.resume, "r")):
             with pytest.raises(AlreadyDecided):
                 await decide({item.id: Approve()})
         await attached.decide({item.id: Deny("not now")})
