@@ -20,7 +20,7 @@ from ziggurat.journal.entries import Result
 from ziggurat.layers import timeout
 from ziggurat.messages import assistant, stops
 from ziggurat.middleware import Middleware
-from ziggurat.stores import InMemoryStore
+from ziggurat.stores import InMemoryStore, pending
 from ziggurat.testing import HandClock, ScriptedModel, assert_no_leaks
 from ziggurat.tools import ToolCall, ToolResult, quorum_join, tool_call
 
@@ -518,7 +518,7 @@ async def test_nobody_is_asked_about_calls_that_wait_when_another_fails(depth: i
     assert (run.stop, run.pending, run.text) == (stops.Completed(), (), "done")
     assert len(run.observations) == beside + 1
     if store is not None:
-        assert await store.pending() == {}
+        assert await pending(store) == {}
 
 
 @pytest.mark.parametrize("calls", [1, 3])

@@ -105,16 +105,15 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, kind
     assert not thread.is_alive(), "it waits for ever"
     (error,) = raised
     assert isinstance(error, StoreError), error
-    expected = "a symbolic link" if kind == "a device" else kind  # no link is followed, so its target does not matter
-    assert str(error) == f"{path} is {expected}, and this store needs a file there; remove it, or choose another place"
+    assert str(error).startswith(f"{path} is not a regular file")
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero", "/dev/full"])
 def test_devices_are_refused(device: str) -> None:
     for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
-        with pytest.raises(StoreError, match=f"^{device} is a device"):
+        with pytest.raises(StoreError, match=f"^{device} is not a regular file"):
             open_private(Path(device), flags)
-    with pytest.raises(StoreError, match="is a device"):
+    with pytest.raises(StoreError, match="is not a regular file"):
         refuse_irregular(Path(device))
 
 

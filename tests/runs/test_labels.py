@@ -15,7 +15,7 @@ from ziggurat.journal import Store
 from ziggurat.journal.entries import JournalEntry, Opened
 from ziggurat.journal.store import run_log
 from ziggurat.models import ScriptedModel
-from ziggurat.stores import InMemoryStore
+from ziggurat.stores import InMemoryStore, pending
 from ziggurat.tools import tool_call
 
 
@@ -62,7 +62,7 @@ async def test_runs_and_what_waits_in_them_are_found_by_label(kind: str, tmp_pat
         assert set(await agent.pending(labels=labels)) == expected
         if store is not None:
             assert {info.id for info in await store.logs("run:", labels=labels)} == expected
-            assert set(await agent.store.pending(labels=labels)) == expected  # type: ignore[attr-defined]
+            assert set(await pending(store, labels=labels)) == expected
     await agent.fork("r-1", 1, new_id="f", labels={"team": "green"})
     if store is not None:
         assert [info.id for info in await store.logs("run:", labels={"team": "green"})] == ["f"]

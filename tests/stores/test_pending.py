@@ -13,20 +13,20 @@ from ziggurat import Agent, Approve
 from ziggurat.agents import Answer
 from ziggurat.errors import ConfigurationError
 from ziggurat.flows import Flow, ask, flow, gather, sleep
+from ziggurat.journal import Store
 from ziggurat.journal.store import run_log
 from ziggurat.messages.agent import recorded_items
 from ziggurat.models import ScriptedModel
 from ziggurat.runs.runs import runs_of
-from ziggurat.stores import InMemoryStore
-from ziggurat.stores.pending import RunStore
+from ziggurat.stores import InMemoryStore, pending
 from ziggurat.tools import tool_call
 
 
 @pytest.mark.parametrize("kind", sample(PLACES, 2))
 async def test_a_store_lists_what_its_agents_list(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     place = PLACES[kind](tmp_path)
-    store: RunStore = place()  # type: ignore[assignment]
-    elsewhere: RunStore = place()  # type: ignore[assignment]
+    store = place()
+    elsewhere = place()
     desk, other = agent_on(store, "desk"), agent_on(store, "other")
     await desk.run("go", run_id="a", session="alice", deps={DB: "x"})
     await other.run("go", run_id="b", deps={DB: "x"})
@@ -36,26 +36,26 @@ async def test_a_store_lists_what_its_agents_list(kind: str, tmp_path: Path, cap
     await nested.run("go", run_id="c", deps={DB: "x"})
     await Agent(ScriptedModel("done"), store=store).run("go", run_id="ended")
     lengths = {run_id: len(await store.read(f"run:{run_id}")) for run_id in "abc"}
-    found = await elsewhere.pending()
+    found = await pending(elsewhere)
     assert list(found) == ["a", "b", "c"]
     by_agent = await desk.pending() | await other.pending() | await nested.pending()
     assert found == by_agent
     assert [item.call.arguments for item in found["a"]] == ['{"to":"ada"}', '{"to":"bob"}']
-    assert list(await elsewhere.pending(agent="other")) == ["b"]
-    assert list(await elsewhere.pending(limit=1)) == ["a"]
+    assert list(await pending(elsewhere, agent="other")) == ["b"]
+    assert list(await pending(elsewhere, limit=1)) == ["a"]
     assert lengths == {run_id: len(await store.read(f"run:{run_id}")) for run_id in "abc"}, "nothing is written"
     assert all(info.owner == "" for info in await store.logs("run:")), "no lease is taken"
     await desk.resume("a", {found["a"][0].id: Approve()}, deps={DB: "x"})
-    assert (await elsewhere.pending(agent="desk"))["a"] == found["a"][1:]
+    assert (await pending(elsewhere, agent="desk"))["a"] == found["a"][1:]
     await elsewhere.quarantine("run:a", "a test")
-    assert list(await elsewhere.pending()) == ["b", "c"]
+    assert list(await pending(elsewhere)) == ["b", "c"]
     await store.close()
     await elsewhere.close()
 
 
 @pytest.mark.parametrize("kind", PLACES)
 async def test_what_waits_all_the_time_is_listed_once_while_runs_change(kind: str, tmp_path: Path) -> None:
-    store: RunStore = PLACES[kind](tmp_path)()  # type: ignore[assignment]
+    store = PLACES[kind](tmp_path)()
     desk, nap, chance = _questions(store), _nap(store), Random(kind)
     made = count()
 
@@ -70,7 +70,7 @@ async def test_what_waits_all_the_time_is_listed_once_while_runs_change(kind: st
         seen: list[str] = []
         after: str | None = None
         while True:
-            page = await store.pending(after=after, limit=chance.randrange(1, 4), kinds=["question"])
+            page = await pending(store, after=after, limit=chance.randrange(1, 4), kinds=["question"])
             seen += [item.id for items in page.values() for item in items]
             answered |= {run_id for run_id in page if run_id not in waiting}
             if page.next is None:
@@ -98,35 +98,35 @@ async def test_what_waits_all_the_time_is_listed_once_while_runs_change(kind: st
 
 @pytest.mark.parametrize("kind", PLACES)
 async def test_runs_that_wait_by_themselves_are_not_read(kind: str, tmp_path: Path) -> None:
-    store: RunStore = PLACES[kind](tmp_path)()  # type: ignore[assignment]
+    store = PLACES[kind](tmp_path)()
     desk, nap = _questions(store), _nap(store)
     await desk.run(run_id="asks")
     for number in range(5):
         await nap.run(run_id=f"naps-{number}")
     assert [info.id for info in await store.asking(None, None, (0.0, ""), 10)] == ["asks"]
-    assert list(await store.pending(limit=1)) == ["asks"]
-    assert (await store.pending(limit=1)).next is None
-    assert await store.pending(kinds=["tool"]) == {}
+    assert list(await pending(store, limit=1)) == ["asks"]
+    assert (await pending(store, limit=1)).next is None
+    assert await pending(store, kinds=["tool"]) == {}
     with pytest.raises(ConfigurationError, match="next"):
-        await store.pending(after="asks")
+        await pending(store, after="asks")
     await store.close()
 
 
-def _questions(store: RunStore) -> Flow[None, str]:
+def _questions(store: Store) -> Flow[None, str]:
     async def both() -> str:
         return " ".join(await gather(ask("one?"), ask("two?")))
 
     return flow(store=store, name="desk")(both)
 
 
-def _nap(store: RunStore) -> Flow[None, None]:
+def _nap(store: Store) -> Flow[None, None]:
     async def nap() -> None:
         await sleep(days=1)
 
     return flow(store=store, name="nap")(nap)
 
 
-async def _asks(store: RunStore, run_id: str) -> bool:
+async def _asks(store: Store, run_id: str) -> bool:
     info = await store.find(run_log(run_id))
     return info is not None and info.asks
 
@@ -137,5 +137,5 @@ async def test_a_damaged_run_hides_no_other(caplog: pytest.LogCaptureFixture) ->
     for run_id in ("whole", "damaged"):
         await desk.run("go", run_id=run_id, deps={DB: "x"})
     store._logs["run:damaged"].rows.pop(2)
-    assert list(await store.pending()) == ["whole"]
+    assert list(await pending(store)) == ["whole"]
     assert "what waits in the run damaged cannot be listed" in caplog.text

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ziggurat.agents.handle import RunHandle
     from ziggurat.core.diagram import Diagram
     from ziggurat.observe.tree import RunTree
-    from ziggurat.stores.pending import Kinds, PendingRuns
+    from ziggurat.stores.waiting import Kinds, PendingRuns
 
 
 class RunRecords(Generic[Out]):
@@ -71,7 +71,7 @@ class RunRecords(Generic[Out]):
         Raises:
             ConfigurationError: `after` is not the `next` of a page.
         """
-        from ziggurat.stores.pending import pending_runs
+        from ziggurat.stores.waiting import pending_runs
 
         return await pending_runs(
             lambda place, limit: self._runs.asking(self.name, labels, place, limit),

@@ -1,7 +1,6 @@
 """``ziggurat runs``, ``pending``, ``accept-loss`` and ``vacuum``: list, repair and remove stored runs."""
 
 import re
-import time
 from datetime import UTC, datetime
 from typing import Annotated, get_args
 
@@ -62,7 +61,7 @@ def runs(
       ziggurat runs --json --limit 100 | jq -r .id
     """
     chosen = None if status is None else _status(status)
-    after = None if since is None else time.time() - seconds_of(since, "--since")
+    after = None if since is None else datetime.now(UTC).timestamp() - seconds_of(since, "--since")
     labels = labels_from(label)
 
     async def listed(place: Store) -> list[_ListedRun]:
@@ -97,7 +96,7 @@ def seconds_of(text: str, option: str) -> float:
     if span is not None:
         return float(span[1]) * _SECONDS[span[2]]
     try:
-        return time.time() - datetime.fromisoformat(text.strip()).timestamp()
+        return datetime.now(UTC).timestamp() - datetime.fromisoformat(text.strip()).timestamp()
     except ValueError as error:
         raise ConfigurationError(
             f"{option} is a span such as 90m, 12h or 7d, or a date such as 2026-11-22; got {text!r}"
@@ -138,8 +137,10 @@ def pending(
       ziggurat pending --agent desk --store sqlite:///agents.db
       ziggurat pending --json | jq -r .run
     """
+    from ziggurat.stores.waiting import pending as pending_in
+
     labels = labels_from(label)
-    waiting = with_store(store, lambda place: place.pending(agent=agent, labels=labels, after=after, limit=limit))
+    waiting = with_store(store, lambda place: pending_in(place, agent=agent, labels=labels, after=after, limit=limit))
     if not waiting and not json:
         note("nothing waits for people")
     for run_id, items in waiting.items():
@@ -218,6 +219,6 @@ def vacuum(
       ziggurat vacuum
       ziggurat vacuum --older-than 12h --unfinished
     """
-    before = time.time() - seconds_of(older, "--older-than")
+    before = datetime.now(UTC).timestamp() - seconds_of(older, "--older-than")
     removed = with_store(store, lambda place: place.vacuum(before, unfinished=unfinished))
     write(f"{plural(removed, 'run')} removed")

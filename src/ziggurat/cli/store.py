@@ -17,7 +17,6 @@ from ziggurat.journal.store import LogInfo, Store, run_log, session_log
 from ziggurat.runs.runs import runs_of
 from ziggurat.stores.addresses import shared
 from ziggurat.stores.local import InMemoryStore
-from ziggurat.stores.pending import RunStore
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ def default_store() -> Path:
     return folder / "ziggurat" / "agents.db"
 
 
-def open_store(option: str | None) -> RunStore:
+def open_store(option: str | None) -> Store:
     """Return the store of an option, else of the environment, else the default one."""
     url = option if option is not None else os.environ.get(STORE) or None
     if url is not None:
@@ -59,7 +58,7 @@ def open_store(option: str | None) -> RunStore:
     return shared(f"sqlite:///{path}")
 
 
-def with_store(option: str | None, work: Callable[[RunStore], Awaitable[T]]) -> T:
+def with_store(option: str | None, work: Callable[[Store], Awaitable[T]]) -> T:
     """Return what a function returns of the store of an option, which must exist, and is open meanwhile."""
     store = open_store(option)
     place = getattr(store, "path", None) or getattr(store, "folder", None)

@@ -271,6 +271,7 @@ NAMES: dict[str, dict[str, str]] = {
         "stores.postgres.store": "PostgresStore",
         "stores.session": "Session",
         "stores.sqlite.store": "SqliteStore",
+        "stores.waiting": "pending",
     },
     "ziggurat.teams": {
         "teams.chatting": "group_chat",

@@ -35,10 +35,13 @@ def open_private(path: Path, flags: int) -> int:
                 raise
         except OSError as error:
             if error.errno in _IRREGULAR:
-                refuse_irregular(path, link=False)
+                raise _irregular(path) from None
             raise
         else:
-            return _checked(at, path)
+            if stat.S_ISREG(os.fstat(at).st_mode):
+                return at
+            os.close(at)
+            raise _irregular(path)
         try:
             return _create(path, known)
         except FileExistsError:  # another process has just created it
@@ -49,15 +52,6 @@ def _create(path: Path, flags: int) -> int:
     at = os.open(path, flags | os.O_CREAT | os.O_EXCL, _MODE)
     if stat.S_IMODE(os.fstat(at).st_mode) != _MODE:  # the umask has taken away what its user needs
         os.chmod(path, _MODE)
-    return at
-
-
-def _checked(at: int, path: Path) -> int:
-    """Return a descriptor if it is that of a regular file; close it otherwise."""
-    mode = os.fstat(at).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(at)
-        raise _irregular(path, mode)
     return at
 
 
@@ -88,27 +82,14 @@ def read_private(path: Path) -> bytes:
         return file.read()
 
 
-def refuse_irregular(path: Path, *, link: bool = True) -> None:
+def refuse_irregular(path: Path) -> None:
     """Refuse a path that exists and is not a regular file."""
-    try:
-        mode = os.stat(path, follow_symlinks=link).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(mode):
-        raise _irregular(path, mode)
+    if path.exists() and not path.is_file():
+        raise _irregular(path)
 
 
-def _irregular(path: Path, mode: int) -> StoreError:
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    what = kinds.get(stat.S_IFMT(mode), "no regular file")
-    return StoreError(f"{path} is {what}, and this store needs a file there; remove it, or choose another place")
+def _irregular(path: Path) -> StoreError:
+    return StoreError(f"{path} is not a regular file, which this store needs there; remove it, or choose another place")
 
 
 def make_private_folder(path: Path) -> None:

@@ -233,9 +233,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             request text NOT NULL, created float8 NOT NULL, status text NOT NULL, updated float8 NOT NULL,
             count bigint NOT NULL, owner text NOT NULL, until float8 NOT NULL, epoch bigint NOT NULL,
             problem text NOT NULL, watched float8 NOT NULL, labels text NOT NULL DEFAULT '{}', due float8,
-            priority integer NOT NULL DEFAULT 0, posted bigint NOT NULL DEFAULT 0) WITH (fillfactor = 60)""",
+            priority integer NOT NULL DEFAULT 0, posted bigint NOT NULL DEFAULT 0,
+            asks boolean NOT NULL DEFAULT false, taken bigint NOT NULL DEFAULT 0) WITH (fillfactor = 60)""",
         "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
         "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
+        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
         """CREATE TABLE rows (
             id bigint NOT NULL, number bigint NOT NULL, digest text NOT NULL, data bytea NOT NULL,
             status text NOT NULL, PRIMARY KEY (id, number))""",
@@ -246,12 +248,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id bigint NOT NULL, number bigint NOT NULL, key text NOT NULL, data bytea NOT NULL,
             PRIMARY KEY (id, number), UNIQUE (id, key))""",
     ),
-    (
-        "ALTER TABLE logs ADD COLUMN asks boolean NOT NULL DEFAULT false",
-        "UPDATE logs SET asks = true WHERE status = 'Suspended'",
-        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
-    ),
-    ("ALTER TABLE logs ADD COLUMN taken bigint NOT NULL DEFAULT 0",),
 )
 """The statements that upgrade each format version to the next; the table `format` holds a schema's version."""
 

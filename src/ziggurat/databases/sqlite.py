@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ziggurat.core.errors import StoreError
-from ziggurat.databases.companion import LockFile, companion_of
+from ziggurat.databases.companion import SUPPORTED, LockFile, companion_of
 from ziggurat.databases.files import Disk, create_private, read_private, refuse_irregular, write_problem
 from ziggurat.databases.owner import new_owner
 from ziggurat.databases.writer import Job
@@ -35,10 +35,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER PRIMARY KEY, log TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, request TEXT NOT NULL,
             created REAL NOT NULL, status TEXT NOT NULL, updated REAL NOT NULL, owner TEXT NOT NULL,
             until REAL NOT NULL, epoch INTEGER NOT NULL, problem TEXT NOT NULL, labels TEXT NOT NULL DEFAULT '{}',
-            due REAL, priority INTEGER NOT NULL DEFAULT 0, posted INTEGER NOT NULL DEFAULT 0)""",
+            due REAL, priority INTEGER NOT NULL DEFAULT 0, posted INTEGER NOT NULL DEFAULT 0,
+            asks INTEGER NOT NULL DEFAULT 0, taken INTEGER NOT NULL DEFAULT 0)""",
         "CREATE INDEX logs_by_time ON logs (updated)",
         "CREATE INDEX logs_waiting ON logs (agent, priority DESC, due, created) WHERE owner = '' AND due IS NOT NULL",
         "CREATE INDEX logs_leased ON logs (owner, agent) WHERE owner <> ''",
+        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
         """CREATE TABLE rows (
             id INTEGER NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, data BLOB NOT NULL,
             status TEXT NOT NULL, PRIMARY KEY (id, number)) WITHOUT ROWID""",
@@ -48,12 +50,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL,
             PRIMARY KEY (id, number), UNIQUE (id, key)) WITHOUT ROWID""",
     ),
-    (
-        "ALTER TABLE logs ADD COLUMN asks INTEGER NOT NULL DEFAULT 0",
-        "UPDATE logs SET asks = 1 WHERE status = 'Suspended'",
-        "CREATE INDEX logs_asking ON logs (created, log) WHERE asks",
-    ),
-    ("ALTER TABLE logs ADD COLUMN taken INTEGER NOT NULL DEFAULT 0",),
 )
 """The statements that upgrade each format version to the next; ``user_version`` holds a file's version."""
 
@@ -128,11 +124,6 @@ def _migrate(connection: sqlite3.Connection, where: str) -> None:
         connection.execute("ROLLBACK")
         raise
 
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
@@ -228,7 +219,7 @@ class SqliteConnection:
             self.path, timeout=self._timeout, isolation_level=None, cached_statements=64, check_same_thread=False
         )
         try:
-            wal = not self._guarded or fcntl is not None
+            wal = not self._guarded or SUPPORTED
             connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}").fetchone()
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.text_factory = _TEXT
@@ -292,7 +283,7 @@ class SqliteConnection:
         """Have the lock beside the database, if this version of SQLite needs it."""
         if self._connection is None and self._connect is sqlite3.connect:
             _refuse_foreign(self.path)
-        if fcntl is None:
+        if not SUPPORTED:
             yield
             return
         if self._lock is None:

@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from ziggurat.stores.postgres.store import PostgresStore as PostgresStore
     from ziggurat.stores.session import Session as Session
     from ziggurat.stores.sqlite.store import SqliteStore as SqliteStore
+    from ziggurat.stores.waiting import pending as pending
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

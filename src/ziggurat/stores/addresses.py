@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import overload
 from weakref import WeakValueDictionary
 
 from ziggurat.core.errors import ConfigurationError
@@ -19,7 +18,6 @@ from ziggurat.databases.writer import closed_when_unused
 from ziggurat.journal.store import Store
 from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.local import InMemoryStore
-from ziggurat.stores.pending import RunStore
 
 _KNOWN = (
     "'memory:', 'sqlite:///file.db' (an absolute path has four slashes), 'file:///folder' "
@@ -30,14 +28,6 @@ LOCAL_RUNS = 1000
 
 _open: "WeakValueDictionary[str, Store]" = WeakValueDictionary()
 _lock = threading.Lock()
-
-
-@overload
-def connect(url: str, *, key: Key = None) -> RunStore: ...
-
-
-@overload
-def connect(url: str | Store, *, key: Key = None) -> Store: ...
 
 
 def connect(url: str | Store, *, key: Key = None) -> Store:
@@ -82,14 +72,6 @@ def connect(url: str | Store, *, key: Key = None) -> Store:
     path, options = path_and_options(url, scheme, rest)
     known = f"{scheme}:{path.absolute()}?{sorted(options.items())} {name}"
     return _open_once(known, lambda: _make_store(url, scheme, path.absolute(), options, key))
-
-
-@overload
-def shared(store: str) -> RunStore: ...
-
-
-@overload
-def shared(store: str | Store) -> Store: ...
 
 
 def shared(store: str | Store) -> Store:

@@ -14,7 +14,6 @@ from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LiveBuffer, LogInfo, Row, Send
 from ziggurat.journal.writer import DigestChain
-from ziggurat.stores.pending import ListsPending
 
 _POLL = 0.02
 """The longest wait for work, in seconds."""
@@ -64,7 +63,7 @@ class LocalLive:
         yield send
 
 
-class InMemoryStore(ListsPending):
+class InMemoryStore:
     """Hold logs in memory, with every guarantee of a store except durability.
 
     Args:

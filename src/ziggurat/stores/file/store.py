@@ -35,7 +35,6 @@ from ziggurat.stores.file.log import (
     rows_in,
     state_of,
 )
-from ziggurat.stores.pending import ListsPending
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ class _Held(msgspec.Struct):
     size: int
 
 
-class FileStore(ListsPending):
+class FileStore:
     """Store each log in its own folder: ``log.jsonl``, ``inbox.jsonl`` with what others post to it, and large values.
 
     Lines are appended and flushed to the disk. A process that writes a log has its file locked until it is done, so the

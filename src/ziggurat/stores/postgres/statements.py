@@ -1,12 +1,14 @@
 """The SQL of the PostgreSQL store; ``$1`` is the time if a clock was given, ``$2`` a lease in seconds."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from ziggurat.core.errors import StoreError
+from ziggurat.databases.owner import without_lost_lease
 from ziggurat.databases.postgres import Connection
-from ziggurat.journal.store import AGING, Row
+from ziggurat.journal.store import AGING, LogInfo, Row, label_lines, labels_in
 
 
 def _with_time(*parts: str) -> str:
@@ -272,3 +274,11 @@ async def write(
         ):
             done.add(append.id)
     return done
+
+
+def lines_of(labels: Mapping[str, object] | None) -> list[str]:
+    return [f"\n{line}\n" for line in label_lines(labels or {})]
+
+
+def info_of(row: Sequence[Any]) -> LogInfo:
+    return without_lost_lease(LogInfo(*[*row[:-1], labels_in(row[-1])]))

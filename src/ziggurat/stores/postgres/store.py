@@ -10,17 +10,33 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import JournalError, LeaseLost, MissingExtra, RunExists, RunNotFound, StoreUnavailable
+from ziggurat.core.errors import (
+    JournalError,
+    LeaseLost,
+    MissingExtra,
+    RunExists,
+    RunNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.forks import reopened_after_fork
-from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
+from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection, opened, prepare
 from ziggurat.databases.writer import Job, Writer, closed_when_unused, one_by_one
-from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_in, labels_text, loss
+from ziggurat.journal.store import (
+    UNFINISHED,
+    Claim,
+    InboxItem,
+    LogInfo,
+    LogMark,
+    Row,
+    labels_text,
+    loss,
+)
 from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.postgres import statements as sql
 from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive
-from ziggurat.stores.postgres.queue import PostgresQueue
 from ziggurat.stores.postgres.statements import Append, write
 
 T = TypeVar("T")
@@ -30,6 +46,7 @@ _WATCHED = 60.0
 
 _VACUUM_SECONDS = 3600.0
 _POLL = 0.1
+"""The longest wait for what other processes do, in seconds, while the server sends no signals."""
 
 
 def _channel_of(schema: str) -> str:
@@ -39,7 +56,7 @@ def _channel_of(schema: str) -> str:
     return f"ziggurat_{schema[:32]}_{blake2b(schema.encode(), digest_size=8).hexdigest()}"
 
 
-class PostgresStore(PostgresQueue):
+class PostgresStore:
     """Store logs in a schema of a PostgreSQL database; any number of processes may use it at once.
 
     A process has one connection for writing, one for reading, and, while it follows runs of others, one for
@@ -113,6 +130,12 @@ class PostgresStore(PostgresQueue):
     def closed(self) -> bool:
         """Whether it has been closed."""
         return self._writer.closed
+
+    def _now(self) -> float | None:
+        return None if self._clock is None else self._clock.now()
+
+    def _read(self, statement: str, *values: object) -> "asyncio.Future[Sequence[Any]]":
+        return self._reader.submit(lambda: self._reading.fetch(statement, *values))
 
     # -- in the writer thread ------------------------------------------------------------------------------------
 
@@ -252,6 +275,47 @@ class PostgresStore(PostgresQueue):
         finally:
             connection.close()
 
+    def _claim(self, agent: str, limit: int) -> list[Claim]:
+        claims = [] if self._lost.are_due(agent) else self._claim_due(sql.CLAIM, agent, limit)
+        if len(claims) < limit:  # there is time to look for others
+            try:
+                claims += self._claim_due(sql.CLAIM_ANY, agent, limit - len(claims), *self._lost_to(agent))
+            except StoreError:
+                if not claims:  # those must be driven, for their leases are renewed; the next claim fails, too
+                    raise
+        if any(claim.lost for claim in claims):
+            self._lost.found(agent)
+        return claims
+
+    def _lost_to(self, agent: str) -> tuple[list[str], list[int]]:
+        """Return the owners of leases that are gone, and the logs of this store, whose leases are renewed."""
+        holders = [owner for (owner,) in self._writing.fetch(sql.HOLDERS, agent)]
+        lost = [owner for owner in holders if owner != self.owner and is_gone(owner)]
+        return lost, [number for number, _ in self._held.values()]
+
+    def _claim_due(self, statement: str, agent: str, limit: int, *lost: object) -> list[Claim]:
+        due = self._writing.fetch(statement, self._now(), self.seconds, self.owner, agent, limit, *lost)
+        claims: list[Claim] = []
+        for *_, number, log, epoch, was_owned, at in sorted(tuple(row) for row in due):
+            self._held[log] = (number, epoch)
+            claims.append(Claim(log, epoch, was_owned, at))
+        return claims
+
+    def _post(self, log: str, key: str, data: bytes) -> bool:
+        async def work(connection: Connection, again: bool) -> bool:
+            async with connection.transaction():
+                known = await connection.fetchrow(sql.POSTED, log)
+                if known is None:
+                    raise RunNotFound(f"there is no {log} in this store")
+                number, posted, taken = known
+                if await connection.fetchval(sql.ADD, number, posted + 1, key, data) is None:
+                    return again  # it was added before the connection was lost
+                new = InboxItem.following(log, posted, taken, key, data)  # an error takes it back
+                await connection.fetch(sql.WAKE, self._now(), new.number, number, self._channel)
+            return True
+
+        return self._writing.run(work)
+
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
@@ -281,7 +345,7 @@ class PostgresStore(PostgresQueue):
         rows = await self._read(sql.INFO, self._now(), log)
         if not rows:
             self._check_not_lost(log, await self._read(sql.LOST, log))
-        return _info_of(rows[0]) if rows else None
+        return sql.info_of(rows[0]) if rows else None
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
         return [Row(*row) for row in await self._read(sql.READ, log, after, limit)]
@@ -309,14 +373,14 @@ class PostgresStore(PostgresQueue):
         labels: Mapping[str, object] | None = None,
         limit: int = 100,
     ) -> list[LogInfo]:
-        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, _lines(labels), limit)
-        return [_info_of(row) for row in rows]
+        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, sql.lines_of(labels), limit)
+        return [sql.info_of(row) for row in rows]
 
     async def asking(
         self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> list[LogInfo]:
-        rows = await self._read(sql.ASKING, self._now(), *after, agent, _lines(labels), limit)
-        return [_info_of(row) for row in rows]
+        rows = await self._read(sql.ASKING, self._now(), *after, agent, sql.lines_of(labels), limit)
+        return [sql.info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:
         if not await self._listener.ready():
@@ -368,10 +432,22 @@ class PostgresStore(PostgresQueue):
             await self.live.close()
             self._listener.close()
 
+    # -- the methods of Queue ------------------------------------------------------------------------------------
 
-def _lines(labels: Mapping[str, object] | None) -> list[str]:
-    return [f"\n{line}\n" for line in label_lines(labels or {})]
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        return await self._writer.submit(lambda: self._post(log, key, data), log)
 
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        return [InboxItem(*row) for row in await self._read(sql.INBOX, log, after)]
 
-def _info_of(row: Sequence[Any]) -> LogInfo:
-    return without_lost_lease(LogInfo(*[*row[:-1], labels_in(row[-1])]))
+    async def arrived(self) -> dict[str, int]:
+        return dict(await self._read(sql.ARRIVED, self.owner)) if self._held else {}
+
+    async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        return await self._writer.submit(lambda: self._claim(agent, limit), f"due {agent}")
+
+    async def woken(self, after: int, seconds: float) -> int:
+        if await self._listener.ready():
+            return await self._listener.signalled(after, seconds)
+        await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+        return after

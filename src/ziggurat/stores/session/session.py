@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
@@ -14,6 +13,7 @@ from ziggurat.core.errors import ConfigurationError, JournalCorrupt, LeaseHeld, 
 from ziggurat.core.log import logger
 from ziggurat.core.path import ID, check_new_id, is_id
 from ziggurat.core.settings import NonNegativeInt, NonNegativeSeconds, checked
+from ziggurat.core.tasks import ring
 from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_of, session_log
 from ziggurat.journal.writer import chain_of
 from ziggurat.messages.items import RunItem
@@ -37,68 +37,59 @@ _KNOWN = 64
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.2  # seconds between attempts to get a lease that another process holds
 
 
-_Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
-
-
 class _WriteQueue:
     """Whose turn it is to write, by name: first come, first served, for any number of event loops and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queues: dict[str, deque[_Waiting]] = {}  # one per name that is taken
+        self._queues: dict[str, list[asyncio.Future[None]]] = {}  # one per name that is taken
 
     def take(self, name: str) -> bool:
         """Take the turn if it is free; return whether that succeeded."""
         with self._lock:
             if name in self._queues:
                 return False
-            self._queues[name] = deque()
+            self._queues[name] = []
             return True
 
     async def wait(self, name: str, seconds: float, clock: Clock) -> bool:
         """Wait for the turn; return whether it came within some seconds."""
-        loop = asyncio.get_running_loop()
-        mine: asyncio.Future[None] = loop.create_future()
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             if name not in self._queues:
-                self._queues[name] = deque()
+                self._queues[name] = []
                 return True
-            self._queues[name].append((loop, mine))
-
-        def give_up() -> None:
-            mine.cancel()
-
-        timer = clock.call_at(clock.monotonic() + seconds, give_up)
+            self._queues[name].append(mine)
+        timer = clock.call_at(clock.monotonic() + seconds, lambda: ring(mine))
         try:
             await asyncio.wait([mine])
         except asyncio.CancelledError:
-            if not mine.cancel():
+            if not self._withdraw(name, mine):
                 self.leave(name)  # the turn came at the same moment
             raise
         finally:
             timer.cancel()
-        return not mine.cancelled()
+        return not self._withdraw(name, mine)
+
+    def _withdraw(self, name: str, mine: "asyncio.Future[None]") -> bool:
+        """Stop waiting; return whether that was in time: who is not in the queue any more has the turn."""
+        with self._lock:
+            queue = self._queues[name]
+            if mine not in queue:
+                return False
+            queue.remove(mine)
+            return True
 
     def leave(self, name: str) -> None:
-        """Pass the turn to the one that has waited longest."""
-        while True:
-            with self._lock:
-                queue = self._queues[name]
-                if not queue:
-                    del self._queues[name]
+        """Pass the turn to the one that has waited longest, in an event loop that is not closed."""
+        with self._lock:
+            queue = self._queues[name]
+            while queue:
+                theirs = queue.pop(0)
+                if not theirs.get_loop().is_closed():
+                    ring(theirs)
                     return
-                loop, theirs = queue.popleft()
-            try:
-                loop.call_soon_threadsafe(self._give, name, theirs)
-            except RuntimeError:  # that event loop is closed
-                continue
-            return
-
-    def _give(self, name: str, theirs: "asyncio.Future[None]") -> None:
-        if theirs.done():  # it no longer waits
-            self.leave(name)
-        else:
-            theirs.set_result(None)
+            del self._queues[name]
 
 
 class _LocalWriters:
@@ -116,13 +107,9 @@ class _LocalWriters:
         if state is not None and state.rows and not state.damaged and not state.missing:
             count, last = state.rows, state.digest
             rows = await store.read(log, count - 1)
-            if rows and rows[0].digest == last:
-                rows = rows[1 + state.rows - count :]  # a run of this process may have written some meanwhile
-            else:
-                state = None
+        if state is not None and rows and rows[0].digest == last:
+            rows = rows[1 + state.rows - count :]  # a run of this process may have written some meanwhile
         else:
-            state = None
-        if state is None:
             rows = await store.read(log)
             state = SessionState(log, chain_of(store))
             state.chain.check_key(log, rows)

@@ -1,7 +1,7 @@
 """Live messages between processes that share a disk: a folder for each log to which anybody listens."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.databases.companion import SUPPORTED
 from ziggurat.databases.files import Disk, make_private_folder, open_private
+from ziggurat.journal.store import Send
 
 if SUPPORTED:
     import fcntl
@@ -42,12 +43,31 @@ class LiveFolder:
         return [log for log in logs if self.clean(log)] if self._path.exists() else ()
 
     @asynccontextmanager
-    async def sending(self, log: str) -> AsyncIterator["_FileSender"]:
-        sender = _FileSender(self._at(log))
+    async def sending(self, log: str) -> AsyncIterator[Send]:
+        path, at = self._at(log) / "messages", -1
+
+        def begin() -> None:
+            nonlocal at
+            new = path.with_name(new_id())
+            created = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            close()
+            at = created
+            os.replace(new, path)  # readers of the file before read it to its end
+
+        def close() -> None:
+            if at >= 0:
+                os.close(at)
+
+        async def send(message: bytes) -> None:
+            with suppress(FileNotFoundError):  # nobody listens any more
+                if at < 0 or os.fstat(at).st_size > _LARGEST or not Disk.is_at(at, path):
+                    begin()
+                os.write(at, b"\n" + message + b"\n")
+
         try:
-            yield sender
+            yield send
         finally:
-            sender.close()
+            close()
 
     def clean(self, log: str) -> bool:
         """Remove the folder of a log unless somebody listens; return whether somebody does."""
@@ -113,35 +133,6 @@ class _FileReader:
         for at in (self._at, self._lock):
             if at is not None:
                 os.close(at)
-
-
-class _FileSender:
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "messages"
-        self._at: int | None = None
-        self._size = 0
-
-    def __call__(self, message: bytes) -> Awaitable[None]:
-        return self._send(message)
-
-    async def _send(self, message: bytes) -> None:
-        with suppress(FileNotFoundError):  # nobody listens any more
-            if self._at is None or self._size > _LARGEST or not Disk.is_at(self._at, self._path):
-                self._begin()
-            assert self._at is not None
-            self._size += os.write(self._at, b"\n" + message + b"\n")
-
-    def _begin(self) -> None:
-        self.close()
-        new = self._path.with_name(new_id())
-        self._at, self._size = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 0
-        os.replace(new, self._path)
-
-    def close(self) -> None:
-        """Send no more."""
-        at, self._at = self._at, None
-        if at is not None:
-            os.close(at)
 
 
 def _joined(folder: Path) -> int | None:

@@ -11,7 +11,12 @@ from typing import Any, Literal, TypeVar
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
-from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
+from ziggurat.core.errors import (
+    LeaseLost,
+    RunExists,
+    RunNotFound,
+    StoreError,
+)
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
@@ -20,27 +25,28 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
-from ziggurat.journal.store import UNFINISHED, LogInfo, LogMark, Row, label_lines, labels_text, loss
+from ziggurat.journal.store import (
+    UNFINISHED,
+    Claim,
+    InboxItem,
+    LogInfo,
+    LogMark,
+    Row,
+    label_lines,
+    labels_text,
+    loss,
+)
 from ziggurat.journal.writer import DigestChain, Key
+from ziggurat.stores.sqlite import statements as sql
 from ziggurat.stores.sqlite.live_folder import LiveFolder
-from ziggurat.stores.sqlite.queue import HEADERS, OF_ONE, SqliteQueue, info_of, read_rows
 
 T = TypeVar("T")
 
-_OURS = (
-    "SELECT 1 FROM logs WHERE id = ? AND log = ? AND epoch = ? AND owner = ? "
-    "AND ? = (SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id)"
-)
+_POLL = 0.1
+"""The longest wait for work of other processes, in seconds: SQLite sends no signals."""
 
 
-_STATE = (
-    "UPDATE logs SET status = ?, asks = ?, taken = ?, updated = ?, until = ?, "
-    "owner = CASE WHEN ? THEN '' ELSE owner END, "
-    "due = CASE WHEN status = ? AND NOT ? THEN due WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
-)
-
-
-class SqliteStore(SqliteQueue):
+class SqliteStore:
     """Store logs in a SQLite database; several processes may use it at once.
 
     The file beside the database (``agents.db-ziggurat``) has its lock, and the last acknowledged row of each log.
@@ -108,12 +114,18 @@ class SqliteStore(SqliteQueue):
         """Whether it has been closed."""
         return self._writer.closed
 
+    def _write(self, log: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(work, log)
+
+    def _read(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._writer.submit(lambda: self._database.reading(work))
+
     # -- in the writer thread ------------------------------------------------------------------------------------
 
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Run writing jobs in one transaction; if it fails, all of them fail."""
         self._written.clear()
-        failed = write_batch(self._database, jobs, OF_ONE)
+        failed = write_batch(self._database, jobs, sql.OF_ONE)
         if isinstance(failed, StoreError):
             self._marks.close()  # perhaps they were deleted or replaced with the database
             for job in jobs:
@@ -167,7 +179,7 @@ class SqliteStore(SqliteQueue):
 
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
-        statement = HEADERS + "WHERE log = ?"
+        statement = sql.HEADERS + "WHERE log = ?"
         values = self.clock.now(), log
         header = self._database.execute(statement, values).fetchone()
         if header is None and self._marks.find(log) is not None:  # another process may have created it since
@@ -204,14 +216,14 @@ class SqliteStore(SqliteQueue):
     ) -> None:
         database, now, number = self._database, self.clock.now(), self._ids.get(log, 0)
         state = rows[-1].status, rows[-1].asks, rows[-1].taken
-        if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
+        if database.execute(sql.OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
                 self._forget(log)
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if release or self._states.get(log) != state:
             due = now if due == 0 else due
             database.execute(
-                _STATE, (*state, now, now + self.seconds, release, state[0], release, read, now, due, number)
+                sql.STATE, (*state, now, now + self.seconds, release, state[0], release, read, now, due, number)
             )
             self._states[log] = state
             self._touched.pop(log, None)
@@ -245,6 +257,69 @@ class SqliteStore(SqliteQueue):
         for statement in ("DELETE FROM rows", "DELETE FROM blobs", "DELETE FROM inbox", "DELETE FROM logs"):
             self._database.many(f"{statement} WHERE id = ?", [(number,) for number in ids])
 
+    def _take(self, log: str, number: int, epoch: int, now: float) -> int:
+        """Become the holder of a lease."""
+        self._database.execute(
+            "UPDATE logs SET owner = ?, until = ?, epoch = ? WHERE id = ?",
+            (self.owner, now + self.seconds, epoch, number),
+        )
+        self._ids[log] = number
+        self._states.pop(log, None)
+        self._held[log] = epoch
+        return epoch
+
+    def _forget(self, log: str) -> None:
+        """Note that this store holds a lease no longer."""
+        self._held.pop(log, None)
+        self._ids.pop(log, None)
+        self._states.pop(log, None)
+
+    def _post(self, log: str, key: str, data: bytes) -> bool:
+        execute = self._database.execute
+        known = execute("SELECT id, posted, taken FROM logs WHERE log = ?", (log,)).fetchone()
+        if known is None:
+            raise RunNotFound(f"there is no {log} in this store")
+        number, posted, taken = known
+        if execute("SELECT 1 FROM inbox WHERE id = ? AND key = ?", (number, key)).fetchone() is not None:
+            return False
+        new = InboxItem.following(log, posted, taken, key, data)
+        execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, new.number, key, data))
+        execute(sql.DUE_NOW, (self.clock.now(), number))
+        return True
+
+    def _due(self, agent: str, limit: int, look: bool = True) -> list[sql.Due]:
+        """Return the logs to be claimed next; if there is time to `look`, also those that have lost their holders."""
+        now = self.clock.now()
+        waiting = self._waiting(agent, limit, now)
+        if not look and len(waiting) >= limit:
+            return waiting
+        lost = [each for each in self._rows(sql.LEASED, agent, now) if self._is_free(each, now)]
+        return sorted((*lost, *waiting))[:limit]
+
+    def _waiting(self, agent: str, limit: int, now: float) -> list[sql.Due]:
+        execute = self._database.execute
+        waiting: list[sql.Due] = []
+        level = execute(sql.LEVEL, (agent, float("inf"))).fetchone()
+        while level is not None:  # one look at the index for each priority that there is
+            waiting += self._rows(sql.WAITING, agent, *level, now, limit)
+            level = execute(sql.LEVEL, (agent, *level)).fetchone()
+        return sorted(waiting)[:limit]
+
+    def _rows(self, statement: str, *values: Any) -> list[sql.Due]:
+        return [sql.Due(*row) for row in self._database.execute(statement, values)]
+
+    def _is_free(self, due: sql.Due, now: float) -> bool:
+        """Return whether the holder of a lease has lost it."""
+        return due.log not in self._held and (due.until <= now or (due.owner != self.owner and is_gone(due.owner)))
+
+    def _claim(self, agent: str, limit: int) -> list[Claim]:
+        now, due = self.clock.now(), self._due(agent, limit, self._lost.are_due(agent))
+        if any(each.owner for each in due):
+            self._lost.found(agent)
+        return [
+            Claim(each.log, self._take(each.log, each.id, each.epoch + 1, now), bool(each.owner), now) for each in due
+        ]
+
     # -- the methods of Store ------------------------------------------------------------------------------------
 
     async def create(self, info: LogInfo, rows: Sequence[Row] = (), blobs: Mapping[str, bytes] | None = None) -> int:
@@ -274,11 +349,11 @@ class SqliteStore(SqliteQueue):
         header = await self._read(lambda: self._header(log))
         if header is None:
             return None
-        info = info_of(header)
+        info = sql.info_of(header)
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
-        return await self._read(lambda: read_rows(self._database, log, after, limit))
+        return await self._read(lambda: _read_rows(self._database, log, after, limit))
 
     async def acknowledged(self, log: str) -> LogMark | None:
         return await self._read(lambda: self._marks.find(log))
@@ -303,21 +378,23 @@ class SqliteStore(SqliteQueue):
     ) -> list[LogInfo]:
         terms, values = _terms(agent=agent, status=status, before=before, labels=labels)
         where = " AND ".join(["substr(log, 1, ?) = ?", *terms])
-        statement = f"{HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
+        statement = f"{sql.HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
         found = (self.clock.now(), len(prefix), prefix, *values, limit)
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
         headers = await self._read(lambda: self._database.execute(statement, found).fetchall())
-        return [info_of(each) for each in headers]
+        return [sql.info_of(each) for each in headers]
 
     async def asking(
         self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> list[LogInfo]:
         terms, values = _terms(agent=agent, labels=labels)
         where = " AND ".join(["asks", "status IN ('running', 'Suspended')", "(created, log) > (?, ?)", *terms])
-        statement = f"{HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
+        statement = f"{sql.HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
         found = (self.clock.now(), *after, *values, limit)
-        return [info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())]
+        return [
+            sql.info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())
+        ]
 
     async def quarantine(self, log: str, problem: str) -> None:
         statement = (
@@ -361,6 +438,41 @@ class SqliteStore(SqliteQueue):
         finally:
             await self._writer.finish()
 
+    # -- the methods of Queue ------------------------------------------------------------------------------------
+
+    async def post(self, log: str, key: str, data: bytes) -> bool:
+        return await self._write(log, lambda: self._post(log, key, data))
+
+    async def inbox(self, log: str, after: int = 0) -> list[InboxItem]:
+        statement = (
+            "SELECT number, key, data FROM inbox JOIN logs ON logs.id = inbox.id WHERE log = ? AND number > ? "
+            "ORDER BY number"
+        )
+        rows = await self._read(lambda: self._database.execute(statement, (log, after)).fetchall())
+        return [InboxItem(*row) for row in rows]
+
+    async def arrived(self) -> dict[str, int]:
+        if not self._held:
+            return {}
+        return dict(await self._read(lambda: self._database.execute(sql.ARRIVED, (self.owner,)).fetchall()))
+
+    async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
+        if agent not in self._busy and not await self._read(lambda: self._due(agent, 1)):
+            return []  # without writing
+        claims: list[Claim] = []
+        try:
+            await self._write(f"due {agent}", lambda: claims.extend(self._claim(agent, limit)))
+        except StoreError:
+            for claim in claims:
+                self._forget(claim.log)
+            raise
+        (self._busy.add if claims else self._busy.discard)(agent)
+        return claims
+
+    async def woken(self, after: int, seconds: float) -> int:
+        await SYSTEM_CLOCK.sleep(min(seconds, _POLL))
+        return 0
+
 
 def _close_all(database: SqliteConnection, marks: Marks) -> None:
     database.close()
@@ -379,3 +491,18 @@ def _terms(
     given += [("instr(labels, ?) > 0", f"\n{line}\n") for line in label_lines(labels or {})]
     terms = [(term, value) for term, value in given if value is not None]
     return [term for term, _ in terms], [value for _, value in terms]
+
+
+def _read_rows(database: SqliteConnection, log: str, after: int, limit: int | None) -> list[Row]:
+    """Return the rows of a log after a number, at most `limit` of them."""
+    cells = database.execute(
+        "SELECT number, digest, data, rows.status FROM rows JOIN logs ON logs.id = rows.id "
+        "WHERE log = ? AND number > ? ORDER BY number LIMIT ?",
+        (log, after, -1 if limit is None else limit),
+    )
+    rows: list[Row] = []
+    for number, digest, data, status in cells:
+        if not isinstance(data, bytes):  # SQLite accepts any type in a column, if the file was edited by hand
+            digest, data = "", str(data).encode("utf-8", "replace")
+        rows.append(Row(number, digest, data, status))
+    return rows

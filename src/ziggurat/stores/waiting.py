@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Literal, Protocol, cast
+from typing import Literal
 
 from ziggurat.core.errors import ConfigurationError, JournalCorrupt, RunNotFound
 from ziggurat.core.log import logger
-from ziggurat.core.settings import PositiveInt
+from ziggurat.core.settings import PositiveInt, checked
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import OPEN, LogInfo, Store
 from ziggurat.messages.agent import PendingItem, recorded_items
+from ziggurat.stores.addresses import shared
+from ziggurat.stores.records import read_record
 
 Kinds = Collection[Literal["tool", "model", "question"]]
 """Kinds of what waits for a person: a call of a tool, a call of a model, a question of a flow or a tool."""
@@ -28,6 +30,43 @@ class PendingRuns(dict[str, tuple[PendingItem, ...]]):
     next: str | None = None
 
 
+@checked
+async def pending(
+    store: str | Store,
+    *,
+    agent: str | None = None,
+    labels: Mapping[str, object] | None = None,
+    kinds: Kinds | None = None,
+    after: str | None = None,
+    limit: PositiveInt = 100,
+) -> PendingRuns:
+    """Return the calls that wait for people in the runs of a store, by the id of the run, the oldest run first.
+
+    Only reads the records: it needs neither the code nor the dependencies of the agents, and takes no lease::
+
+        page = await pending("sqlite:///agents.db")
+        for run_id, items in page.items():
+            print(run_id, [item.call.name for item in items])
+        more = await pending("sqlite:///agents.db", after=page.next) if page.next else {}
+
+    What waits while all pages are read is in one of them, once, whatever happens to other runs meanwhile. Timers and
+    events wait by themselves, and are not listed.
+
+    Args:
+        store: A URL or a store.
+        agent: Only runs of the agent of this name.
+        labels: Only runs that have each of these labels, with an equal value.
+        kinds: Only these: ``"tool"``, ``"model"``, ``"question"``.
+        after: The `next` of the page before.
+        limit: The largest number of runs.
+
+    Raises:
+        ConfigurationError: `after` is not the `next` of a page.
+    """
+    store = shared(store)
+    return await pending_runs(partial(store.asking, agent, labels), partial(read_record, store), kinds, after, limit)
+
+
 async def pending_runs(
     find: Find,
     read: Callable[[str], Awaitable[LocalJournal]],
@@ -35,7 +74,7 @@ async def pending_runs(
     after: str | None,
     limit: int,
 ) -> PendingRuns:
-    """Return a page of what waits for people; see `ListsPending.pending`."""
+    """Return a page of what waits for people; see `pending`."""
     waiting, place = PendingRuns(), _place_of(after)
     while infos := await find(place, limit):
         for info in infos:
@@ -68,61 +107,3 @@ async def _items(info: LogInfo, read: Callable[[str], Awaitable[LocalJournal]]) 
         logger.warning("what waits in the run %s cannot be listed: %s", info.id, error)
         return ()
     return recorded_items(journal) if journal.ended is None or journal.ended.stop in OPEN else ()
-
-
-class ListsPending:
-    """The part of a store that lists what waits in its runs."""
-
-    async def pending(
-        self,
-        *,
-        agent: str | None = None,
-        labels: Mapping[str, object] | None = None,
-        kinds: Kinds | None = None,
-        after: str | None = None,
-        limit: PositiveInt = 100,
-    ) -> PendingRuns:
-        """Return the calls that wait for people, by the id of the run, the run that was created first comes first.
-
-        Only reads the records: it needs neither the code nor the dependencies of the agents, and takes no lease::
-
-            page = await store.pending()
-            for run_id, items in page.items():
-                print(run_id, [item.call.name for item in items])
-            more = await store.pending(after=page.next) if page.next else {}
-
-        What waits while all pages are read is in one of them, once, whatever happens to other runs meanwhile. Timers
-        and events wait by themselves, and are not listed.
-
-        Args:
-            agent: Only runs of the agent of this name.
-            labels: Only runs that have each of these labels, with an equal value.
-            kinds: Only these: ``"tool"``, ``"model"``, ``"question"``.
-            after: The `next` of the page before.
-            limit: The largest number of runs.
-
-        Raises:
-            ConfigurationError: `after` is not the `next` of a page.
-        """
-        from ziggurat.stores.records import read_record
-
-        store = cast(Store, self)
-        return await pending_runs(
-            partial(store.asking, agent, labels), partial(read_record, store), kinds, after, limit
-        )
-
-
-class RunStore(Store, Protocol):
-    """A store that also lists what waits in its runs, as all those do that `connect` opens."""
-
-    async def pending(
-        self,
-        *,
-        agent: str | None = None,
-        labels: Mapping[str, object] | None = None,
-        kinds: Kinds | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> PendingRuns:
-        """Return the calls that wait for people; see `ListsPending.pending`."""
-        ...
