@@ -13,7 +13,7 @@ from ziggurat.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.core.service import fact, name_of
 from ziggurat.core.visible import visible
-from ziggurat.mcp.wire import REASON, Said, message_of, roots_result
+from ziggurat.mcp import wire
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.model import MODEL_NAME, Model, ModelRequest, ModelSettings
 from ziggurat.tools.validator import SchemaValidator
@@ -53,7 +53,7 @@ class _Asked(Struct, frozen=True, rename="camel"):
 
 
 class _Sampling(Struct, frozen=True, rename="camel"):
-    messages: list[Said]
+    messages: list[wire.Said]
     max_tokens: int = _MOST_TOKENS
     system_prompt: str | None = None
     temperature: float | None = None
@@ -68,7 +68,7 @@ class Answers(Struct, frozen=True, eq=False):
 
     async def __call__(self, method: str, params: Raw, ctx: Context) -> object:
         if method == "roots/list" and self.roots:
-            return roots_result(self.roots)
+            return wire.roots_result(self.roots)
         if method == "elicitation/create":
             return await self._elicit(parse(params, _Asked))
         if method == "sampling/createMessage" and self.model is not None:
@@ -91,7 +91,7 @@ class Answers(Struct, frozen=True, eq=False):
         try:
             content = await (_ask_in_run(elicitation) if self.elicit is None else self.elicit(elicitation))
         except Denied as denied:  # the protocol has no place for the reason
-            return {"action": "decline", "_meta": {REASON: str(denied).removeprefix("denied: ")[:_LONGEST]}}
+            return {"action": "decline", "_meta": {wire.REASON: str(denied).removeprefix("denied: ")[:_LONGEST]}}
         except ConfigurationError as error:
             logger.warning("the MCP server %s asks something that nobody can answer here: %s", self.server, error)
             return {"action": "cancel"}
@@ -106,7 +106,7 @@ class Answers(Struct, frozen=True, eq=False):
         return {"action": "accept", "content": content}
 
     async def _sample(self, model: Model, asked: _Sampling, ctx: Context) -> dict[str, Any]:
-        messages = [message_of(each) for each in asked.messages]
+        messages = [wire.message_of(each) for each in asked.messages]
         settings = ModelSettings(
             temperature=asked.temperature,
             max_tokens=max(1, min(asked.max_tokens, _MOST_TOKENS)),

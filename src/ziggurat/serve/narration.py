@@ -18,7 +18,7 @@ from ziggurat.core.path import escaped, is_beneath, is_tool_call, next_id, paren
 from ziggurat.journal import entries
 from ziggurat.messages import events, message as delta
 from ziggurat.messages.agent import AgentRun, Deny, Modify, PendingItem
-from ziggurat.messages.message import Message, Text, Thinking, ToolCall, ToolResult
+from ziggurat.messages.message import Message, ToolCall
 from ziggurat.runs.control import SubscribedItem
 from ziggurat.runs.runs import runs_of
 
@@ -60,7 +60,7 @@ class Gave(Struct, frozen=True):
     """A tool has returned a result."""
 
     id: str
-    result: ToolResult
+    result: delta.ToolResult
     denied: bool = False
 
 
@@ -176,7 +176,11 @@ def _continues(whole: Texts, told: Texts) -> bool:
 
 def texts_of(message: Message) -> Texts:
     """Return the texts and thoughts of a message, those beside each other as one."""
-    parts = [(isinstance(part, Thinking), part.text) for part in message.parts if isinstance(part, (Text, Thinking))]
+    parts = [
+        (isinstance(part, delta.Thinking), part.text)
+        for part in message.parts
+        if isinstance(part, (delta.Text, delta.Thinking))
+    ]
     joined = groupby((part for part in parts if part[1]), key=lambda part: part[0])
     return [(thinking, "".join(text for _, text in group)) for thinking, group in joined]
 

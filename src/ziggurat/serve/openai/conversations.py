@@ -18,7 +18,7 @@ from ziggurat.messages.conversation import Conversation as Messages
 from ziggurat.messages.message import Message
 from ziggurat.messages.model import ModelRequest
 from ziggurat.messages.usage import Usage
-from ziggurat.serve.openai.answers import Answered, NotAnswered, ResponseId, conclude, used_since, waits_of
+from ziggurat.serve.openai import answers
 from ziggurat.serve.openai.client_request import hooked, with_client
 from ziggurat.serve.openai.continuations import Continuation, find_continuation
 from ziggurat.serve.openai.speech import Say, Speech
@@ -46,7 +46,7 @@ class Conversation:
         self._before = Usage() if waiting is None else waiting.before
         self._joins = False
         run_id = request.run_id or new_id() if waiting is None else waiting.run_id
-        self.id: ResponseId = ResponseId(run_id, 0 if waiting is None else waiting.after)
+        self.id: answers.ResponseId = answers.ResponseId(run_id, 0 if waiting is None else waiting.after)
 
     @classmethod
     async def of(cls, agents: ServedAgents, request: ConversationRequest) -> "Conversation":
@@ -60,7 +60,7 @@ class Conversation:
             request = replace(request, content=content, previous=None)
         return cls(agents, request, waiting)
 
-    async def answer(self, say: Say) -> Answered:
+    async def answer(self, say: Say) -> answers.Answered:
         """Have the agent answer, and pass each piece of its answer to `say`."""
         speech = Speech(say, self.id.after, [tool.name for tool in self.request.content.tools])
         self._agents.admit()
@@ -75,13 +75,13 @@ class Conversation:
                 await following
             await asyncio.wait([turn])  # which goes on if this is cancelled
             if turn.cancelled():
-                raise NotAnswered(503, f"the server ends; the run {run_id} can be resumed")
+                raise answers.NotAnswered(503, f"the server ends; the run {run_id} can be resumed")
             run = turn.result()
             await following
         finally:
             following.cancel()
-        answered = await conclude(run, speech, self.request.page)
-        return replace(answered, usage=used_since(answered.usage, self._before))
+        answered = await answers.conclude(run, speech, self.request.page)
+        return replace(answered, usage=answers.used_since(answered.usage, self._before))
 
     async def _work(self, agent: Runnable[Any], **options: Any) -> AgentRun:
         if self.request.run_id is not None and not self._decisions:
@@ -112,7 +112,7 @@ async def _messages_of(agents: ServedAgents, run_id: str) -> Sequence[Message]:
     agent, _ = await agents.agent_of(run_id)
     status = await agent.attach(run_id).status()
     if status.status in ("running", "Suspended"):
-        waits = waits_of(status.pending)
+        waits = answers.waits_of(status.pending)
         why = f"it waits for {waits}; send the results or approvals first" if waits else "it is in progress"
-        raise NotAnswered(409, f"previous_response_id: the response has not ended: {why}")
+        raise answers.NotAnswered(409, f"previous_response_id: the response has not ended: {why}")
     return status.messages

@@ -17,17 +17,17 @@ from ziggurat.serve.openai.conversations import Conversation
 from ziggurat.serve.openai.speech import Say
 from ziggurat.serve.requests import status_of
 from ziggurat.serve.sse import KEEP_ALIVE, Closing, attend, begin, write
-from ziggurat.wires.types import ReplyParts, ReplyPiece, ResponseChunk, Wire, error_body
+from ziggurat.wires import types
 from ziggurat.wires.writer import LiveReply, ReplyWriter
 
 _RUN = "ziggurat-run-id"
 """The header of a reply that names the run."""
 
 
-def error_reply(wire: Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:
+def error_reply(wire: types.Wire, error: Exception, run_id: str = "", *, code: str | None = None) -> Response:
     """Return a reply that says what is wrong, as the provider of a format does."""
     status, text = status_and_text(error)
-    body = error_body(wire, status, text, code if status == 404 else None, request_id=run_id or None)
+    body = types.error_body(wire, status, text, code if status == 404 else None, request_id=run_id or None)
     headers = {"retry-after": "1"} if status == 503 else {"x-should-retry": "false"}
     headers |= {_RUN: run_id} if run_id else {}
     return Response(encode(body), status, headers, "application/json")
@@ -47,7 +47,7 @@ class Reply:
     def __init__(
         self,
         conversation: Conversation,
-        wire: Wire,
+        wire: types.Wire,
         writer: ReplyWriter,
         closing: Closing,
         *,
@@ -55,14 +55,14 @@ class Reply:
         stores: bool,
     ) -> None:
         self._conversation = conversation
-        self._wire: Wire = wire
+        self._wire: types.Wire = wire
         self._writer = writer
         self._closing = closing
         self._stream = stream
         self._stores = stores
         self._live = LiveReply(writer)
         self._began = False
-        self._whole = ReplyParts()
+        self._whole = types.ReplyParts()
         self._send: Send
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -98,13 +98,13 @@ class Reply:
         await self._write(self._live.finish(answered.finish, answered.usage))
         return b""
 
-    async def _add_piece(self, piece: ReplyPiece) -> None:
+    async def _add_piece(self, piece: types.ReplyPiece) -> None:
         self._whole.push(piece)
 
-    async def _stream_piece(self, piece: ReplyPiece) -> None:
+    async def _stream_piece(self, piece: types.ReplyPiece) -> None:
         await self._write(self._live.push(piece))
 
-    async def _write(self, chunks: Sequence[ResponseChunk]) -> None:
+    async def _write(self, chunks: Sequence[types.ResponseChunk]) -> None:
         if not chunks:
             return
         if not self._began:
@@ -127,7 +127,7 @@ class Reply:
             await error_reply(self._wire, error, self._conversation.id.run_id)(scope, receive, self._send)
 
 
-def encode_event(chunk: ResponseChunk) -> bytes:
+def encode_event(chunk: types.ResponseChunk) -> bytes:
     data = chunk.data.encode() if isinstance(chunk.data, str) else encode(chunk.data)
     return (b"event: %b\n" % chunk.event.encode() if chunk.event else b"") + b"data: %b\n\n" % data
 
@@ -174,7 +174,7 @@ class ResponseEvents:
         self._writer = writer
         self._live = LiveReply(writer)
         self._events: list[bytes] = []
-        self._last: ResponseChunk | None = None
+        self._last: types.ResponseChunk | None = None
         self._changed = asyncio.Event()
         self.error: Exception | None = None
 
@@ -205,10 +205,10 @@ class ResponseEvents:
             assert isinstance(self._last.data, dict)
             yield encode_event(replace(self._last, data=self._last.data | {"sequence_number": number}))
 
-    async def _push(self, piece: ReplyPiece) -> None:
+    async def _push(self, piece: types.ReplyPiece) -> None:
         self._add(self._live.push(piece))
 
-    def _add(self, chunks: Sequence[ResponseChunk]) -> None:
+    def _add(self, chunks: Sequence[types.ResponseChunk]) -> None:
         events = [encode_event(chunk) for chunk in chunks]
         self._last = chunks[-1] if chunks else self._last
         self._events += events
