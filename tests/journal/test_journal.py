@@ -248,7 +248,7 @@ def test_a_byte_changed_anywhere_is_found_or_harmless(data: st.DataObject) -> No
 
 def test_screens_go_over_what_is_kept_at_and_beneath_their_path_the_innermost_first() -> None:
     def adding(word: str) -> RedactEntry:
-        return lambda entry: msgspec.structs.replace(entry, name=f"{entry.name} {word}")  # type: ignore[attr-defined]
+        return lambda entry: msgspec.structs.replace(entry, name=f"{entry.name} {word}")
 
     journal = LocalJournal()
     journal.screen("", adding("all"))

@@ -196,8 +196,8 @@ Outcome = Result | Failure
 
 Tried = Outcome | Unanswered
 
-RedactEntry = Callable[[JournalEntry], JournalEntry]
-"""Returns an entry without what must not be stored, such as secrets."""
+RedactEntry = Callable[[Any], Any]
+"""Returns an entry without what must not be stored, such as secrets; it is of the same kind."""
 
 
 class Record(Struct, eq=False):

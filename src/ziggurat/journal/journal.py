@@ -7,7 +7,7 @@ Recording, resuming and replaying are one mechanism in two modes: `resume` answe
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from ziggurat.core import failures
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock, Stopwatch
@@ -234,7 +234,7 @@ class LocalJournal(RunRecord):
         """Return an entry after all screens for its path were applied, those of deeper paths first."""
         for screen in self._screens_of(entry.path):
             try:
-                entry = cast("E", screen(entry))  # of the same kind, as hooks check
+                entry = screen(entry)
             except BaseException as error:  # noqa: BLE001 - raised again
                 failure = contained(error)
                 failures.mark_mistake(failure)
