@@ -11,7 +11,7 @@ import pytest
 from tests.agents.support import assert_sendable, turns
 from tests.samples import sample
 from tests.wrong import wrong
-from ziggurat import Agent, AgentRun, ConfigurationError, Context, ModelRequest, ModelResponse
+from ziggurat import Agent, AgentRun, Approve, ConfigurationError, Context, ModelRequest, ModelResponse
 from ziggurat.agents import RunHandle
 from ziggurat.errors import EmptyPrompt, RunNotFound
 from ziggurat.messages import assistant, stops
@@ -161,3 +161,11 @@ def test_steered_after_its_event_loop_has_ended_nothing_is_done() -> None:
 
     asyncio.run(steer())
     assert outcome == [(False, False)]
+
+
+@pytest.mark.parametrize("decisions", [None, [Approve()], {"id": Approve}, {"id": True}, {7: Approve()}])
+async def test_decisions_of_a_wrong_type_are_refused(decisions: object) -> None:
+    agent = Agent(ScriptedModel("done"), store="memory:")
+    run = await agent.run("go")
+    with pytest.raises(ConfigurationError):
+        await agent.attach(run.id).decide(wrong(decisions))

@@ -1,7 +1,7 @@
 """Open a run: a new one, one to continue, or one that has ended and is answered from its record."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Literal
@@ -20,6 +20,7 @@ from ziggurat.core.context import JOURNAL, RUN_ID, Context
 from ziggurat.core.errors import CallerError, LeaseHeld, RunExists, RunNotFound, attach
 from ziggurat.core.event import Emit
 from ziggurat.core.path import check_new_id, escaped
+from ziggurat.core.settings import checked
 from ziggurat.journal.entries import (
     Decided,
     Ended,
@@ -35,7 +36,7 @@ from ziggurat.journal.entries import (
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Claim, LogInfo
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, Decision, empty_run
+from ziggurat.messages.agent import AgentRequest, Decisions, empty_run
 from ziggurat.runs.control import STEERING, EventBroadcast, RunControl, SubscribedItem
 from ziggurat.runs.options import NO_OPTIONS, Environment, Live, Prompt, RunOptions, root_context
 from ziggurat.runs.runs import RunConditions, Runs, conditions_of, limit_grants
@@ -272,7 +273,8 @@ class Opener:
                 pass
         return self._answered(run_id, journal, NO_OPTIONS)
 
-    async def decide(self, run_id: str, decisions: Mapping[str, Decision], clock: Clock) -> None:
+    @checked
+    async def decide(self, run_id: str, decisions: Decisions, clock: Clock) -> None:
         """Decide on what waits in a run, without driving it; if nobody does, it is recorded, and the run is due."""
         while (info := await self.runs.known(run_id)).status == "Continued":
             # To decide once more on what was decided here has no effect, whatever goes on by now.
@@ -301,7 +303,7 @@ class Opener:
             await self.runs.leave(run_id, journal)
 
     async def _post_decisions(
-        self, run_id: str, journal: LocalJournal, decisions: Mapping[str, Decision], now: float
+        self, run_id: str, journal: LocalJournal, decisions: Decisions, now: float
     ) -> list[Decided]:
         self._recorded_request(journal, run_id)
         self._screen(journal)
