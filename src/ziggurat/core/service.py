@@ -390,7 +390,7 @@ def stack(service: Service[Q, R], *layers: Callable[[Service[Q, R]], Service[Q, 
 
     1. cache, then dedupe: an answered request, or one in progress, costs nothing further in;
     2. a timeout for everything: it limits tries, waits and queues together;
-    3. backpressure, load shedding: a refused call has cost nothing and is not retried here;
+    3. backpressure: a refused call has cost nothing and is not retried here;
     4. retry: every try passes the layers below again;
     5. circuit breaker: it counts every try, and while it is open the service is not called;
     6. a timeout for each try: the breaker counts a late try as a failure;
