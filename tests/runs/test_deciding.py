@@ -36,7 +36,7 @@ async def test_of_two_that_decide_differently_at_the_same_moment_one_is_refused(
             answers = ("no", "yes")
             told = await asyncio.gather(
                 *(
-                    _asking(store).attach(run_id).decide({item.id: Answer(answer)})
+                    _asking(store).decide(run_id, {item.id: Answer(answer)})
                     for store, answer in zip((one, two), answers, strict=True)
                 ),
                 return_exceptions=True,
@@ -44,9 +44,9 @@ async def test_of_two_that_decide_differently_at_the_same_moment_one_is_refused(
             assert sorted(type(each).__name__ for each in told) == ["AlreadyDecided", "NoneType"]
             stands = answers[told.index(None)]
             assert (await _asking(two).resume(run_id)).output == stands
-            await _asking(one).attach(run_id).decide({item.id: Answer(stands)})
+            await _asking(one).decide(run_id, {item.id: Answer(stands)})
             with pytest.raises(AlreadyDecided):
-                await _asking(one).attach(run_id).decide({item.id: Answer("neither")})
+                await _asking(one).decide(run_id, {item.id: Answer("neither")})
 
 
 async def _shipped(what: str) -> str:
@@ -85,7 +85,7 @@ async def test_a_decision_makes_a_run_due_whatever_else_waits(new_store: Place, 
     run = await order().run(run_id="r")
     asked = next(item for item in run.pending if item.reason == "Ship a?")
     assert not (await order().recover()).runs
-    await order().attach("r").decide({asked.id: Answer(True)})
+    await order().decide("r", {asked.id: Answer(True)})
     recovered = (await order().recover()).runs["r"]
     assert asked.id not in {item.id for item in recovered.pending}
     assert "order/" in recovered.pending[0].path if body.startswith("gather") else recovered.output == "a"
@@ -109,10 +109,10 @@ async def test_nothing_late_is_taken_whenever_the_run_is_looked_at(kind: str, se
     if kind == "event":
         await send_to(runs_of(store), "r", "paid", 7, None, clock.now())
     elif in_time:
-        await waiting.attach("r").decide({run.pending[0].id: Answer(7)}, environment=environment)
+        await waiting.decide("r", {run.pending[0].id: Answer(7)}, environment=environment)
     else:
         with pytest.raises(AlreadyDecided):
-            await waiting.attach("r").decide({run.pending[0].id: Answer(7)}, environment=environment)
+            await waiting.decide("r", {run.pending[0].id: Answer(7)}, environment=environment)
     await clock.advance(1000)
     run = await waiting.resume("r", environment=environment)
     if kind == "event" and in_time:

@@ -48,10 +48,10 @@ def test_to_send_reads_as_much_of_a_long_run_as_of_a_short_one() -> None:
 
         await waiting.run(run_id="r")
         store.count = 0
-        assert await waiting.attach("r").send("paid", 1)
-        assert await waiting.attach("r").send("unknown", "x")
+        assert await waiting.send("r", "paid", 1)
+        assert await waiting.send("r", "unknown", "x")
         with pytest.raises(ConfigurationError, match="does not fit"):
-            await waiting.attach("r").send("packed", 1)
+            await waiting.send("r", "packed", 1)
         return store.count
 
     assert asyncio.run(rows_read(2)) == asyncio.run(rows_read(500))
@@ -69,12 +69,12 @@ async def test_a_run_stays_due_for_what_was_sent_when_a_part_of_it_is_decided(ne
 
     run = await order().run(run_id="r")
     agreed, signed = (item for item in run.pending if item.stage == "question")
-    await order().attach("r").send("paid", 30)
-    await order().attach("r").decide({agreed.id: Answer(True)})
+    await order().send("r", "paid", 30)
+    await order().decide("r", {agreed.id: Answer(True)})
     recovered = (await order().recover()).runs
     assert [item.id for item in recovered["r"].pending] == [signed.id], "the event was taken"
     assert not (await order().recover()).runs
-    await order().attach("r").decide({signed.id: Answer(False)})
+    await order().decide("r", {signed.id: Answer(False)})
     assert (await order().recover()).runs["r"].output == "True False 30"
 
 
@@ -92,8 +92,8 @@ async def test_an_event_with_nearly_the_name_that_is_waited_for_is_warned_of(
         return await event(waited, int)
 
     await order.run(run_id="r")
-    assert await order.attach("r").send(sent, 1)
-    assert await order.attach("r").send(sent, 1)
+    assert await order.send("r", sent, 1)
+    assert await order.send("r", sent, 1)
     assert [waited in record.message for record in caplog.records] == [True] * warned
 
 
@@ -111,15 +111,15 @@ async def test_what_lost_in_a_group_waits_no_more(nested: bool) -> None:
 
     run = await order.run(run_id="r")
     assert len(run.pending) == 2 + nested
-    await order.attach("r").send("paid", 30)
+    await order.send("r", "paid", 30)
     run = await order.resume("r")
     assert [item.stage for item in run.pending] == ["question"]
     assert (await order.pending())["r"] == run.pending
     ended = (await runs_of(store).read("r")).ended
     assert ended is not None
     assert (ended.due, len(ended.waits or ())) == (None, 1)
-    assert await order.attach("r").send("cancelled", "no number"), "nothing waits for it that it could not fit"
-    await order.attach("r").decide({run.pending[0].id: Answer("yes")})
+    assert await order.send("r", "cancelled", "no number"), "nothing waits for it that it could not fit"
+    await order.decide("r", {run.pending[0].id: Answer("yes")})
     assert (await order.resume("r")).output == "30 yes"
 
 

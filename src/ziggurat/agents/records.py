@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic
 
 from ziggurat.agents.starter import Starter
-from ziggurat.core.settings import PositiveInt, checked
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.core.tasks import verb
-from ziggurat.messages.agent import Out
+from ziggurat.messages.agent import Decisions, Out
 from ziggurat.runs.opener import Opener
-from ziggurat.runs.options import RunId
+from ziggurat.runs.options import Environment, RunId
 from ziggurat.runs.runs import Runs
 
 if TYPE_CHECKING:
@@ -80,6 +80,21 @@ class RunRecords(Generic[Out]):
             after,
             limit,
         )
+
+    @checked
+    async def decide(self, run_id: RunId, decisions: Decisions, *, environment: Environment | None = None) -> None:
+        """Record decisions on what waits in a run, without driving it; see `RunHandle.decide`."""
+        await self.attach(run_id).decide(decisions, environment=environment)
+
+    @checked
+    async def send(
+        self, run_id: RunId, name: NonEmptyText, value: object = None, *, key: NonEmptyText | None = None
+    ) -> bool:
+        """Send an event to a run, which waits for it with `flows.event` or will; return whether it is new.
+
+        It is stored with the run until it is taken; see `flows.send`, which needs only the store.
+        """
+        return await self.attach(run_id).send(name, value, key=key)
 
     @checked
     async def delete(self, run_id: RunId) -> bool:

@@ -6,7 +6,7 @@ from copy import copy
 from functools import cache, partial
 from inspect import Parameter, Signature
 from types import NoneType, UnionType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
@@ -100,7 +100,7 @@ RETURNS: Fact[type] = Fact("returns", object)
 """The type of its responses, used to decode recorded ones."""
 
 
-Effect = Literal["none", "repeatable", "once"]
+Effect = typing.Literal["none", "repeatable", "once"]
 """The side effect of a call: none, one that may be repeated, or one that must happen only once."""
 
 EFFECT: Fact[Effect] = Fact("effect", "none")
