@@ -153,7 +153,7 @@ class Process:
         command = [sys.executable, "-m", "ziggurat", "mcp", f"{folder / 'tools.py'}:server", "--store"]
         command += [f"sqlite:///{folder / 'runs.db'}", "--token", "a-token-for-tests-only"]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, cwd=folder)
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=folder)
 
     def ask(self, message: Any) -> Any:
         assert self.process.stdin is not None
