@@ -4,7 +4,6 @@ import ast
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -66,8 +65,10 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-def imported_by(module: str) -> Iterator[tuple[str, str]]:
-    """Yield the module and the name of each import of the package's own, type-only and local imports counted."""
+@cache
+def imported_by(module: str) -> list[tuple[str, str]]:
+    """Return the module and the name of each import of the package's own, type-only and local imports counted."""
+    found = []
     for node in ast.walk(tree_of(module)):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -79,7 +80,8 @@ def imported_by(module: str) -> Iterator[tuple[str, str]]:
             while home and home not in MODULES:
                 home = home.rpartition(".")[0]
             if home and home != module:
-                yield home, name.removeprefix(home).lstrip(".")
+                found.append((home, name.removeprefix(home).lstrip(".")))
+    return found
 
 
 def room_of(module: str) -> str:

@@ -1,7 +1,6 @@
 """Until it is known what came of a call that acts once only, no equal call of the run is made, wherever it is asked."""
 
 import asyncio
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agents.support import turns
+from tests.samples import pairs
 from tests.stores import places
 from tests.stores.places import new_store, reopened
 from ziggurat import (
@@ -138,12 +138,7 @@ DECISIONS: dict[type[Any], Decision] = {
     DidNotHappen: DidNotHappen(),
     Deny: Deny("the bank is closed"),
 }
-ROWS = [
-    pytest.param(make, interrupted, decided, cut, ("memory", "sqlite", "file")[(number + number // 6) % 3])
-    for number, (make, interrupted, decided, cut) in enumerate(
-        itertools.product(SHAPES, [None, "report"], DECISIONS, [True, False])
-    )
-]
+ROWS = pairs(SHAPES, [None, "report"], DECISIONS, [True, False], ["memory", "sqlite", "file"])
 
 
 @pytest.fixture

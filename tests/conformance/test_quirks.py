@@ -4,6 +4,7 @@ import pytest
 
 from tests.provider import bad_arguments, cut, parsed, quirks
 from tests.provider.reply_quirks import BAD_ARGUMENTS
+from tests.samples import pairs
 from ziggurat import Agent, AgentRun
 from ziggurat.models import ScriptedReply
 from ziggurat.models.http import providers
@@ -81,9 +82,7 @@ async def run(
         return result, done, list(server.requests)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("name", [entry.name for entry in quirks()])
+@pytest.mark.parametrize(("name", "wire", "stream"), pairs([entry.name for entry in quirks()], WIRES, [False, True]))
 async def test_an_agent_meets_every_quirk(name: str, wire: str, stream: bool) -> None:
     quirk = parsed(name + (f"={SETTINGS[name]}" if name in SETTINGS else ""))
     idle = 0.2 if name in NO_END else None

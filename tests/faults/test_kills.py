@@ -29,14 +29,14 @@ def _storm(store: str, kills: int, seed: int, *more: str) -> tuple[int, str]:
     ("store", "world"), sample(itertools.product(["sqlite", "file"], ["agent", "flow", "graph", "plan", "team"]), 1)
 )
 def test_killed_runs_go_on_and_lose_nothing(store: str, world: str) -> None:
-    kills = amount(6, 14)
+    kills = amount(4, 14)
     code, said = _storm(store, kills, 5, "--world", world)
     assert f"faults {kills} survived {kills} lost 0 doubled 0 stuck 0 leaked 0 " in said
     assert code == 0
 
 
 def test_killed_runs_go_on_and_lose_nothing_upon_a_server() -> None:
-    kills = amount(4, 12)
+    kills = amount(3, 12)
     code, said = _storm(schema(), kills, 6)
     assert f"faults {kills} survived {kills} lost 0 doubled 0 stuck 0 leaked 0 " in said
     assert unquote(PASSWORD) not in unquote(said)

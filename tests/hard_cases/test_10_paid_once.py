@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.hard_cases.paying import payer
+from tests.samples import pairs
 from tests.stores.server import schema
 from ziggurat.agents import Decision, DidNotHappen, Happened
 from ziggurat.messages import stops
@@ -20,6 +21,8 @@ URLS: dict[str, Callable[[Path], str]] = {
     "file": lambda folder: f"file://{folder}/runs",
     "postgres": lambda folder: schema(),
 }
+PAID: dict[Decision, int] = {Happened("paid, says the bank"): 1, DidNotHappen(): 2}
+"""How often it is made, by what a person says."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +30,9 @@ def _on_every_store() -> None:
     """Stores are named here by the addresses that two processes know them by."""
 
 
-@pytest.mark.parametrize(("decision", "paid"), [(Happened("paid, says the bank"), 1), (DidNotHappen(), 2)])
-@pytest.mark.parametrize("interrupted", [None, "report"])
-@pytest.mark.parametrize("kind", URLS)
+@pytest.mark.parametrize(("kind", "interrupted", "decision"), pairs(URLS, [None, "report"], PAID))
 async def test_a_payment_is_made_again_only_if_a_person_says_that_it_was_not_made(
-    kind: str, interrupted: Interrupted | None, decision: Decision, paid: int, tmp_path: Path
+    kind: str, interrupted: Interrupted | None, decision: Decision, tmp_path: Path
 ) -> None:
     url, deeds = URLS[kind](tmp_path), tmp_path / "deeds"
     command = [sys.executable, "-m", "tests.hard_cases.paying", url, interrupted or "default", str(deeds)]
@@ -47,5 +48,5 @@ async def test_a_payment_is_made_again_only_if_a_person_says_that_it_was_not_mad
     agent = payer(url, interrupted, deeds)
     run = await agent.resume("r", {waits.pending[0].id: decision})
     assert run.text == "It is paid."
-    assert deeds.read_text().splitlines() == ["paid Ada"] * paid
+    assert deeds.read_text().splitlines() == ["paid Ada"] * PAID[decision]
     await agent.store.close()

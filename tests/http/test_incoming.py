@@ -38,7 +38,7 @@ async def test_encodings_that_cannot_be_read(encoding: str, match: str) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_bomb_does_not_go_off(stream: bool) -> None:
-    press = zlib.compressobj(9, zlib.DEFLATED, 31)
+    press = zlib.compressobj(1, zlib.DEFLATED, 31)
     bomb = b"".join([press.compress(b"\0" * MEBIBYTE) for _ in range(128)] + [press.flush()])
 
     async def answer(asked: Asked) -> None:

@@ -1,6 +1,7 @@
 """Tests of consolidation and compression: old memories are merged, and nothing is lost."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ from ziggurat.memory.record import predecessors
 from ziggurat.messages import assistant
 from ziggurat.testing import HandClock
 
-pytest.importorskip("sklearn")
+if find_spec("sklearn") is None:  # which takes a second to import
+    pytest.skip("scikit-learn is not installed", allow_module_level=True)
 
 TEA = [
     "ann ordered green tea with milk again",

@@ -3,6 +3,7 @@
 import math
 import sys
 import unicodedata
+from importlib.util import find_spec
 
 import msgspec
 import pytest
@@ -192,7 +193,8 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     assert raised.value.extra == "memory"
 
 
-pytest.importorskip("sklearn")
+if find_spec("sklearn") is None:  # which takes a second to import
+    pytest.skip("scikit-learn is not installed", allow_module_level=True)
 
 
 def records(texts: list[str], vectors: list[list[float]] | None = None) -> list[MemoryRecord]:

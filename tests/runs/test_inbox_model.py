@@ -186,9 +186,9 @@ class _Life:
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("memory", amount(150, 7_000)),
-        ("sqlite", amount(40, 1_500)),
-        ("file", amount(40, 1_000)),
+        ("memory", amount(50, 7_000)),
+        ("sqlite", amount(15, 1_500)),
+        ("file", amount(15, 1_000)),
         ("postgres", amount(5, 500)),
     ],
 )

@@ -57,7 +57,7 @@ def _size(*roots: object) -> int:
 @pytest.mark.parametrize("kind", sample(STORES, 2))
 async def test_what_is_kept_in_memory_does_not_grow_with_runs(tmp_path: Path, kind: str) -> None:
     most, opens = STORES[kind]
-    count = amount(min(most, 300), most)
+    count = amount(min(most, 150), most)
     store = opens(tmp_path)
     agent = Agent(FunctionModel(lambda messages: "Done."), store=store)
 
