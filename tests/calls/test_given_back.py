@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.samples import pairs
+from tests.samples import rows
 from tests.stores.places import PLACES, Place, new_store
 from ziggurat.agents import Environment
 from ziggurat.flows import Flow, event, first, flow, gather, quorum, step
@@ -61,7 +61,7 @@ async def _outcome(group: str, sent: Sequence[str]) -> Any:
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(("group", "place"), pairs(GROUPS, PLACES), indirect=["place"])
+@pytest.mark.parametrize(("group", "place"), rows(GROUPS, PLACES), indirect=["place"])
 async def test_a_later_wait_gets_the_events_of_those_that_have_lost(group: str) -> None:
     sent = "aabb"
     won, later = await _outcome(group, sent)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.samples import pairs
+from tests.samples import pairs, rows
 from tests.stores.places import STORES, new_store
 from ziggurat.agents import Answer
 from ziggurat.errors import ConfigurationError, JournalMismatch
@@ -64,7 +64,7 @@ async def test_the_same_wait_is_over_with_what_is_on_record(waits: tuple[Wait, W
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(("waits", "place"), pairs(OTHER, STORES), indirect=["place"])
+@pytest.mark.parametrize(("waits", "place"), rows(OTHER, STORES), indirect=["place"])
 async def test_another_wait_is_refused_once_it_is_settled(waits: tuple[Wait, Wait, object]) -> None:
     before, after, value = waits
     await _waiting(before).run(run_id="r")
@@ -84,7 +84,7 @@ async def test_another_wait_is_refused_once_it_is_settled(waits: tuple[Wait, Wai
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(("waits", "place"), pairs(OTHER, STORES), indirect=["place"])
+@pytest.mark.parametrize(("waits", "place"), rows(OTHER, STORES), indirect=["place"])
 async def test_another_wait_is_asked_anew_while_nobody_has_decided(waits: tuple[Wait, Wait, object]) -> None:
     before, after, value = waits
     (old,) = (await _waiting(before).run(run_id="r")).pending
@@ -152,7 +152,7 @@ async def test_a_member_of_a_group_is_compared_wherever_it_stands(waits: tuple[W
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize(("group", "place"), pairs(GROUPS, STORES), indirect=["place"])
+@pytest.mark.parametrize(("group", "place"), rows(GROUPS, STORES), indirect=["place"])
 async def test_a_wait_that_the_code_does_not_come_to_any_more_is_withdrawn(group: str) -> None:
     old, new = _waiting(lambda: GROUPS[group](ask("A?"), ask("B?"))), _waiting(lambda: event("paid", int))
     gone = (await old.run(run_id="r")).pending

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import amount
 from tests.stores.places import PLACES, stores
 from ziggurat import Agent, Event, tool
 from ziggurat.journal import Store
@@ -50,7 +51,7 @@ async def reader(one: Agent, chance: random.Random) -> list[tuple[int, JournalEn
     return heard
 
 
-@pytest.mark.parametrize(("kind", "seed"), list(product(PLACES, range(5))))
+@pytest.mark.parametrize(("kind", "seed"), list(product(PLACES, range(amount(2, 20)))))
 async def test_no_gap_and_no_double(kind: str, seed: int, tmp_path: Path) -> None:
     async with stores(kind, tmp_path) as (here, elsewhere):
         await check(here, elsewhere, random.Random(seed))

@@ -153,7 +153,7 @@ def _quiet() -> Iterator[None]:
 CASES = pairs(EVERY if LONG else ALONE + EVERY[-2:], ENDS, EFFECTS, ["", "s"])
 
 
-@pytest.mark.parametrize(("pattern", "end", "effect", "session"), sample(CASES, 14))
+@pytest.mark.parametrize(("pattern", "end", "effect", "session"), sample(CASES, 10))
 async def test_a_team_ends_alike_after_a_crash_at_any_write(
     pattern: tuple[str, ...], end: str, effect: Effect, session: str
 ) -> None:
