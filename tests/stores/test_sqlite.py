@@ -301,3 +301,13 @@ async def test_old_runs_are_removed_while_others_go_on(tmp_path: Path) -> None:
     assert {run.stop for run in runs} == {stops.Completed()}
     assert sorted(info.id for info in await store.logs("run:")) == [f"new-{n}" for n in range(5)]
     await store.close()
+
+
+async def test_a_database_of_an_earlier_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    await _found(tmp_path)
+    for version in range(1, len(MIGRATIONS)):
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(StoreError):
+            await _found(tmp_path)

@@ -227,6 +227,8 @@ def passes(error: Exception) -> bool:
 
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (),  # formats 1 and 2 lack columns; a database of one is refused, as its tables exist already
+    (),
     (
         """CREATE TABLE logs (
             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, log text NOT NULL UNIQUE, agent text NOT NULL,

@@ -30,6 +30,8 @@ _NUMBERS = (
 """What is 0 in a database that nobody uses."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (),  # formats 1 and 2 lack columns; a database of one is refused, as its tables exist already
+    (),
     (
         """CREATE TABLE logs (
             id INTEGER PRIMARY KEY, log TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, request TEXT NOT NULL,
