@@ -242,8 +242,7 @@ class _LiveCall(Struct, eq=False):
     async def _freeze(self) -> ToolCall:
         """Return the call in its normal form: the one that waits for a decision, or as the hooks leave the model's."""
         record, ctx = self.record, self.ctx
-        waiting = waiting_call(record, ctx)
-        if record is not None and waiting is not None:
+        if record is not None and (waiting := waiting_call(record, ctx)) is not None:
             self.journal.skip(ctx, record.pending)
             try:
                 return self.entry.normalize(waiting)
