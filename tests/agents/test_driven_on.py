@@ -10,7 +10,7 @@ import pytest
 from tests.samples import amount, sample
 from tests.stores.places import PLACES
 from ziggurat import Agent
-from ziggurat.agents import Answer, Environment, RunHandle, runs_of
+from ziggurat.agents import Answer, Environment, RunHandle
 from ziggurat.flows import Flow, ask, event, flow, gather, sleep
 from ziggurat.journal import Store
 from ziggurat.messages import stops
@@ -87,10 +87,9 @@ async def test_one_that_another_process_goes_on_with_is_followed(kind: str, tmp_
         place = PLACES[kind](tmp_path)
         store, elsewhere = place(), place()
         there, environment = _order(elsewhere), Environment(clock=HandClock(auto=True))
-        handle = _order(store).start(run_id="r", environment=environment)
+        handle = _order(store).start(run_id="r")
         assert await handle.recorded()
-        while (info := await runs_of(elsewhere).find("r")) is None or info.due is not None or info.owner:
-            await _waits(there.attach("r"))
+        await _waits(there.attach("r"))
         other = there.start(run_id="r", environment=environment)
         assert await other.recorded()  # before the event comes, which wakes both
         assert await other.send("paid", 7)
