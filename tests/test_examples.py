@@ -1,13 +1,10 @@
 """Every example is a program that runs by itself and prints what it should."""
 
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -90,34 +87,6 @@ def printed_by(name: str, **environment: str) -> str:
     return done.stdout
 
 
-FORKING = """
-import json, os, runpy, sys
-import ziggurat.flows, ziggurat.stores, ziggurat.teams, ziggurat.testing
-from ziggurat import Agent, tool
-
-for line in sys.stdin:
-    path, folder = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number, name in ((1, "printed"), (2, "errors")):
-            os.dup2(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT), number)
-        sys.argv, sys.path[0] = [path], os.path.dirname(path)
-        runpy.run_path(path, run_name="__main__")
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[subprocess.Popen[str]]:
-    """A process that forks for each example: the import of the package takes longer than most of them."""
-    command = [sys.executable, "-W", "error", "-c", FORKING]
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", FORBID_VARIABLE: "1"}
-    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=environment) as process:
-        yield process
-
-
 def test_all_examples_are_known() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == PRINTED.keys()
     told = re.findall(r"^\| \[(\w+\.py)\]\((\w+\.py)\)( \*)? \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
@@ -130,14 +99,10 @@ def test_examples_are_short() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - set(LOCAL)))
-def test_example_runs_offline(name: str, forking: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_example_runs_offline(name: str) -> None:
     if name.startswith("code_") and (why := Sandbox.unavailable("monty")) is not None:
         pytest.skip(why)
-    assert forking.stdin is not None
-    assert forking.stdout is not None
-    print(json.dumps([str(EXAMPLES / name), str(tmp_path)]), file=forking.stdin, flush=True)
-    assert forking.stdout.readline() == "0\n", (tmp_path / "errors").read_text(encoding="utf-8")
-    assert PRINTED[name] in (tmp_path / "printed").read_text(encoding="utf-8")
+    assert PRINTED[name] in printed_by(name, **{FORBID_VARIABLE: "1"})
 
 
 @pytest.mark.local

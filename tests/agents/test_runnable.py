@@ -406,7 +406,7 @@ def test_streaming_in_a_tool_that_is_not_async_is_refused_with_the_way_out() -> 
         helper.stream("help")
         return ""
 
-    with pytest.raises(ConfigurationError, match="make the tool async"):
+    with pytest.raises(ConfigurationError, match="or make it async"):
         Agent(ScriptedModel(tool_call("ask_for_help"), "done"), tools=[ask_for_help]).run_sync("go")
 
 
