@@ -3,8 +3,8 @@
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from threading import Event, Thread
+from typing import Any, Generic, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import AMBIENT
@@ -25,6 +25,7 @@ _LOOKS_UP = 0.5
 
 
 def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run the coroutine that `start` makes and return its value."""
     loop = loop_elsewhere()
     if loop is not None:
         return POOL.run_on(loop, start)
@@ -33,7 +34,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
     logger.warning(_IN_A_LOOP)
-    return _in_a_thread(start)
+    return _ThreadedCoroutine(start).run()
 
 
 def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
@@ -46,22 +47,46 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
     return loop
 
 
-def _in_a_thread(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on an event loop in another thread; an interrupt here cancels it there."""
-    tasks: list[asyncio.Task[T] | None] = []
+class _ThreadedCoroutine(Generic[T]):
+    """A coroutine on its own event loop in another thread; an interrupt here cancels it there."""
 
-    async def work() -> T:
-        tasks.append(asyncio.current_task())
-        return await start()
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._start = start
+        self._outcome: list[T] = []
+        self._failed: BaseException | None = None
+        self._given_up = False
+        self._ended = Event()
+        self._task: asyncio.Task[T] | None = None
 
-    with ThreadPoolExecutor(1, "ziggurat-run-sync") as pool:
-        future = pool.submit(contextvars.copy_context().run, lambda: asyncio.run(work()))
+    def run(self) -> T:
+        thread = Thread(target=contextvars.copy_context().run, args=(self._work,), name="ziggurat-run-sync")
         try:
-            while not wait([future], _LOOKS_UP).done:
-                pass
+            thread.start()
+            self._wait()
         except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
-            future.cancel()
-            for task in filter(None, tasks):
-                task.get_loop().call_soon_threadsafe(task.cancel)
+            self._given_up = True
+            if self._task is not None and not self._ended.is_set():
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                self._wait()
             raise
-        return future.result()
+        if self._failed is not None:
+            raise self._failed
+        return self._outcome[0]
+
+    def _wait(self) -> None:
+        while not self._ended.wait(_LOOKS_UP):  # not `thread.join`: after an interrupt it treats the thread as ended
+            pass
+
+    def _work(self) -> None:
+        try:
+            self._outcome.append(asyncio.run(self._main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            self._failed = error
+        finally:
+            self._ended.set()
+
+    async def _main(self) -> T:
+        self._task = asyncio.current_task()
+        if self._given_up:
+            raise asyncio.CancelledError
+        return await self._start()
