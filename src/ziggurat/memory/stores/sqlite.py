@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from weakref import finalize
 
 from ziggurat.core.errors import CallerError
 from ziggurat.core.settings import Seconds, checked
@@ -127,6 +128,7 @@ class _InMemory(SqliteConnection):
 
     def __init__(self) -> None:
         self._memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        finalize(self, self._memory.close)  # nobody has to close memories of a process; Python 3.13 warns of it
         self._using = threading.RLock()
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
