@@ -15,7 +15,7 @@ from ziggurat.mcp import McpClient, mcp
 from ziggurat.mcp.wire import MAX_MESSAGE
 
 PROGRAM = str(Path(__file__).parent / "hostile.py")
-SIZE = (500 if LONG else 15) * 1_000_000  # a message that is taken is in memory four times when it is read
+SIZE = (500 if LONG else 20) * 1_000_000
 MOST = 64 << 20
 """Bytes by which the process may grow."""
 

@@ -30,7 +30,7 @@ LISTS = ("tools", "resources", "prompts")
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
-MAX_MESSAGE = 32 << 20
+MAX_MESSAGE = 16 << 20
 """Bytes of one message of a server; a larger one ends the connection."""
 
 
