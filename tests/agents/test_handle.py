@@ -169,3 +169,23 @@ async def test_decisions_of_a_wrong_type_are_refused(decisions: object) -> None:
     run = await agent.run("go")
     with pytest.raises(ConfigurationError):
         await agent.attach(run.id).decide(wrong(decisions))
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "named"),
+    [
+        ("inject", (7,), {}),
+        ("redirect", (None,), {}),
+        ("send", ("",), {}),
+        ("send", (7,), {}),
+        ("send", ("paid",), {"key": ""}),
+        ("decide", ({},), {"environment": 7}),
+    ],
+)
+async def test_arguments_of_a_wrong_type_are_refused_at_the_door(
+    verb: str, arguments: tuple[object, ...], named: dict[str, object]
+) -> None:
+    agent = Agent(ScriptedModel("done"), store="memory:")
+    run = await agent.run("go")
+    with pytest.raises(ConfigurationError, match=verb):
+        await getattr(agent.attach(run.id), verb)(*arguments, **named)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
 from ziggurat.core.errors import ConfigurationError, LeaseHeld, RunInProgress, RunNotFound
+from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.core.tasks import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
@@ -263,6 +264,7 @@ class RunHandle(Generic[Out]):
             self._task.cancel()
         return True
 
+    @checked
     async def inject(self, prompt: Prompt) -> bool:
         """Add a message to the model's next request, never between a tool call and its result.
 
@@ -272,6 +274,7 @@ class RunHandle(Generic[Out]):
         """
         return await self._tell("inject", prompt)
 
+    @checked
     async def redirect(self, prompt: Prompt) -> bool:
         """Make the model abandon its current plan, and give it a new message.
 
@@ -281,6 +284,7 @@ class RunHandle(Generic[Out]):
         """
         return await self._tell("redirect", prompt)
 
+    @checked
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
         """Record decisions on what waits in the run, whoever drives it; `resume` or a worker goes on with it.
 
@@ -297,7 +301,8 @@ class RunHandle(Generic[Out]):
         """
         await self._opener.decide(self.id, decisions, (environment or Environment()).clock)
 
-    async def send(self, name: str, value: object = None, *, key: str | None = None) -> bool:
+    @checked
+    async def send(self, name: NonEmptyText, value: Any = None, *, key: NonEmptyText | None = None) -> bool:
         """Send the run an event; see `flows.send`."""
         return await sending.send_to(self._runs, self._newest, name, value, key)
 
