@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic
 
 from ziggurat.agents.starter import Driving, Starter
 from ziggurat.agents.status import RunStatus, read_status
@@ -12,7 +12,7 @@ from ziggurat.core.tasks import verb
 from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Decisions, Out
 from ziggurat.runs import sending
-from ziggurat.runs.control import RunControl, SteeringAct, check_steerable
+from ziggurat.runs.control import RunControl, SteeringAct
 from ziggurat.runs.drive import partial_of
 from ziggurat.runs.options import Environment, Prompt, user_messages
 
@@ -251,13 +251,13 @@ class RunHandle(Generic[Out]):
         Raises:
             ConfigurationError: it has no steps to wait for.
         """
-        self._check("cancel", loop=after_step)
+        act, runs = SteeringAct("cancel"), self._runs
+        act.check(self._opener.steerable, self._starter.name, loop=after_step)
         control = self._here()
         first = control is None or not self._cancelled
         if control is not None:
             self._cancelled = control.cancelled = True
         if control is None or after_step:
-            act, runs = SteeringAct("cancel"), self._runs
             return not first or await self._steer(act, lambda: sending.post_cancel(runs, self._newest, after_step))
         self._at_once = True
         if self._begun and self._task is not None:
@@ -272,7 +272,7 @@ class RunHandle(Generic[Out]):
         however often the process of the run is lost. If the run ends elsewhere before it is read, it stays with the
         run, and is added when that is resumed.
         """
-        return await self._tell("inject", prompt)
+        return await self._tell(SteeringAct("inject", user_messages(prompt, "inject")))
 
     @checked
     async def redirect(self, prompt: Prompt) -> bool:
@@ -282,7 +282,7 @@ class RunHandle(Generic[Out]):
         Calls that wait for a decision are abandoned too. A reply in progress is waited for, but none of its calls is
         made. What was done before is kept.
         """
-        return await self._tell("redirect", prompt)
+        return await self._tell(SteeringAct("redirect", user_messages(prompt, "redirect")))
 
     @checked
     async def decide(self, decisions: Decisions, *, environment: Environment | None = None) -> None:
@@ -306,11 +306,10 @@ class RunHandle(Generic[Out]):
         """Send the run an event; see `flows.send`."""
         return await sending.send_to(self._runs, self._newest, name, value, key)
 
-    async def _tell(self, verb: Literal["inject", "redirect"], prompt: Prompt) -> bool:
-        self._check(verb, loop=True)
-        act = SteeringAct(verb, user_messages(prompt, verb))
+    async def _tell(self, act: SteeringAct) -> bool:
+        act.check(self._opener.steerable, self._starter.name, loop=True)
         whole = None if self._control is None else self._control.whole
-        more = (verb, prompt, self._opener.screened_entry, whole)
+        more = (act.verb, act.messages, self._opener.screened_entry, whole)
         return await self._steer(act, lambda: sending.post_messages(self._runs, self._newest, *more))
 
     async def _steer(self, act: SteeringAct, post: Callable[[], Awaitable[bool]]) -> bool:
@@ -343,9 +342,6 @@ class RunHandle(Generic[Out]):
                 "asyncio.run_coroutine_threadsafe(handle.cancel(), loop)"
             )
         return self._control
-
-    def _check(self, verb: str, *, loop: bool) -> None:
-        check_steerable(self._opener.steerable, verb, self._starter.name, loop=loop)
 
 
 def _goes_on_by_itself(run: AgentRun[Any]) -> bool:

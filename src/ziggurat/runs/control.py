@@ -142,21 +142,21 @@ async def subscribe(
             broadcast.readers[:] = [reader for reader in broadcast.readers if reader is not unread]
 
 
-def check_steerable(steerable: frozenset[str] | None, verb: str, agent: str, *, loop: bool) -> None:
-    if steerable is None:
-        if loop:
-            raise ConfigurationError(f"{agent} has no loop of its own to be steered in; cancel() stops it at once")
-    elif verb not in steerable:
-        allowed = ", ".join(sorted(steerable)) or "nothing"
-        raise Denied(f"{agent} may not be steered by {verb} (allowed: {allowed})")
-
-
 class SteeringAct(Struct, frozen=True, eq=False):
     """An act of steering that has not taken effect yet; see `Steer`."""
 
     verb: Verb
     messages: tuple[Message, ...] = ()
     posted: int = 0
+
+    def check(self, steerable: frozenset[str] | None, agent: str, *, loop: bool) -> None:
+        """Refuse it if the agent may not be steered so; `loop` if it takes effect between two steps."""
+        if steerable is None:
+            if loop:
+                raise ConfigurationError(f"{agent} has no loop of its own to be steered in; cancel() stops it at once")
+        elif self.verb not in steerable:
+            allowed = ", ".join(sorted(steerable)) or "nothing"
+            raise Denied(f"{agent} may not be steered by {self.verb} (allowed: {allowed})")
 
 
 class Interruption:
@@ -304,7 +304,7 @@ class RunControl:
         act = self._act_of(number, posted)
         at_once = isinstance(posted, PostedCancel) and not posted.after_step
         try:
-            check_steerable(self.steerable, act.verb, "the agent", loop=not at_once)
+            act.check(self.steerable, "the agent", loop=not at_once)
         except (Denied, ConfigurationError) as error:
             logger.warning("what was posted to the run %s as number %d is refused: %s", self.run_id, number, error)
             return False
