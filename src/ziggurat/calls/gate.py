@@ -295,12 +295,12 @@ async def make_once(
     try:
         return await service(ToolCall(own.id, own.name, own.arguments), ctx.freezing(frozen))
     except CancelledError:
-        journal.acts.running.discard(ctx.path)
+        journal.index.running.discard(ctx.path)
         raise
     except Exception as error:
         if frozen.unknown is None and not (frozen.runs and is_lost(error)):
             raise
-        journal.acts.running.discard(ctx.path)
+        journal.index.running.discard(ctx.path)
         record = journal.find(ctx.path)
         assert record is not None  # it has an intent
         if record.returned is not None:  # only layers around it failed
@@ -341,26 +341,26 @@ async def settle_equal(intent: Intent, ctx: Context, *, begun: bool) -> None:
     """Have a person find out what came of equal calls of the run before a call runs, and note that it runs."""
     journal = journal_of(ctx)
     unknown = False
-    for act in journal.acts.equal(intent.digest):
+    for act in journal.index.equal_acts(intent.digest):
         if act.path != ctx.path and not _is_running(act.path, journal):
             _, known = await _what_came_of(act, Context(act.path, ctx.emit, ctx.watch, ctx.scope))
             unknown = unknown or not known
     if unknown and not begun:
         # Written with the question: an intent alone would be taken for a call that had begun when the process was lost.
-        journal.hold(intent)
+        journal.append(intent, hold=True)
         await _decision_on_interrupted(as_type(intent.request, ToolCall), ctx)
-    journal.acts.running.add(ctx.path)
+    journal.index.running.add(ctx.path)
 
 
 def _is_running(path: str, journal: LocalJournal) -> bool:
     results = (record.result for above in upwards(path) if (record := journal.find(above)) is not None)
-    return path in journal.acts.running and not any(results)
+    return path in journal.index.running and not any(results)
 
 
 def note_never_began(ctx: Context, journal: LocalJournal) -> None:
     """Record with the next entry that a call with an intent was cancelled before it began, such as by a limiter."""
     if not journal.closed:
-        journal.hold(Decided(ctx.path, "", DidNotHappen(), journal.watch.elapsed))
+        journal.append(Decided(ctx.path, "", DidNotHappen(), journal.watch.elapsed), hold=True)
 
 
 def _failure_since(record: Record, ctx: Context) -> ToolResult | None:

@@ -444,7 +444,7 @@ async def hold_posted(journal: LocalJournal, inbox: Inbox, now: float, agent: ob
     for number, posted in inbox.take_decisions().items():
         try:
             for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
-                journal.hold(replace(entry, posted=number))
+                journal.append(replace(entry, posted=number), hold=True)
         except ZigguratError as error:  # it fitted when it was sent
             inbox.spoil(number)
             logger.warning("the decisions that were posted as number %d are not used: %s", number, error)

@@ -112,7 +112,7 @@ async def _recorded_result(recorded: Result, call: ToolCall, ctx: Context, journ
 
 def _is_replayed(entry: ToolEntry | None, ctx: Context, journal: LocalJournal) -> bool:
     """Return whether a call is that of an agent that was entered: a replay runs it from the record of its calls."""
-    return journal.replaying and entry is not None and entry.composite and journal.is_entered(ctx.path)
+    return journal.replaying and entry is not None and entry.composite and journal.index.is_entered(ctx.path)
 
 
 def _missing(
@@ -125,7 +125,7 @@ def _missing(
     decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
     if isinstance(decision, Deny):
         return Denied(f"denied: {decision.reason}")
-    if record is not None or journal.is_entered(ctx.path):
+    if record is not None or journal.index.is_entered(ctx.path):
         return JournalMismatch(
             f"{ctx.path}: the run has begun this call of {call.name}, and the agent has no such tool any more: resume "
             "the run with the tool"

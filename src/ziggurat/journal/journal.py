@@ -150,38 +150,32 @@ class LocalJournal(RunRecord):
     def acts_before(self, error: BaseException, /) -> list[Intent]:
         """Return the last intent of each call that acts once only and had begun when an error came, in their order."""
         # An error that came from the record came before all that is recorded after it.
-        return self.acts.before(self._answer_of(error))
+        return self.index.acts_before(self._answer_of(error))
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        """Record an entry; if an awaitable is returned, await it before acting on the entry."""
-        writer = self.writer
-        if writer is None:
-            if self._closed:
-                raise LeaseLost(_CLOSED)
-            if self._screens:
-                entry = self.screened(entry)
-            self._add(entry)
-            return None
-        if writer.failed is not None:
-            raise writer.failed
-        entry, data = self._encoded(entry, writer)
-        # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
-        self._add(entry)
-        return writer.append(entry, data)
+    def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:
+        """Record an entry; if an awaitable is returned, await it before acting on the entry.
 
-    def hold(self, entry: JournalEntry, /) -> None:
-        """Record an entry that becomes durable with the next one only, so the run has not gone on with it."""
-        if len(self.entries) == self._begun:
+        With `hold` it becomes durable with the next one only, so the run has not gone on with it.
+        """
+        writer = self.writer
+        if writer is None and self._closed:
+            raise LeaseLost(_CLOSED)
+        if writer is not None and writer.failed is not None and not hold:
+            raise writer.failed
+        if hold and len(self.entries) == self._begun:
             # As nothing else was recorded before it, it belongs to the opening, and `went_on` passes over it.
             self._begun += 1
-        if self.writer is None:
-            self.append(entry)
-        else:
-            entry, data = self._encoded(entry, self.writer)
+        if self._screens:
+            entry = self.screened(entry)
+        if writer is None:
             self._add(entry)
-            self.writer.hold(entry, data)
+            return None
+        data = writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
+        # In memory before it is durable: calls of this process see it at once, readers only up to `stable`.
+        self._add(entry)
+        return writer.append(entry, data, hold=hold)
 
     def write(self, entry: JournalEntry) -> Awaitable[None]:
         """Record an entry; the awaitable, to be awaited before acting on it, ends when it is durable."""
@@ -190,7 +184,7 @@ class LocalJournal(RunRecord):
     async def note(self, entry: JournalEntry) -> None:
         """Record an entry as `write` does; while `calm`, only with what follows: the code may not fit the record."""
         if self.calm:
-            self.hold(entry)
+            self.append(entry, hold=True)
             await asyncio.sleep(0)  # others get their turn, as while it is written
         else:
             await self.write(entry)
@@ -211,12 +205,6 @@ class LocalJournal(RunRecord):
         if self.writer is not None:
             self.writer.close()
         self.wake()
-
-    def _encoded(self, entry: JournalEntry, writer: "LogWriter") -> tuple[JournalEntry, bytes]:
-        writer.call_probe("before", entry)
-        if self._screens:
-            entry = self.screened(entry)
-        return entry, writer.encoded(entry)  # before it is kept: an entry that cannot be written did not happen
 
     def screen(self, path: str, screen: RedactEntry, /) -> None:
         """Apply `screen` from now on to each entry at or below `path`, before the entry is stored anywhere."""
@@ -421,7 +409,7 @@ class LocalJournal(RunRecord):
         self._note_error(error, ctx.path)
         if not isinstance(error, Exception):
             if not self._closed and self.ended is None:
-                self.hold(Unanswered(ctx.path, name, spent, self.watch.elapsed))
+                self.append(Unanswered(ctx.path, name, spent, self.watch.elapsed), hold=True)
             return
         mistake = failures.mistake_in(error) is not None
         await self.write(Failure(ctx.path, name, request, error, spent, self.watch.elapsed, mistake, run))
@@ -450,7 +438,7 @@ class LocalJournal(RunRecord):
     def skip(self, ctx: Context, until: JournalEntry | None = None, *, count_only: bool = False) -> None:
         """Use the outcomes of the calls below this one that were recorded before an entry; they are not made again."""
         # Their usage is counted, and unless `count_only`, their failures are marked as answered.
-        for tried in self.composites.tries_below(ctx.path, until):
+        for tried in self.index.tries_below(ctx.path, until):
             record = self.find(tried.path)
             if record is not None:
                 self._count_recorded(ctx, record, tried)
@@ -467,7 +455,7 @@ class LocalJournal(RunRecord):
             record.counted = number
             tries.append(tried)
         for each in tries:
-            count(ctx, each.name, self.composites.costs(each), new=False)
+            count(ctx, each.name, self.index.costs(each), new=False)
 
     # -- continuing ----------------------------------------------------------------------------------------------
 
@@ -510,7 +498,7 @@ class LocalJournal(RunRecord):
         self.watch = Stopwatch(self.watch.clock if clock is None else clock, earlier=earlier)
         self._given = frozenset(entry.id for entry in decided)
         for entry in (*decided, Opened("", run_id, SHAPE_VERSION, at, losses=losses, alone=alone)):
-            self.hold(entry)
+            self.append(entry, hold=True)
         self._begun = len(self.entries)
         self.calm = self.mode != "replay"
 

@@ -45,8 +45,8 @@ def _cost_of(tried: Tried) -> list[object]:
     return [*tried.spent] if usage is None else [*tried.spent, usage]
 
 
-class Composites:
-    """The composites (agents, teams) in the entries of a run; entries added later are looked at when it is asked."""
+class RecordIndex:
+    """The composites (agents, teams) and acts in the entries of a run; it reads later ones when it is asked."""
 
     def __init__(self, entries: Sequence[JournalEntry]) -> None:
         self._entries = entries
@@ -55,8 +55,14 @@ class Composites:
         self._above: set[str] = set()  # the paths of composites, and of all calls around them
         self._around: set[str] = set()  # the paths of calls that others were made in
         self._first: dict[str, int] = {}  # the index of the first entry at or below each path
+        self._begun: dict[str, tuple[int, Intent]] = {}  # of acts by path, the index of the first intent, and the last
+        self._failed: dict[int, int] = {}  # the index of each failure, by its id
+        self._ended: set[str] = set()  # the paths of acts with a result
+        self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
+        self.running: set[str] = set()  # the paths of acts that run in this process
 
-    def __contains__(self, path: str) -> bool:
+    def is_entered(self, path: str) -> bool:
+        """Return whether there is a composite at or below a path."""
         self._look()
         return path in self._above
 
@@ -64,7 +70,7 @@ class Composites:
         """Return the usage in a try of a call, with that of lost ones, or the try itself if it has none."""
         # A composite has none, as its parts have it.
         path = tried.path
-        composite = path in self and (path in self._entered or not is_model_call(path))
+        composite = self.is_entered(path) and (path in self._entered or not is_model_call(path))
         return (not composite and _cost_of(tried)) or [tried]
 
     def tries_below(self, path: str, until: JournalEntry | None) -> Iterator[Tried]:
@@ -78,56 +84,32 @@ class Composites:
             if isinstance(entry, (Result, Failure, Unanswered)) and entry.path != path and is_beneath(entry.path, path):
                 yield entry
 
-    def _look(self) -> None:
-        first, above = self._first, self._above
-        for at in range(self._looked_at, len(self._entries)):
-            entry = self._entries[at]
-            path = entry.path
-            while path and path not in first:
-                first[path] = at
-                path = parent_of(path)
-            if isinstance(entry, (Result, Failure, Unanswered)):
-                path = parent_of(entry.path)
-                while path and path not in self._around:
-                    self._around.add(path)
-                    path = parent_of(path)
-            if isinstance(entry, Entered):
-                path = entry.path
-                self._entered.add(path)
-                while path and path not in above:
-                    above.add(path)
-                    path = parent_of(path)
-        self._looked_at = len(self._entries)
-
-
-class Acts:
-    """The acts in the entries of a run; entries added later are looked at when it is asked."""
-
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
-        self._entries = entries
-        self._looked_at = 0  # the number of entries seen
-        self._begun: dict[str, tuple[int, Intent]] = {}  # by path, the index of the first intent, and the last one
-        self._failed: dict[int, int] = {}  # the index of each failure, by its id
-        self._ended: set[str] = set()  # the paths of those with a result
-        self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
-        self.running: set[str] = set()  # the paths of those that run in this process
-
-    def before(self, failure: Failure | None) -> list[Intent]:
+    def acts_before(self, failure: Failure | None) -> list[Intent]:
         """Return the last intent of each act that had begun before a failure was recorded, all without one."""
         self._look()
         end = self._looked_at if failure is None else self._failed[id(failure)]
         return [intent for first, intent in self._begun.values() if first < end]
 
-    def equal(self, digest: str) -> list[Intent]:
+    def equal_acts(self, digest: str) -> list[Intent]:
         """Return the last intent of each act with this digest, without those that had ended before another began."""
         # The other has begun because the outcome of these was known, or has taken their place.
         self._look()
         return [*self._equal.get(digest, {}).values()]
 
     def _look(self) -> None:
-        for index, entry in enumerate(islice(self._entries, self._looked_at, None), self._looked_at):
-            if isinstance(entry, Intent) and entry.once:
-                first, _ = self._begun.get(entry.path, (index, entry))
+        for at in range(self._looked_at, len(self._entries)):
+            entry = self._entries[at]
+            path = entry.path
+            while path and path not in self._first:
+                self._first[path] = at
+                path = parent_of(path)
+            if isinstance(entry, (Result, Failure, Unanswered)):
+                _add_upwards(self._around, parent_of(entry.path))
+            if isinstance(entry, Entered):
+                self._entered.add(entry.path)
+                _add_upwards(self._above, entry.path)
+            elif isinstance(entry, Intent) and entry.once:
+                first, _ = self._begun.get(entry.path, (at, entry))
                 self._begun[entry.path] = (first, entry)
                 equal = self._equal.setdefault(entry.digest, {})
                 for path in self._ended.intersection(equal):
@@ -136,8 +118,15 @@ class Acts:
             elif isinstance(entry, Result) and entry.path in self._begun:
                 self._ended.add(entry.path)
             elif isinstance(entry, Failure):
-                self._failed[id(entry)] = index
+                self._failed[id(entry)] = at
         self._looked_at = len(self._entries)
+
+
+def _add_upwards(paths: set[str], path: str) -> None:
+    """Add a path and all above it to some paths, which have those above each of theirs."""
+    while path and path not in paths:
+        paths.add(path)
+        path = parent_of(path)
 
 
 class Durations:
@@ -200,7 +189,11 @@ class Waits:
                 numbered[number] = entry
             elif numbered and isinstance(entry, Result):
                 numbered = {each: wait for each, wait in numbered.items() if not is_beneath(wait.path, entry.path)}
-        return {number: entry for number, entry in numbered.items() if self._lasts(entry)}
+        return {
+            number: entry
+            for number, entry in numbered.items()
+            if (record := self._find(entry.path)) is not None and record.waits and record.pending is entry
+        }
 
     def of(self, ids: Collection[str]) -> tuple[int, ...]:
         """Return the numbers of the entries with which calls of these ids last began to wait."""
@@ -213,10 +206,6 @@ class Waits:
             self._among = len(self._entries)
             self._at = by_paths_above((entry.path, entry) for entry in self.numbered().values())
         return self._at.get(path, [])
-
-    def _lasts(self, entry: Pending) -> bool:
-        record = self._find(entry.path)
-        return record is not None and record.waits and record.pending is entry
 
 
 def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
@@ -303,20 +292,20 @@ class RunRecord:
         self.reopened: bool = False  # whether it has entries from before the run was continued
         self.is_new: bool = True  # whether its first caller drives it: it was not there before, or is a fork
         self._begun = 1  # the number of entries with which the run was opened
-        self._index: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
+        self._calls: dict[str, JournalEntry | list[JournalEntry] | Record] = {}  # the entries of calls, by path
         self._readers: deque[Future[None]] = deque()
 
     def find(self, path: str, /) -> Record | None:
-        known = self._index.get(path)
+        known = self._calls.get(path)
         if known is None or isinstance(known, Record):
             return known
-        record = self._index[path] = Record()
+        record = self._calls[path] = Record()
         for entry in known if isinstance(known, list) else (known,):
             record.happened(entry)
         return record
 
     def paths(self) -> tuple[str, ...]:
-        return tuple(self._index)
+        return tuple(self._calls)
 
     @property
     def ended(self) -> Ended | None:
@@ -355,12 +344,8 @@ class RunRecord:
     # -- views, which look at later entries when they are asked ---------------------------------------------------
 
     @cached_property
-    def acts(self) -> Acts:
-        return Acts(self.entries)
-
-    @cached_property
-    def composites(self) -> Composites:
-        return Composites(self.entries)
+    def index(self) -> RecordIndex:
+        return RecordIndex(self.entries)
 
     @cached_property
     def durations(self) -> Durations:
@@ -371,33 +356,26 @@ class RunRecord:
         return Waits(self.entries, self.find)
 
     def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
-        """Return every recorded try at or below `path` with what it has cost, as in `Composites.costs`."""
-        records = [self.find(each) for each in self._index if is_beneath(each, path)]
+        """Return every recorded try at or below `path` with what it has cost, as in `RecordIndex.costs`."""
+        records = [self.find(each) for each in self._calls if is_beneath(each, path)]
         tries = [tried for record in records if record is not None for tried in record.tries]
-        return [(tried, self.composites.costs(tried)) for tried in tries]
-
-    def is_entered(self, path: str, /) -> bool:
-        return path in self.composites
+        return [(tried, self.index.costs(tried)) for tried in tries]
 
     # -- adding --------------------------------------------------------------------------------------------------
 
     def _add(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
         path = entry.path
-        if path and self._index.setdefault(path, entry) is not entry:
-            self._index_again(path, entry)
+        if path and (known := self._calls.setdefault(path, entry)) is not entry:
+            # Most calls have one entry, so no Record is built for them.
+            if isinstance(known, Record):
+                known.happened(entry)
+            elif isinstance(known, list):
+                known.append(entry)
+            else:
+                self._calls[path] = [known, entry]
         if self._readers:
             self.wake()
-
-    def _index_again(self, path: str, entry: JournalEntry) -> None:
-        """Index an entry whose call may have others: most calls have one, so no Record is built for them."""
-        known = self._index[path]
-        if isinstance(known, Record):
-            known.happened(entry)
-        elif isinstance(known, list):
-            known.append(entry)
-        else:
-            self._index[path] = [known, entry]
 
     def take_over(self, entries: Iterable[JournalEntry]) -> None:
         self.reopened, self.is_new = True, False
@@ -406,7 +384,7 @@ class RunRecord:
                 self._withdraw_failures()  # whoever continued the run did the same here
             self.entries.append(entry)
             if entry.path:
-                record = self._index[entry.path] = self.find(entry.path) or Record()
+                record = self._calls[entry.path] = self.find(entry.path) or Record()
                 record.add(entry)
         self.watch = Stopwatch(self.watch.clock, earlier=self._latest())
         self._begun = len(self.entries)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -271,18 +271,6 @@ _POINTS: dict[type[JournalEntry], str] = {
 }
 
 
-class _Written:
-    """Awaited until an entry is durable."""
-
-    def __init__(self, future: "asyncio.Future[None]") -> None:
-        self._future = future
-
-    def __await__(self) -> Generator[object, None, None]:
-        # One turn first: a write in memory is done by then, and waking the task by the future would take a turn more.
-        yield None
-        yield from self._future
-
-
 class LogWriter:
     """Writes the entries of one journal to a log of a store."""
 
@@ -316,19 +304,18 @@ class LogWriter:
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def encoded(self, entry: JournalEntry) -> bytes:
+        self._call_probe("before", entry)
         try:
             return self.conversations.line(entry)
         except TypeError as error:
             raise ConfigurationError(f"what is recorded at {entry.path or 'the root'} must be JSON: {error}") from error
 
-    def hold(self, entry: JournalEntry, data: bytes) -> None:
-        """Write an entry, with its JSON, together with the next one only."""
-        self._rows.append((entry, data))
-
-    def append(self, entry: JournalEntry, data: bytes) -> Awaitable[None] | None:
+    def append(self, entry: JournalEntry, data: bytes, *, hold: bool = False) -> Awaitable[None] | None:
         """Write an entry, with its JSON; if an awaitable is returned, it ends when the entry is durable."""
-        loop = asyncio.get_running_loop()
         self._rows.append((entry, data))
+        if hold:  # it is written with the next one
+            return None
+        loop = asyncio.get_running_loop()
         # A reply is not waited for: nothing outside has changed by it, and the intent of a call is written after it.
         if isinstance(entry, Result) and is_question(entry.path):
             if not self._writing:
@@ -340,7 +327,7 @@ class LogWriter:
         if not self._writing:
             self._writing = True
             loop.call_soon(self._flush)
-        return _Written(waiting)
+        return waiting
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
@@ -353,9 +340,9 @@ class LogWriter:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._waiting if self._rows else self._batch).append(waiting)
-        return _Written(waiting)
+        return waiting
 
-    def call_probe(self, when: str, entry: JournalEntry) -> None:
+    def _call_probe(self, when: str, entry: JournalEntry) -> None:
         point = None if self._probe is None else _POINTS.get(type(entry))
         if point is not None and self._probe is not None:
             self._probe(f"{when} {point}", entry.path)
@@ -420,7 +407,7 @@ class LogWriter:
         self.stable += len(entries)
         try:
             for entry, _ in entries:
-                self.call_probe("after", entry)
+                self._call_probe("after", entry)
         except Exception as raised:  # noqa: BLE001 - raised where the entry is awaited: this is a callback
             self._fail(raised)
             return

@@ -295,7 +295,7 @@ class Opener:
             decided = await self._post_decisions(run_id, journal, decisions, clock.now())
             # All in one write, with the new end: with a part of them the run would go on as if the rest were undecided.
             for entry in decided[:-1]:
-                journal.hold(entry)
+                journal.append(entry, hold=True)
             if decided:
                 written, ended = journal.write(decided[-1]), _still_suspended(journal, clock.now())
                 await (written if ended is None else journal.write(ended))

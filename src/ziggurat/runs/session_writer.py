@@ -230,7 +230,7 @@ def waiting_steps(journal: LocalJournal, pending: Sequence[PendingItem]) -> list
         if last is None or last.complete or not last.replies:
             continue
         reply = last.replies[-1]
-        entered = [name_at(path) for path in upwards(agent) if journal.is_entered(path)]
+        entered = [name_at(path) for path in upwards(agent) if journal.index.is_entered(path)]
         messages.append(replace(reply, name="/".join(reversed(entered[:-1]))) if entered[1:] else reply)
         for number, call in enumerate(reply.tool_calls, 1):
             result = last.results.get(number) or ToolResult(call.id, call.name, _WAITS, "interrupted", call.name)
