@@ -21,6 +21,7 @@ from ziggurat.journal.entries import (
     Opened,
     PlainResult,
     Result,
+    read_entries,
     read_entry,
     write_entry,
 )
@@ -89,7 +90,7 @@ def test_every_entry_is_read_whole(seed: int) -> None:
     resumed = random.Random(seed).randrange(len(entries) + 1)
     for number, entry in enumerate(entries):
         if number == resumed:  # in another process
-            kept = ConversationReader(AgentRequest).entries(map(write_entry, kept))
+            kept = read_entries(map(write_entry, kept), ConversationReader(AgentRequest).entry)
             writer = ConversationWriter(kept)
         line = writer.line(entry)
         kept.append(entry)

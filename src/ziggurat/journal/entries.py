@@ -291,6 +291,19 @@ class Record(Struct, eq=False):
         return next((outcome for outcome in reversed(self.outcomes) if isinstance(outcome, Result)), None)
 
 
+class Earlier(Struct, frozen=True, omit_defaults=True):
+    """A reference to the first messages of an earlier entry."""
+
+    entry: int
+    length: int
+    past: bool = False
+    """Whether they belong to the original messages of a run that was rewritten."""
+    made_by: tuple[Any, ...] = ()
+    """How the conversation with these messages was made of that of the earlier entry."""
+    digest: str = ""
+    """That of these messages, if they were made of others."""
+
+
 _RAW = frozenset({"request", "value", "error", "decision", "setup", "labels", "terms", "run"})
 
 
@@ -301,6 +314,7 @@ def _line_type(kind: type[JournalEntry]) -> type[Struct]:
         value_type = Raw if field.name in _RAW else list[Raw] if field.name == "spent" else field.type
         fields.append((field.name, value_type, field.default))
     definitions = [each[:2] if each[2] is msgspec.NODEFAULT else each for each in fields]
+    definitions.append(("earlier", Earlier | None, None))
     return msgspec.defstruct(kind.__name__, definitions, tag=kind.__name__, tag_field="entry", gc=False)
 
 
@@ -328,13 +342,18 @@ def write_entry(entry: JournalEntry) -> bytes:
 
 
 def read_entry(line: bytes) -> JournalEntry:
+    return _read(line)[0]
+
+
+def _read(line: bytes) -> tuple[JournalEntry, Earlier | None]:
+    """Return an entry, and its reference to earlier ones."""
     try:
         read = _line.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalCorrupt(f"not an entry of a journal: {error}") from error
-    values = [tuple(each) if isinstance(each, list) else each for each in msgspec.structs.astuple(read)]
+    *fields, earlier = msgspec.structs.astuple(read)
     kind: Callable[..., JournalEntry] = _KINDS[type(read).__name__]
-    return kind(*values)
+    return kind(*(tuple(each) if isinstance(each, list) else each for each in fields)), earlier
 
 
 def as_error(recorded: object) -> Exception:
@@ -397,21 +416,6 @@ BEGINNING = 0
 
 _FIELDS: dict[str, str] = {"Opened": "request", "Entered": "request", "Result": "value", "Ended": "run"}
 """The fields with conversations, by the kinds of entries."""
-
-_REFERS = b'"earlier":{'
-
-
-class Earlier(Struct, frozen=True, omit_defaults=True):
-    """A reference to the first messages of an earlier entry."""
-
-    entry: int
-    length: int
-    past: bool = False
-    """Whether they belong to the original messages of a run that was rewritten."""
-    made_by: tuple[Any, ...] = ()
-    """How the conversation with these messages was made of that of the earlier entry."""
-    digest: str = ""
-    """That of these messages, if they were made of others."""
 
 
 class ConversationWriter:
@@ -537,8 +541,7 @@ class ConversationReader:
 
     def entry(self, line: bytes) -> JournalEntry:
         """Return the next entry with its whole conversation."""
-        entry = read_entry(line)
-        earlier = earlier_in(line)
+        entry, earlier = _read(line)
         if earlier is not None:
             known = self._messages(earlier)[: earlier.length]
             if len(known) < earlier.length:
@@ -566,9 +569,6 @@ class ConversationReader:
             run["start"] = Raw(encode(decode(run["start"], int) + len(known)))
         return Raw(encode(run))
 
-    def entries(self, lines: Iterable[bytes]) -> list[JournalEntry]:
-        return read_entries(lines, self.entry)
-
     def _messages(self, earlier: Earlier) -> Sequence[object]:
         number = earlier.entry
         if number == BEGINNING:
@@ -581,11 +581,3 @@ class ConversationReader:
             raise JournalCorrupt(f"{earlier.made_by} does not see of the session what it saw when this was recorded")
         messages: Sequence[object] = made[:]
         return messages
-
-
-def earlier_in(line: bytes) -> Earlier | None:
-    return decode(line, _Refers).earlier if _REFERS in line else None
-
-
-class _Refers(Struct):
-    earlier: Earlier | None = None

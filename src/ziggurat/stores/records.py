@@ -8,7 +8,7 @@ from msgspec import Struct
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.codec import decode
 from ziggurat.core.errors import JournalCorrupt, RunNotFound
-from ziggurat.journal.entries import BEGINNING, ConversationReader, JournalEntry, earlier_in, read_entry
+from ziggurat.journal.entries import BEGINNING, ConversationReader, Earlier, JournalEntry, read_entries, read_entry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.journal.writer import chain_of, known_run, lines_of, read_rows
@@ -30,8 +30,9 @@ class _Terms(Struct):
 
 
 class _Opened(Struct):
-    run_id: str
+    run_id: str = ""
     terms: _Terms | None = None
+    earlier: Earlier | None = None
 
 
 async def unfinished_runs(store: Store, session: str) -> list[str]:
@@ -62,10 +63,11 @@ async def _beginning(store: Store, opened: _Opened, terms: _Terms) -> Transcript
 
 
 async def reader_of(store: Store, first: bytes) -> ConversationReader:
-    earlier = earlier_in(first)
-    if earlier is None or earlier.entry != BEGINNING:
+    opened = _Opened()
+    with suppress(JournalCorrupt):  # whoever reads it as an entry reports that
+        opened = decode(first, _Opened)
+    if opened.earlier is None or opened.earlier.entry != BEGINNING:
         return ConversationReader(AgentRequest)
-    opened = decode(first, _Opened)
     terms = opened.terms or _Terms()
     if await store.find(session_log(terms.session)) is None:
         raise RunNotFound(
@@ -86,7 +88,7 @@ async def record_rows(store: Store, log: str) -> tuple[list[Row], list[JournalEn
     rows = await read_rows(store, log)
     lines = await lines_of(store, log, rows)
     reader = await reader_of(store, lines[0] if lines else b"")
-    return rows, reader.entries(lines), reader.begun
+    return rows, read_entries(lines, reader.entry), reader.begun
 
 
 async def entry_at(store: Store, log: str, number: int) -> JournalEntry | None:
