@@ -37,7 +37,7 @@ from ziggurat.messages.message import WholePart, check_depth, deltas_of, fit, re
 from ziggurat.messages.recorded import shown
 from ziggurat.messages.validation import validate_rewrite
 from ziggurat.runs.control import RunControl
-from ziggurat.stores.session.log import latest, latest_from_question, read_session_entry, whole
+from ziggurat.stores.session_log import latest, latest_from_question, read_session_entry, whole
 
 
 def over(name: str, run: Any, shapes: Iterable[str], **limits: Any) -> list[Case]:
@@ -258,12 +258,12 @@ CASES = [
             "\n".join(f"a{n}" for n in range(size)), "\n".join(f"a{n}" for n in range(0, size, 2))
         ),
     }),
-    *over("stores.session.log.read_session_entry", lambda text: read_session_entry(text.encode("utf-8", "replace")),
+    *over("stores.session_log.read_session_entry", lambda text: read_session_entry(text.encode("utf-8", "replace")),
           JSON),
-    *given("stores.session.log.whole", whole, CONVERSATIONS),
-    *given("stores.session.log.latest", lambda messages: latest(messages, len(messages) // 2), CONVERSATIONS),
+    *given("stores.session_log.whole", whole, CONVERSATIONS),
+    *given("stores.session_log.latest", lambda messages: latest(messages, len(messages) // 2), CONVERSATIONS),
     *given(
-        "stores.session.log.latest_from_question",
+        "stores.session_log.latest_from_question",
         lambda messages: latest_from_question(messages, len(messages) // 2),
         CONVERSATIONS,
     ),

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.stores.server import asked
-from ziggurat.stores.file.log import file_name
+from ziggurat.stores.file_log import file_name
 
 
 def line_of(lines: list[bytes], number: int) -> int:

@@ -25,7 +25,7 @@ from ziggurat.journal.store import session_log
 from ziggurat.models import FunctionModel
 from ziggurat.stores import Session, connect
 from ziggurat.stores.session import SessionLease
-from ziggurat.stores.session.log import MessagesAdded, read_session_entry
+from ziggurat.stores.session_log import MessagesAdded, read_session_entry
 from ziggurat.tools import tool_call
 
 ROOT = Path(__file__).parents[2]

@@ -65,6 +65,10 @@ async def test_an_older_format_is_migrated_and_a_newer_or_foreign_one_refused() 
     with pytest.raises(StoreError, match="newer version"):
         async with opened(url) as store:
             await store.find("run:a")
+    asked(url, "UPDATE format SET version = 2", migrations=steps)
+    with pytest.raises(ConfigurationError, match="format 2"):
+        async with opened(url) as store:
+            await store.find("run:a")
     other = PostgresAddress.of(foreign).schema
     asked(f"{server().url}?schema={name}z", f"CREATE SCHEMA {other}", f"CREATE TABLE {other}.users (n int)")
     with pytest.raises(StoreError, match="another program's"):

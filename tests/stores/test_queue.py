@@ -14,8 +14,7 @@ from tests.stores.places import QUEUES
 from tests.stores.server import asked, schema
 from tests.stores.test_conformance import STORES
 from ziggurat.journal import LogInfo
-from ziggurat.stores import PostgresStore, SqliteStore
-from ziggurat.stores.postgres import statements as sql
+from ziggurat.stores import PostgresStore, SqliteStore, postgres_statements as sql
 from ziggurat.testing import HandClock
 from ziggurat.testing.stores import rows
 

@@ -21,7 +21,7 @@ from ziggurat.journal import Store
 from ziggurat.messages import HandoffItem, MessageItem, RunItem, ToolCallItem, ToolOutputItem, assistant, tool_message
 from ziggurat.stores import FileStore, InMemoryStore, Session, connect
 from ziggurat.stores.session import SessionLease
-from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded
+from ziggurat.stores.session_log import ConversationReplaced, MessagesAdded
 from ziggurat.testing import HandClock, run_until_idle
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

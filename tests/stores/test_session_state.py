@@ -8,7 +8,7 @@ from tests.samples import SEED, amount
 from ziggurat import ToolCall, ToolResult, user
 from ziggurat.journal.writer import DigestChain
 from ziggurat.messages import assistant, tool_message
-from ziggurat.stores.session.log import (
+from ziggurat.stores.session_log import (
     AddedItem,
     ConversationReplaced,
     ItemRemoved,

@@ -11,7 +11,7 @@ import pytest
 from ziggurat import Agent
 from ziggurat.databases import sqlite as sqlite_connection
 from ziggurat.databases.sqlite import MIGRATIONS, SqliteConnection, has_wal_reset_bug
-from ziggurat.errors import CallerError, LeaseHeld, LeaseLost, StoreError
+from ziggurat.errors import CallerError, ConfigurationError, LeaseHeld, LeaseLost, StoreError
 from ziggurat.journal import LogInfo, Row
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
@@ -309,5 +309,8 @@ async def test_a_database_of_an_earlier_format_is_refused(tmp_path: Path) -> Non
     for version in range(1, len(MIGRATIONS)):
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreError):
-            await _found(tmp_path)
+        store = _store(tmp_path)
+        for work in (store.find("run:r"), store.create(LogInfo("run:r"))):
+            with pytest.raises(ConfigurationError, match=f"format {version}"):
+                await work
+        await store.close()

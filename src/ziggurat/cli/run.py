@@ -23,7 +23,7 @@ from ziggurat.core.event import Listener
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.message import Message
 from ziggurat.models.selection import MODEL, select_model
-from ziggurat.stores.session.session import Session
+from ziggurat.stores.session import Session
 from ziggurat.tools.approval import Approvals
 
 

@@ -266,11 +266,11 @@ NAMES: dict[str, dict[str, str]] = {
     "ziggurat.stores": {
         "journal.store": "LogInfo Queue Row Send Store",
         "stores.addresses": "connect",
-        "stores.file.store": "FileStore",
+        "stores.file": "FileStore",
         "stores.local": "InMemoryStore",
-        "stores.postgres.store": "PostgresStore",
+        "stores.postgres": "PostgresStore",
         "stores.session": "Session",
-        "stores.sqlite.store": "SqliteStore",
+        "stores.sqlite": "SqliteStore",
         "stores.waiting": "pending",
     },
     "ziggurat.teams": {

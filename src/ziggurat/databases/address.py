@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import Meta
 
-from ziggurat.core.errors import ConfigurationError
+from ziggurat.core.errors import ConfigurationError, StoreError
 
 
 def without_secrets(url: str) -> str:
@@ -72,3 +72,18 @@ def refuse_unknown(url: str, options: dict[str, str], known: str) -> None:
     """Raise for options that were not taken."""
     if options:
         raise ConfigurationError(f"{url!r}: unknown options {', '.join(options)}; known are {known}")
+
+
+_OLDEST = 3
+"""The oldest format of the tables of logs; databases of older ones lack columns."""
+
+
+def check_format(where: str, version: int, newest: int) -> None:
+    """Refuse a database of a format that is not known; 0 is that of a new one."""
+    if version > newest:
+        raise StoreError(f"{where} was written by a newer version (format {version}); upgrade ziggurat to open it")
+    if 0 < version < _OLDEST:
+        raise ConfigurationError(
+            f"{where} was written by an older version (format {version}), and formats from {_OLDEST} on can be read: "
+            "choose another place, and open this one with the version that wrote it"
+        )

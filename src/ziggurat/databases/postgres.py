@@ -22,7 +22,7 @@ from ziggurat.core.errors import (
     ZigguratError,
 )
 from ziggurat.core.log import logger
-from ziggurat.databases.address import without_secrets
+from ziggurat.databases.address import check_format, without_secrets
 
 Connection = Any
 """A connection of the driver asyncpg, which has no types."""
@@ -227,7 +227,7 @@ def passes(error: Exception) -> bool:
 
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (),  # formats 1 and 2 lack columns; a database of one is refused, as its tables exist already
+    (),  # formats 1 and 2 are refused
     (),
     (
         """CREATE TABLE logs (
@@ -280,11 +280,7 @@ async def prepare(
 
 async def _version(connection: Connection, address: PostgresAddress, newest: int) -> int:
     version: int = await connection.fetchval("SELECT version FROM format")
-    if version > newest:
-        raise StoreError(
-            f"{address.shown}: the schema {address.schema} was written by a newer version (format {version}); "
-            "upgrade ziggurat to open it"
-        )
+    check_format(f"{address.shown}: the schema {address.schema}", version, newest)
     return version
 
 

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ziggurat.core.errors import StoreError
+from ziggurat.core.errors import ConfigurationError, StoreError
+from ziggurat.databases.address import check_format
 from ziggurat.databases.companion import SUPPORTED, LockFile, companion_of
 from ziggurat.databases.files import Disk, create_private, read_private, refuse_irregular, write_problem
 from ziggurat.databases.owner import new_owner
@@ -30,7 +31,7 @@ _NUMBERS = (
 """What is 0 in a database that nobody uses."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (),  # formats 1 and 2 lack columns; a database of one is refused, as its tables exist already
+    (),  # formats 1 and 2 are refused
     (),
     (
         """CREATE TABLE logs (
@@ -114,8 +115,7 @@ def _migrate(connection: sqlite3.Connection, where: str) -> None:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application != _APPLICATION and (application or version or tables):
             raise StoreError(f"{where} is a database of another program; choose another file")
-        if version > len(MIGRATIONS):
-            raise StoreError(f"{where} was written by a newer version (format {version}); upgrade ziggurat to open it")
+        check_format(where, version, len(MIGRATIONS))
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
@@ -333,7 +333,7 @@ def write_batch(
     try:
         before()
         database.transaction(all_of_them)
-    except StoreError as error:
+    except (StoreError, ConfigurationError) as error:
         for job in jobs:
             job.error = type(error)(str(error))  # each job is awaited separately, so each needs its own error
         return error

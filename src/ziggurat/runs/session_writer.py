@@ -25,7 +25,7 @@ from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.stops import status_of
 from ziggurat.runs.runs import RunConditions, Runs
 from ziggurat.stores.session import Session, SessionLease
-from ziggurat.stores.session.log import ConversationReplaced, MessagesAdded, SessionEntry
+from ziggurat.stores.session_log import ConversationReplaced, MessagesAdded, SessionEntry
 
 
 class SessionWriter:

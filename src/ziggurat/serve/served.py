@@ -25,7 +25,7 @@ from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
-from ziggurat.stores.session.session import Session
+from ziggurat.stores.session import Session
 
 
 class ServedAgents(Driver):

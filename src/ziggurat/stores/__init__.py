@@ -7,11 +7,11 @@ from ziggurat.core.lazy import lazy
 if TYPE_CHECKING:
     from ziggurat.journal.store import LogInfo as LogInfo, Queue as Queue, Row as Row, Send as Send, Store as Store
     from ziggurat.stores.addresses import connect as connect
-    from ziggurat.stores.file.store import FileStore as FileStore
+    from ziggurat.stores.file import FileStore as FileStore
     from ziggurat.stores.local import InMemoryStore as InMemoryStore
-    from ziggurat.stores.postgres.store import PostgresStore as PostgresStore
+    from ziggurat.stores.postgres import PostgresStore as PostgresStore
     from ziggurat.stores.session import Session as Session
-    from ziggurat.stores.sqlite.store import SqliteStore as SqliteStore
+    from ziggurat.stores.sqlite import SqliteStore as SqliteStore
     from ziggurat.stores.waiting import pending as pending
 else:  # type checkers would accept any name of a module with __getattr__
     __getattr__, __dir__, __all__ = lazy(__name__)

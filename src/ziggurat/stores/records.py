@@ -14,8 +14,8 @@ from ziggurat.journal.store import UNFINISHED, Row, Store, session_log
 from ziggurat.journal.writer import chain_of, known_run, lines_of, read_rows
 from ziggurat.messages.agent import AgentRequest
 from ziggurat.messages.conversation import Transcript, made_of
-from ziggurat.stores.session.log import SessionState, take_rows
-from ziggurat.stores.session.session import state_of
+from ziggurat.stores.session import state_of
+from ziggurat.stores.session_log import SessionState, take_rows
 
 _EVERY = 1_000_000_000
 

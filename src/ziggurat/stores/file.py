@@ -23,7 +23,7 @@ from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
 from ziggurat.journal.store import UNFINISHED, InboxItem, LogInfo, Row
 from ziggurat.journal.writer import DigestChain, Key
-from ziggurat.stores.file.log import (
+from ziggurat.stores.file_log import (
     UNREADABLE,
     KnownInbox,
     LogLine,

@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import (
+    JournalCorrupt,
+    LeaseHeld,
     LeaseLost,
+    MailboxFull,
     RunExists,
     RunNotFound,
     StoreError,
@@ -22,10 +26,11 @@ from ziggurat.databases.address import StorePath, check_path
 from ziggurat.databases.companion import Marks
 from ziggurat.databases.files import Disk
 from ziggurat.databases.forks import reopened_after_fork
-from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner
+from ziggurat.databases.owner import LostLeases, is_gone, lease_held, new_owner, without_lost_lease
 from ziggurat.databases.sqlite import SqliteConnection, write_batch
 from ziggurat.databases.writer import Job, Writer
 from ziggurat.journal.store import (
+    AGING,
     UNFINISHED,
     Claim,
     InboxItem,
@@ -33,17 +38,71 @@ from ziggurat.journal.store import (
     LogMark,
     Row,
     label_lines,
+    labels_in,
     labels_text,
     loss,
 )
 from ziggurat.journal.writer import DigestChain, Key
-from ziggurat.stores.sqlite import statements as sql
-from ziggurat.stores.sqlite.live_folder import LiveFolder
+from ziggurat.stores.live_folder import LiveFolder
 
 T = TypeVar("T")
 
 _POLL = 0.1
 """The longest wait for work of other processes, in seconds: SQLite sends no signals."""
+
+_HEADERS = (
+    "SELECT log, agent, request, created, status, updated, "
+    "(SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id), "
+    "CASE WHEN until > ? THEN owner ELSE '' END, problem, due, priority, asks, labels "
+    "FROM logs "
+)
+"""Selects the columns that `_info_of` reads at a time; a condition follows."""
+
+_OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound)
+"""Errors of a single job that has written nothing."""
+
+_COLUMNS = " ".join(
+    ("SELECT due -", str(AGING), "* priority, due, created, id, log, epoch, owner, until FROM logs INDEXED BY")
+)
+_LEVEL = (
+    "SELECT priority FROM logs INDEXED BY logs_waiting WHERE owner = '' AND due IS NOT NULL AND agent = ? "
+    "AND priority < ? ORDER BY priority DESC LIMIT 1"
+)
+_WAITING = (
+    f"{_COLUMNS} logs_waiting WHERE owner = '' AND agent = ? AND priority = ? AND due <= ? "
+    "ORDER BY due, created LIMIT ?"
+)
+_LEASED = f"{_COLUMNS} logs_leased WHERE owner <> '' AND agent = ? AND due <= ?"
+_ARRIVED = "SELECT log, posted FROM logs INDEXED BY logs_leased WHERE owner <> '' AND owner = ? AND posted > 0"
+_DUE_NOW = (
+    "UPDATE logs SET posted = posted + 1, "
+    "due = CASE WHEN status = 'Suspended' THEN min(coalesce(due, 9e999), ?) ELSE due END WHERE id = ?"
+)
+
+
+class _Due(Struct, frozen=True, order=True):
+    """A log that is due; those that are to be claimed first are the smallest."""
+
+    rank: float
+    due: float
+    created: float
+    id: int
+    log: str
+    epoch: int
+    owner: str
+    until: float
+
+
+_OURS = (
+    "SELECT 1 FROM logs WHERE id = ? AND log = ? AND epoch = ? AND owner = ? "
+    "AND ? = (SELECT coalesce(max(number), 0) FROM rows WHERE rows.id = logs.id)"
+)
+
+_STATE = (
+    "UPDATE logs SET status = ?, asks = ?, taken = ?, updated = ?, until = ?, "
+    "owner = CASE WHEN ? THEN '' ELSE owner END, "
+    "due = CASE WHEN status = ? AND NOT ? THEN due WHEN posted > ? THEN ? ELSE ? END WHERE id = ?"
+)
 
 
 class SqliteStore:
@@ -125,7 +184,7 @@ class SqliteStore:
     def _together(self, jobs: Sequence[Job[Any]]) -> None:
         """Run writing jobs in one transaction; if it fails, all of them fail."""
         self._written.clear()
-        failed = write_batch(self._database, jobs, sql.OF_ONE)
+        failed = write_batch(self._database, jobs, _OF_ONE)
         if isinstance(failed, StoreError):
             self._marks.close()  # perhaps they were deleted or replaced with the database
             for job in jobs:
@@ -179,7 +238,7 @@ class SqliteStore:
 
     def _header(self, log: str) -> Any:
         """Return the header of a log from the database; the marks show whether a missing one is lost."""
-        statement = sql.HEADERS + "WHERE log = ?"
+        statement = _HEADERS + "WHERE log = ?"
         values = self.clock.now(), log
         header = self._database.execute(statement, values).fetchone()
         if header is None and self._marks.find(log) is not None:  # another process may have created it since
@@ -216,14 +275,14 @@ class SqliteStore:
     ) -> None:
         database, now, number = self._database, self.clock.now(), self._ids.get(log, 0)
         state = rows[-1].status, rows[-1].asks, rows[-1].taken
-        if database.execute(sql.OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
+        if database.execute(_OURS, (number, log, epoch, self.owner, rows[0].number - 1)).fetchone() is None:
             if self._held.get(log) == epoch:  # otherwise another run of this process has taken it over
                 self._forget(log)
             raise LeaseLost(f"{log}: another process now holds the lease; resume the run to continue it")
         if release or self._states.get(log) != state:
             due = now if due == 0 else due
             database.execute(
-                sql.STATE, (*state, now, now + self.seconds, release, state[0], release, read, now, due, number)
+                _STATE, (*state, now, now + self.seconds, release, state[0], release, read, now, due, number)
             )
             self._states[log] = state
             self._touched.pop(log, None)
@@ -284,31 +343,31 @@ class SqliteStore:
             return False
         new = InboxItem.following(log, posted, taken, key, data)
         execute("INSERT INTO inbox (id, number, key, data) VALUES (?, ?, ?, ?)", (number, new.number, key, data))
-        execute(sql.DUE_NOW, (self.clock.now(), number))
+        execute(_DUE_NOW, (self.clock.now(), number))
         return True
 
-    def _due(self, agent: str, limit: int, look: bool = True) -> list[sql.Due]:
+    def _due(self, agent: str, limit: int, look: bool = True) -> list[_Due]:
         """Return the logs to be claimed next; if there is time to `look`, also those that have lost their holders."""
         now = self.clock.now()
         waiting = self._waiting(agent, limit, now)
         if not look and len(waiting) >= limit:
             return waiting
-        lost = [each for each in self._rows(sql.LEASED, agent, now) if self._is_free(each, now)]
+        lost = [each for each in self._rows(_LEASED, agent, now) if self._is_free(each, now)]
         return sorted((*lost, *waiting))[:limit]
 
-    def _waiting(self, agent: str, limit: int, now: float) -> list[sql.Due]:
+    def _waiting(self, agent: str, limit: int, now: float) -> list[_Due]:
         execute = self._database.execute
-        waiting: list[sql.Due] = []
-        level = execute(sql.LEVEL, (agent, float("inf"))).fetchone()
+        waiting: list[_Due] = []
+        level = execute(_LEVEL, (agent, float("inf"))).fetchone()
         while level is not None:  # one look at the index for each priority that there is
-            waiting += self._rows(sql.WAITING, agent, *level, now, limit)
-            level = execute(sql.LEVEL, (agent, *level)).fetchone()
+            waiting += self._rows(_WAITING, agent, *level, now, limit)
+            level = execute(_LEVEL, (agent, *level)).fetchone()
         return sorted(waiting)[:limit]
 
-    def _rows(self, statement: str, *values: Any) -> list[sql.Due]:
-        return [sql.Due(*row) for row in self._database.execute(statement, values)]
+    def _rows(self, statement: str, *values: Any) -> list[_Due]:
+        return [_Due(*row) for row in self._database.execute(statement, values)]
 
-    def _is_free(self, due: sql.Due, now: float) -> bool:
+    def _is_free(self, due: _Due, now: float) -> bool:
         """Return whether the holder of a lease has lost it."""
         return due.log not in self._held and (due.until <= now or (due.owner != self.owner and is_gone(due.owner)))
 
@@ -349,7 +408,7 @@ class SqliteStore:
         header = await self._read(lambda: self._header(log))
         if header is None:
             return None
-        info = sql.info_of(header)
+        info = _info_of(header)
         return replace(info, updated=max(info.updated, self._touched.get(log, 0.0)))
 
     async def read(self, log: str, after: int = 0, limit: int | None = None) -> list[Row]:
@@ -378,22 +437,22 @@ class SqliteStore:
     ) -> list[LogInfo]:
         terms, values = _terms(agent=agent, status=status, before=before, labels=labels)
         where = " AND ".join(["substr(log, 1, ?) = ?", *terms])
-        statement = f"{sql.HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
+        statement = f"{_HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
         found = (self.clock.now(), len(prefix), prefix, *values, limit)
         if self._touched:
             await self._write(prefix or "logs", self._note_times)
         headers = await self._read(lambda: self._database.execute(statement, found).fetchall())
-        return [sql.info_of(each) for each in headers]
+        return [_info_of(each) for each in headers]
 
     async def asking(
         self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> list[LogInfo]:
         terms, values = _terms(agent=agent, labels=labels)
         where = " AND ".join(["asks", "status IN ('running', 'Suspended')", "(created, log) > (?, ?)", *terms])
-        statement = f"{sql.HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
+        statement = f"{_HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
         found = (self.clock.now(), *after, *values, limit)
         return [
-            sql.info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())
+            _info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())
         ]
 
     async def quarantine(self, log: str, problem: str) -> None:
@@ -454,7 +513,7 @@ class SqliteStore:
     async def arrived(self) -> dict[str, int]:
         if not self._held:
             return {}
-        return dict(await self._read(lambda: self._database.execute(sql.ARRIVED, (self.owner,)).fetchall()))
+        return dict(await self._read(lambda: self._database.execute(_ARRIVED, (self.owner,)).fetchall()))
 
     async def claim(self, agent: str, limit: int = 1) -> list[Claim]:
         if agent not in self._busy and not await self._read(lambda: self._due(agent, 1)):
@@ -506,3 +565,14 @@ def _read_rows(database: SqliteConnection, log: str, after: int, limit: int | No
             digest, data = "", str(data).encode("utf-8", "replace")
         rows.append(Row(number, digest, data, status))
     return rows
+
+
+def _info_of(row: Sequence[Any]) -> LogInfo:
+    """Return the description of a log; one that is damaged is described as such, so that it hides no other."""
+    try:
+        fields = dict(zip(LogInfo.__struct_fields__, row, strict=True))
+        return without_lost_lease(
+            convert({**fields, "asks": bool(fields["asks"]), "labels": labels_in(fields["labels"])}, LogInfo)
+        )
+    except (ValidationError, JournalCorrupt, TypeError) as error:
+        return LogInfo(str(row[0]), status="Quarantined", problem=f"its description is damaged: {error}")

@@ -18,7 +18,7 @@ from ziggurat.journal.store import LogInfo, Row, Store, acknowledged_in, memory_
 from ziggurat.journal.writer import chain_of
 from ziggurat.messages.items import RunItem
 from ziggurat.messages.message import Message
-from ziggurat.stores.session.log import (
+from ziggurat.stores.session_log import (
     AddedItem,
     ItemRemoved,
     ItemsAdded,

@@ -35,9 +35,9 @@ from ziggurat.journal.store import (
     loss,
 )
 from ziggurat.journal.writer import DigestChain, Key
-from ziggurat.stores.postgres import statements as sql
-from ziggurat.stores.postgres.listener import PostgresListener, PostgresLive
-from ziggurat.stores.postgres.statements import Append, write
+from ziggurat.stores import postgres_statements as sql
+from ziggurat.stores.postgres_listener import PostgresListener, PostgresLive
+from ziggurat.stores.postgres_statements import Append, write
 
 T = TypeVar("T")
 
