@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -271,6 +271,19 @@ _POINTS: dict[type[JournalEntry], str] = {
 }
 
 
+class _Written:
+    """Awaited until an entry is durable."""
+
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self._future = future
+
+    def __await__(self) -> Generator[object, None, None]:
+        # One turn first: a write in memory is done by then. Waking the task by the future would take a turn more, and
+        # calls beside it would come first.
+        yield None
+        yield from self._future
+
+
 class LogWriter:
     """Writes the entries of one journal to a log of a store."""
 
@@ -327,7 +340,7 @@ class LogWriter:
         if not self._writing:
             self._writing = True
             loop.call_soon(self._flush)
-        return waiting
+        return _Written(waiting)
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
@@ -340,7 +353,7 @@ class LogWriter:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._waiting if self._rows else self._batch).append(waiting)
-        return waiting
+        return _Written(waiting)
 
     def _call_probe(self, when: str, entry: JournalEntry) -> None:
         point = None if self._probe is None else _POINTS.get(type(entry))
