@@ -375,7 +375,7 @@ async def test_a_decision_upon_another_call_is_none() -> None:
 
 async def test_what_was_shown_is_made_not_what_it_was_changed_to_while_it_waited() -> None:
     ctx, box, done, journal = await _waiting()
-    (pending,) = journal.waits.at()
+    (pending,) = journal.index.waits_at()
     journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
     journal.append(Decided("run", pending.id, Approve()))
     await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
@@ -384,7 +384,7 @@ async def test_what_was_shown_is_made_not_what_it_was_changed_to_while_it_waited
 
 async def test_a_call_that_nobody_can_tell_any_more_is_not_made() -> None:
     ctx, box, done, journal = await _waiting()
-    (pending,) = journal.waits.at()
+    (pending,) = journal.index.waits_at()
     journal.append(Pending("run", pending.id, "pay", ToolCall("1", "pay", '{"amount":500}')))
     journal.append(Decided("run", pending.id, Approve()))
     result = await act(box, ToolCall("1", "pay", '{"amount":500}'), ctx)
@@ -397,7 +397,7 @@ async def test_who_can_decide_by_now_is_asked_on_resume() -> None:
     ctx = ctx.within(APPROVALS, (Approvals("pay", approver=lambda item: Approve()),))
     result = await act(box, ToolCall("1", "pay", '{"amount":5}'), ctx)
     assert (result.text, done) == ("paid 5", [5])
-    assert journal.waits.at() == []
+    assert journal.index.waits_at() == []
 
 
 async def test_a_decision_is_told_where_the_run_goes_on() -> None:

@@ -71,7 +71,7 @@ async def _forged(how: str, opens: Callable[[str | None], Store], key: str, cont
 
 async def _wait_of(store: Store, item: PendingItem) -> int:
     journal = await runs_of(store).read("r")
-    return next(number for number, each in journal.waits.numbered().items() if each.id == item.id)
+    return next(number for number, each in journal.index.waits().items() if each.id == item.id)
 
 
 @pytest.mark.parametrize(

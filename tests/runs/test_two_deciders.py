@@ -120,7 +120,7 @@ async def test_a_decision_that_cannot_be_used_is_in_nobodys_way(driven: bool) ->
     store = InMemoryStore()
     other = InMemoryStore(shared=store)
     (item,) = (await _asking(store).run(run_id="r")).pending
-    (wait,) = (await runs_of(store).read("r")).waits.numbered()
+    (wait,) = (await runs_of(store).read("r")).index.waits()
     unfit = PostedDecisions({item.id: Answer([1])})
     await store.post("run:r", PostedDecisions.key(wait, item.id), encode(unfit))
     epoch = await other.lease("run:r") if driven else 0

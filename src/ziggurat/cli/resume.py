@@ -114,7 +114,7 @@ def approve(
     if len(ways) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-    undecided = [each for each in found.journal.waits.at() if each.asks]
+    undecided = [each for each in found.journal.index.waits_at() if each.asks]
     waiting = _select(undecided, found.id, item)
     record = found.journal.find(waiting.path)
     if stage_of(waiting.path) == "question" and deny is None:

@@ -319,26 +319,20 @@ class LocalJournal(RunRecord):
 
     async def compare(self, ctx: Context, outcome: Outcome, name: str, request: object, /) -> None:
         """Report how a call differs from its record, if it does; raise if the journal is strict."""
-        event = self._compared(ctx, outcome, name, request)
-        if event is not None and ctx.listens(Diverged):
-            await ctx.emit(event)
-
-    def _compared(self, ctx: Context, outcome: Outcome, name: str, request: object) -> Diverged | None:
         event = self.diverged(ctx.path, "service", outcome.name, name)
         binding = getattr(request, "must_match", False) and self.mode != "replay"
-        if event is not None or not (binding or self.strict or ctx.listens(Diverged)):  # nobody would be notified
-            return event
-        was = outcome.request
-        recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
-        current = fingerprint(request)
-        if recorded == current:
-            return None
-        if binding:
-            raise self.refuse(f"{ctx.path}: {name} was called with another request: resume with the code as it was")
-        own: tuple[str, str, str] | None = None  # what differs, how it was, and how it is now
-        if hasattr(request, "compared"):
-            own = request.compared(self.compared_with, ctx.path, recorded)
-        return self.diverged(ctx.path, *(own or ("request", recorded, current)))
+        if event is None and (binding or self.strict or ctx.listens(Diverged)):  # otherwise nobody would be notified
+            was = outcome.request
+            recorded = decode(was, str) if isinstance(was, Raw) else fingerprint(was)
+            current = fingerprint(request)
+            if binding and recorded != current:
+                raise self.refuse(f"{ctx.path}: {name} was called with another request: resume with the code as it was")
+            own: tuple[str, str, str] | None = None  # what differs, how it was, and how it is now
+            if recorded != current and hasattr(request, "compared"):
+                own = request.compared(self.compared_with, ctx.path, recorded)
+            event = self.diverged(ctx.path, *(own or ("request", recorded, current)))
+        if event is not None and ctx.listens(Diverged):
+            await ctx.emit(event)
 
     def diverged(self, path: str, what: str, recorded: str, current: str, /) -> Diverged | None:
         """Return the event that reports a difference, None if there is none; raise if the journal is strict."""
@@ -359,7 +353,7 @@ class LocalJournal(RunRecord):
         """Note that a call is made, so that what began to wait before it is written; raise if none is made any more."""
         if self.refusing:
             self.missing(path, what)
-        held = [number for number in self.waits.numbered() if number > self.stable] if self.calm else []
+        held = [number for number in self.index.waits() if number > self.stable] if self.calm else []
         self.calm = False
         if held:
             self._begun = min(self._begun, held[0] - 1)  # with it the run has gone on

@@ -46,10 +46,11 @@ def _cost_of(tried: Tried) -> list[object]:
 
 
 class RecordIndex:
-    """The composites (agents, teams) and acts in the entries of a run; it reads later ones when it is asked."""
+    """The composites (agents, teams), acts and waits in the entries of a run; it reads later ones when it is asked."""
 
-    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+    def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
         self._entries = entries
+        self._find = find
         self._looked_at = 0  # the number of entries seen
         self._entered: set[str] = set()  # the paths of composites
         self._above: set[str] = set()  # the paths of composites, and of all calls around them
@@ -60,6 +61,9 @@ class RecordIndex:
         self._ended: set[str] = set()  # the paths of acts with a result
         self._equal: dict[str, dict[str, Intent]] = {}  # by digest and path, the intents that no later one replaces
         self.running: set[str] = set()  # the paths of acts that run in this process
+        self._begun_waits: dict[int, Pending] = {}  # by the numbers of their entries, without those that are over
+        self._among = -1  # the number of entries of which `_waits_at` is made
+        self._waits_at: Mapping[str, list[Pending]] = {}  # those at and below each path
 
     def is_entered(self, path: str) -> bool:
         """Return whether there is a composite at or below a path."""
@@ -96,9 +100,31 @@ class RecordIndex:
         self._look()
         return [*self._equal.get(digest, {}).values()]
 
+    def waits(self) -> dict[int, Pending]:
+        """Return the calls that wait for a decision, by the numbers of their entries, in the order of these."""
+        self._look()
+        return {
+            number: entry
+            for number, entry in self._begun_waits.items()
+            if (record := self._find(entry.path)) is not None and record.waits and record.pending is entry
+        }
+
+    def waits_of(self, ids: Collection[str]) -> tuple[int, ...]:
+        """Return the numbers of the entries with which calls of these ids last began to wait."""
+        numbers = {entry.id: number for number, entry in enumerate(self._entries, 1) if isinstance(entry, Pending)}
+        return tuple(sorted(numbers[each] for each in ids if each in numbers))
+
+    def waits_at(self, path: str = "") -> list[Pending]:
+        """Return those at and below a path, in the order in which they started waiting; all of them by default."""
+        if self._among != len(self._entries):
+            self._among = len(self._entries)
+            self._waits_at = by_paths_above((entry.path, entry) for entry in self.waits().values())
+        return self._waits_at.get(path, [])
+
     def _look(self) -> None:
         for at in range(self._looked_at, len(self._entries)):
             entry = self._entries[at]
+            self._look_for_waits(at + 1, entry)
             path = entry.path
             while path and path not in self._first:
                 self._first[path] = at
@@ -120,6 +146,19 @@ class RecordIndex:
             elif isinstance(entry, Failure):
                 self._failed[id(entry)] = at
         self._looked_at = len(self._entries)
+
+    def _look_for_waits(self, number: int, entry: JournalEntry) -> None:
+        # A wait in a part of a group that was not needed is over with the group, although nothing was decided; one
+        # that the code of today did not come to is over with the end of the run.
+        if isinstance(entry, Pending):
+            self._begun_waits[number] = entry
+        elif isinstance(entry, Result) and self._begun_waits:
+            over = [each for each, wait in self._begun_waits.items() if is_beneath(wait.path, entry.path)]
+            for each in over:
+                del self._begun_waits[each]
+        elif isinstance(entry, Ended) and entry.waits is not None:
+            waits = [(each, self._entries[each - 1]) for each in entry.waits]
+            self._begun_waits = {each: wait for each, wait in waits if isinstance(wait, Pending)}
 
 
 def _add_upwards(paths: set[str], path: str) -> None:
@@ -160,52 +199,6 @@ class Durations:
                 since = max(0.0, elapsed - self._last.get(path, self._began))
                 self._worked[path] = measured.get(path, self._worked[path] + since)
                 self._last[path] = elapsed
-
-
-class Waits:
-    """The calls in the entries of a run that wait for a decision.
-
-    A wait in a part of a group that was not needed is over with the group, although nothing was decided; one that the
-    code of today did not come to is over with the end of the run.
-    """
-
-    def __init__(self, entries: Sequence[JournalEntry], find: Callable[[str], Record | None]) -> None:
-        self._entries = entries
-        self._find = find
-        self._among = -1  # the number of entries of which `_at` is made
-        self._at: Mapping[str, list[Pending]] = {}  # those at and below each path
-
-    def numbered(self) -> dict[int, Pending]:
-        """Return them by the numbers of their entries, in the order in which they started waiting."""
-        numbered: dict[int, Pending] = {}
-        start = len(self._entries)
-        while start and not (isinstance(entry := self._entries[start - 1], Ended) and entry.waits is not None):
-            start -= 1
-        if start and isinstance(ended := self._entries[start - 1], Ended):  # what waited before is over, or in there
-            waits = ((each, self._entries[each - 1]) for each in ended.waits or ())
-            numbered = {each: wait for each, wait in waits if isinstance(wait, Pending)}
-        for number, entry in enumerate(self._entries[start:], start + 1):
-            if isinstance(entry, Pending):
-                numbered[number] = entry
-            elif numbered and isinstance(entry, Result):
-                numbered = {each: wait for each, wait in numbered.items() if not is_beneath(wait.path, entry.path)}
-        return {
-            number: entry
-            for number, entry in numbered.items()
-            if (record := self._find(entry.path)) is not None and record.waits and record.pending is entry
-        }
-
-    def of(self, ids: Collection[str]) -> tuple[int, ...]:
-        """Return the numbers of the entries with which calls of these ids last began to wait."""
-        numbers = {entry.id: number for number, entry in enumerate(self._entries, 1) if isinstance(entry, Pending)}
-        return tuple(sorted(numbers[each] for each in ids if each in numbers))
-
-    def at(self, path: str = "") -> list[Pending]:
-        """Return those at and below a path, in the order in which they started waiting; all of them by default."""
-        if self._among != len(self._entries):
-            self._among = len(self._entries)
-            self._at = by_paths_above((entry.path, entry) for entry in self.numbered().values())
-        return self._at.get(path, [])
 
 
 def flows_in(entries: Iterable[JournalEntry]) -> frozenset[str]:
@@ -345,15 +338,11 @@ class RunRecord:
 
     @cached_property
     def index(self) -> RecordIndex:
-        return RecordIndex(self.entries)
+        return RecordIndex(self.entries, self.find)
 
     @cached_property
     def durations(self) -> Durations:
         return Durations(self.entries)
-
-    @cached_property
-    def waits(self) -> Waits:
-        return Waits(self.entries, self.find)
 
     def spent(self, path: str, /) -> list[tuple[Tried, list[object]]]:
         """Return every recorded try at or below `path` with what it has cost, as in `RecordIndex.costs`."""

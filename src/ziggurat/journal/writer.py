@@ -310,7 +310,7 @@ class LogWriter:
         self._waiting: list[asyncio.Future[None]] = []
         self._batch: list[asyncio.Future[None]] = []
         self._writing = False
-        self._asks = any(entry.asks for entry in journal.waits.at())
+        self._asks = any(entry.asks for entry in journal.index.waits_at())
         for row in written:
             self.stable, self._digest = row.number, row.digest
 

@@ -433,7 +433,7 @@ def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
 def recorded_items(
     journal: LocalJournal, waiting: collections.abc.Iterable[Pending] | None = None
 ) -> tuple[PendingItem, ...]:
-    entries = journal.waits.at() if waiting is None else waiting
+    entries = journal.index.waits_at() if waiting is None else waiting
     return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
 
 
@@ -449,8 +449,8 @@ def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     """Begin a call, or raise if the journal refuses live ones; in a replay, as Suspend if the call was waiting."""
     if journal.replaying:
-        waiting = journal.waits.at(ctx.path)
-        anywhere = journal.waits.at()
+        waiting = journal.index.waits_at(ctx.path)
+        anywhere = journal.index.waits_at()
         waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
         if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
             raise errors.Suspend(recorded_items(journal, waiting or anywhere))

@@ -170,7 +170,7 @@ async def _store_end(opening: Opening, run: AgentRun, *, answered: bool = False,
     stop = stops.status_of(run.stop)
     due = min((item.until for item in run.pending if item.until is not None), default=None)
     journal = opening.journal
-    waits = journal.waits.of([item.id for item in run.pending]) if run.pending else None
+    waits = journal.index.waits_of([item.id for item in run.pending]) if run.pending else None
     interrupted = interrupted and stop == "Cancelled"
     await journal.write(Ended("", stop, journal.watch.elapsed, whole, interrupted, due, waits))
 

@@ -453,7 +453,7 @@ def _new_id(options: RunOptions) -> str:
 
 def _still_suspended(journal: LocalJournal, now: float) -> Ended | None:
     """Return the entry with which a run that was not driven goes on waiting; None if it waits for nothing more."""
-    waits, end = journal.waits.numbered(), journal.last_end
+    waits, end = journal.index.waits(), journal.last_end
     if not waits:
         return None
     # It is due at once: what depends on a decision goes on, whatever else waits.
