@@ -543,10 +543,7 @@ class ConversationReader:
         """Return the next entry with its whole conversation."""
         entry, earlier = _read(line)
         if earlier is not None:
-            known = self._messages(earlier)[: earlier.length]
-            if len(known) < earlier.length:
-                raise JournalCorrupt(f"entry {earlier.entry} of the record does not have {earlier.length} messages")
-            field = _FIELDS[entry.kind]
+            field, known = _FIELDS[entry.kind], self._known(earlier)
             changes: dict[str, Any] = {field: self._whole(field, getattr(entry, field), known, past=earlier.past)}
             entry = replace(entry, **changes)
         elif isinstance(entry, (Opened, Entered)) and b'"request":{"messages":[' in line:
@@ -569,15 +566,18 @@ class ConversationReader:
             run["start"] = Raw(encode(decode(run["start"], int) + len(known)))
         return Raw(encode(run))
 
-    def _messages(self, earlier: Earlier) -> Sequence[object]:
-        number = earlier.entry
-        if number == BEGINNING:
-            return self._made(earlier) if earlier.made_by else self.begun
-        return _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
-
-    def _made(self, earlier: Earlier) -> Sequence[object]:
-        made: Any = None if self._make is None else self._make(self.begun, earlier.made_by).first(earlier.length)
-        if made is None or made.digest() != earlier.digest:
-            raise JournalCorrupt(f"{earlier.made_by} does not see of the session what it saw when this was recorded")
-        messages: Sequence[object] = made[:]
-        return messages
+    def _known(self, earlier: Earlier) -> Sequence[object]:
+        """Return the messages that an entry refers to."""
+        number, messages = earlier.entry, self.begun
+        if number != BEGINNING:
+            messages = _messages_of(self._entries[number - 1] if number <= len(self._entries) else None)
+        elif earlier.made_by:
+            made = None if self._make is None else self._make(messages, earlier.made_by).first(earlier.length)
+            if made is None or made.digest() != earlier.digest:
+                raise JournalCorrupt(
+                    f"{earlier.made_by} does not see of the session what it saw when this was recorded"
+                )
+            messages = made[:]
+        if len(messages) < earlier.length:
+            raise JournalCorrupt(f"entry {number} of the record does not have {earlier.length} messages")
+        return messages[: earlier.length]

@@ -271,17 +271,14 @@ _POINTS: dict[type[JournalEntry], str] = {
 }
 
 
-class _Written:
+class _Written(asyncio.Future[None]):
     """Awaited until an entry is durable."""
-
-    def __init__(self, future: "asyncio.Future[None]") -> None:
-        self._future = future
 
     def __await__(self) -> Generator[object, None, None]:
         # One turn first: a write in memory is done by then. Waking the task by the future would take a turn more, and
         # calls beside it would come first.
         yield None
-        yield from self._future
+        yield from super().__await__()
 
 
 class LogWriter:
@@ -335,12 +332,12 @@ class LogWriter:
                 self._writing = True
                 loop.call_soon(loop.call_soon, self._flush)  # a turn later, so that tool calls of the step can join
             return None
-        waiting = loop.create_future()
+        waiting = _Written(loop=loop)
         self._waiting.append(waiting)
         if not self._writing:
             self._writing = True
             loop.call_soon(self._flush)
-        return _Written(waiting)
+        return waiting
 
     def settled(self, *, flush: bool = False) -> Awaitable[None] | None:
         """Return an awaitable for when all entries are durable; None if they are already."""
@@ -351,9 +348,9 @@ class LogWriter:
             asyncio.get_running_loop().call_soon(self._flush)
         if not self._writing:
             return None
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = _Written()
         (self._waiting if self._rows else self._batch).append(waiting)
-        return _Written(waiting)
+        return waiting
 
     def _call_probe(self, when: str, entry: JournalEntry) -> None:
         point = None if self._probe is None else _POINTS.get(type(entry))
