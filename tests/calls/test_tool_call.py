@@ -60,8 +60,8 @@ class Durable(LocalJournal):
         super().__init__()
         self.log: list[str] = []
 
-    def append(self, entry: JournalEntry, /) -> Awaitable[None] | None:
-        super().append(entry)
+    def append(self, entry: JournalEntry, /, *, hold: bool = False) -> Awaitable[None] | None:
+        super().append(entry, hold=hold)
 
         async def written() -> None:
             await asyncio.sleep(0)

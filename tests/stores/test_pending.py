@@ -103,7 +103,7 @@ async def test_runs_that_wait_by_themselves_are_not_read(kind: str, tmp_path: Pa
     await desk.run(run_id="asks")
     for number in range(5):
         await nap.run(run_id=f"naps-{number}")
-    assert [info.id for info in await store.asking(None, None, (0.0, ""), 10)] == ["asks"]
+    assert [info.id for info in await store.logs("run:", asking=(0.0, ""))] == ["asks"]
     assert list(await pending(store, limit=1)) == ["asks"]
     assert (await pending(store, limit=1)).next is None
     assert await pending(store, kinds=["tool"]) == {}

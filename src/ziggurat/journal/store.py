@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from math import inf
-from typing import Annotated, Any, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, Protocol, TypedDict, Unpack, cast, runtime_checkable
 
 from msgspec import Meta, Struct
 
@@ -70,6 +70,22 @@ class LogMark(Struct, frozen=True):
         return self.number == row.number and self.check in ("", LogMark.of(row).check)
 
 
+class LogFilters(TypedDict, total=False):
+    """Which logs `Store.logs` returns; what is left out or None chooses none."""
+
+    agent: str | None
+    """Only logs of this agent."""
+    status: str | None
+    """Only logs in this state."""
+    before: float | None
+    """Only logs last changed before this time, in POSIX seconds."""
+    labels: Mapping[str, object] | None
+    """Only logs that have each of these labels, with a value of the same JSON."""
+    asking: tuple[float, str] | None
+    """Only runs in which something waits for a person, in the order of their creation; of these, those after the run
+    that was created at this time and has this log."""
+
+
 class LogInfo(Struct, frozen=True):
     """The header of a log, available without reading its rows.
 
@@ -119,29 +135,23 @@ class LogInfo(Struct, frozen=True):
         """The id of the run that continues this one as new, if it stopped with `Continued`."""
         return next_id(self.id)
 
-    def fits(
-        self, agent: str | None, status: str | None, before: float | None, labels: Mapping[str, object] | None
-    ) -> bool:
+    def fits(self, **filters: Unpack[LogFilters]) -> bool:
         """Return whether `Store.logs` with these filters would list it, apart from its name."""
+        before, asking, labels = filters.get("before"), filters.get("asking"), filters.get("labels") or {}
         return (
-            agent in (None, self.agent)
-            and status in (None, self.status)
+            filters.get("agent") in (None, self.agent)
+            and filters.get("status") in (None, self.status)
             and (before is None or self.updated < before)
+            and (asking is None or (self.asks and self.status in OPEN and (self.created, self.log) > asking))
             and (not labels or {*label_lines(labels)} <= {*label_lines(self.labels)})
         )
 
     @staticmethod
-    def asking_among(
-        infos: "Iterable[LogInfo]",
-        agent: str | None,
-        labels: Mapping[str, object] | None,
-        after: tuple[float, str],
-        limit: int,
-    ) -> "list[LogInfo]":
-        """Return those of some logs that `Store.asking` returns, for a store without an index."""
-        found = [info for info in infos if info.asks and info.status in OPEN and info.fits(agent, None, None, labels)]
-        found = [info for info in found if (info.created, info.log) > after]
-        return sorted(found, key=lambda info: (info.created, info.log))[:limit]
+    def chosen(infos: "Iterable[LogInfo]", limit: int, **filters: Unpack[LogFilters]) -> "list[LogInfo]":
+        """Return those of some logs that `Store.logs` returns, for a store without an index."""
+        found = [info for info in infos if info.fits(**filters)]
+        by_creation = filters.get("asking") is not None
+        return sorted(found, key=lambda info: (info.created, info.log) if by_creation else (-info.updated, ""))[:limit]
 
 
 MAX_ITEMS = 100_000
@@ -270,33 +280,13 @@ class Store(Protocol):
     async def blob(self, log: str, digest: str) -> bytes | None:
         """Return a large value of a log, or None if it is missing."""
 
-    async def logs(
-        self,
-        prefix: str = "",
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        before: float | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> list[LogInfo]:
+    async def logs(self, prefix: str = "", *, limit: int = 100, **filters: Unpack[LogFilters]) -> list[LogInfo]:
         """Return the headers of logs, the most recently changed first.
 
         Args:
             prefix: The start of their names: ``run:`` for runs.
-            agent: Only logs of this agent.
-            status: Only logs in this state.
-            before: Only logs last changed before this time, in POSIX seconds.
-            labels: Only logs that have each of these labels, with a value of the same JSON.
             limit: The maximum number.
-        """
-
-    async def asking(
-        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> list[LogInfo]:
-        """Return the headers of the runs in which something waits for a person, in the order of their creation.
-
-        Only those after the run that was created at the time in `after` and has the log in it; see `logs`.
+            filters: See `LogFilters`.
         """
 
     async def quarantine(self, log: str, problem: str) -> None:

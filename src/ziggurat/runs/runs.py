@@ -135,15 +135,15 @@ class Runs:
     async def list(self, agent: str, status: str, labels: Mapping[str, object] | None, limit: int) -> Sequence[LogInfo]:
         """Return the runs of an agent that have a status and all of some labels, the most recently changed first."""
         infos = [self._info(run_id, journal) for run_id, journal in reversed(self._journals.items())]
-        return [info for info in infos if info.fits(None, status, None, labels)][:limit]
+        return [info for info in infos if info.fits(status=status, labels=labels)][:limit]
 
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
-        """Return the runs of an agent in which something waits for a person; see `Store.asking`."""
+        """Return the runs of an agent in which something waits for a person; see `LogFilters`."""
         journals = {**self._journals, **self._in_progress}
         infos = [self._info(run_id, journal) for run_id, journal in journals.items() if journal is not None]
-        return LogInfo.asking_among(infos, None, labels, after, limit)
+        return LogInfo.chosen(infos, limit, labels=labels, asking=after)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         """Return whether a run ended because it was cancelled from outside, and not through its handle."""

@@ -218,7 +218,7 @@ class StoredRuns(Runs):
     async def asking(
         self, agent: str, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
     ) -> Sequence[LogInfo]:
-        return await self.store.asking(agent, labels, after, limit)
+        return await self.store.logs("run:", agent=agent, labels=labels, asking=after, limit=limit)
 
     async def was_interrupted(self, info: LogInfo) -> bool:
         try:

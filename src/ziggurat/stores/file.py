@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from ziggurat.databases.files import Disk, read_private
 from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.owner import lease_held, new_owner
 from ziggurat.databases.writer import Writer, one_by_one
-from ziggurat.journal.store import UNFINISHED, InboxItem, LogInfo, Row
+from ziggurat.journal.store import UNFINISHED, InboxItem, LogFilters, LogInfo, Row
 from ziggurat.journal.writer import DigestChain, Key
 from ziggurat.stores.file_log import (
     UNREADABLE,
@@ -399,24 +399,8 @@ class FileStore:
     async def blob(self, log: str, digest: str) -> bytes | None:
         return await self._do(log, lambda: content_of(self._at(log) / "blobs" / file_name(digest)))
 
-    async def logs(
-        self,
-        prefix: str = "",
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        before: float | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> list[LogInfo]:
-        infos = await self._do(prefix, lambda: self._infos(prefix))
-        return [info for info in infos if info.fits(agent, status, before, labels)][:limit]
-
-    async def asking(
-        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> list[LogInfo]:
-        infos = await self._do("run:", lambda: self._infos("run:"))
-        return LogInfo.asking_among(infos, agent, labels, after, limit)
+    async def logs(self, prefix: str = "", *, limit: int = 100, **filters: Unpack[LogFilters]) -> list[LogInfo]:
+        return LogInfo.chosen(await self._do(prefix, lambda: self._infos(prefix)), limit, **filters)
 
     async def quarantine(self, log: str, problem: str) -> None:
         await self._do(log, lambda: self._quarantine(log, problem))

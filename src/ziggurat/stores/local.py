@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import LeaseLost, RunExists, RunNotFound, StoreError
 from ziggurat.core.settings import PositiveInt, Seconds, checked
 from ziggurat.databases.owner import lease_held, new_owner
-from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LiveBuffer, LogInfo, Row, Send
+from ziggurat.journal.store import UNFINISHED, Claim, InboxItem, LiveBuffer, LogFilters, LogInfo, Row, Send
 from ziggurat.journal.writer import DigestChain
 
 _POLL = 0.02
@@ -223,30 +224,12 @@ class InMemoryStore:
     async def blob(self, log: str, digest: str) -> bytes | None:
         return self._logs[log].blobs.get(digest) if log in self._logs else None
 
-    async def logs(
-        self,
-        prefix: str = "",
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        before: float | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> list[LogInfo]:
+    async def logs(self, prefix: str = "", *, limit: int = 100, **filters: Unpack[LogFilters]) -> list[LogInfo]:
         now = self.clock.now()
-        infos = [
-            known.described(now)
-            for name, known in reversed(self._logs.items())
-            if name.startswith(prefix) and known.info.fits(agent, status, before, labels)
-        ]
-        return sorted(infos, key=lambda info: -info.updated)[:limit]
-
-    async def asking(
-        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> list[LogInfo]:
-        now = self.clock.now()
-        infos = [known.described(now) for log, known in self._logs.items() if log.startswith("run:")]
-        return LogInfo.asking_among(infos, agent, labels, after, limit)
+        newest = reversed(self._logs.items())
+        return LogInfo.chosen(
+            (known.described(now) for log, known in newest if log.startswith(prefix)), limit, **filters
+        )
 
     async def quarantine(self, log: str, problem: str) -> None:
         known = self._require(log)

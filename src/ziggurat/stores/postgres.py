@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import (
@@ -28,6 +28,7 @@ from ziggurat.journal.store import (
     UNFINISHED,
     Claim,
     InboxItem,
+    LogFilters,
     LogInfo,
     LogMark,
     Row,
@@ -363,23 +364,11 @@ class PostgresStore:
         rows = await self._read(sql.BLOB, log, digest)
         return bytes(rows[0][0]) if rows else None
 
-    async def logs(
-        self,
-        prefix: str = "",
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        before: float | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> list[LogInfo]:
-        rows = await self._read(sql.LIST, self._now(), prefix, agent, status, before, sql.lines_of(labels), limit)
-        return [sql.info_of(row) for row in rows]
-
-    async def asking(
-        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> list[LogInfo]:
-        rows = await self._read(sql.ASKING, self._now(), *after, agent, sql.lines_of(labels), limit)
+    async def logs(self, prefix: str = "", *, limit: int = 100, **filters: Unpack[LogFilters]) -> list[LogInfo]:
+        given, after = (filters.get("agent"), filters.get("status"), filters.get("before")), filters.get("asking")
+        lines = sql.lines_of(filters.get("labels"))
+        statement = sql.LIST if after is None else sql.ASKING
+        rows = await self._read(statement, self._now(), *given, lines, limit, *(after or (prefix,)))
         return [sql.info_of(row) for row in rows]
 
     async def changed(self, log: str, count: int, seconds: float) -> None:

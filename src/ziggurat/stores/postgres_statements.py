@@ -109,19 +109,16 @@ WHERE log = $1 AND number > $2 ORDER BY number LIMIT $3"""
 
 BLOB = "SELECT data FROM blobs JOIN logs USING (id) WHERE log = $1 AND digest = $2"
 
-LIST = _with_time(
-    _HEADER,
-    """starts_with(log, $2) AND ($3::text IS NULL OR agent = $3) AND ($4::text IS NULL OR status = $4)
-    AND ($5::float8 IS NULL OR updated < $5)
-    AND NOT EXISTS (SELECT 1 FROM unnest($6::text[]) AS line WHERE strpos(labels, line) = 0)
-ORDER BY updated DESC, id DESC LIMIT $7""",
-)
+_FILTERS = """($2::text IS NULL OR agent = $2) AND ($3::text IS NULL OR status = $3)
+    AND ($4::float8 IS NULL OR updated < $4)
+    AND NOT EXISTS (SELECT 1 FROM unnest($5::text[]) AS line WHERE strpos(labels, line) = 0)"""
+
+LIST = _with_time(_HEADER, _FILTERS, " AND starts_with(log, $7) ORDER BY updated DESC, id DESC LIMIT $6")
 
 ASKING = _with_time(
     _HEADER,
-    """asks AND status IN ('running', 'Suspended') AND (created, log) > ($2, $3) AND ($4::text IS NULL OR agent = $4)
-    AND NOT EXISTS (SELECT 1 FROM unnest($5::text[]) AS line WHERE strpos(labels, line) = 0)
-ORDER BY created, log LIMIT $6""",
+    _FILTERS,
+    " AND asks AND status IN ('running', 'Suspended') AND (created, log) > ($7, $8) ORDER BY created, log LIMIT $6",
 )
 
 QUARANTINE = """UPDATE logs SET status = 'Quarantined', problem = $1, owner = '', epoch = epoch + 1, due = NULL

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
@@ -34,6 +34,7 @@ from ziggurat.journal.store import (
     UNFINISHED,
     Claim,
     InboxItem,
+    LogFilters,
     LogInfo,
     LogMark,
     Row,
@@ -57,6 +58,10 @@ _HEADERS = (
     "FROM logs "
 )
 """Selects the columns that `_info_of` reads at a time; a condition follows."""
+
+_ASKING = "INDEXED BY logs_asking WHERE asks AND status IN ('running', 'Suspended') AND (created, log) > (?, ?)"
+
+_NAMED = "WHERE substr(log, 1, ?) = ?"
 
 _OF_ONE = (JournalCorrupt, LeaseHeld, LeaseLost, MailboxFull, RunExists, RunNotFound)
 """Errors of a single job that has written nothing."""
@@ -425,35 +430,20 @@ class SqliteStore:
         row = await self._read(lambda: self._database.execute(statement, (log, digest)).fetchone())
         return None if row is None else bytes(row[0])
 
-    async def logs(
-        self,
-        prefix: str = "",
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        before: float | None = None,
-        labels: Mapping[str, object] | None = None,
-        limit: int = 100,
-    ) -> list[LogInfo]:
-        terms, values = _terms(agent=agent, status=status, before=before, labels=labels)
-        where = " AND ".join(["substr(log, 1, ?) = ?", *terms])
-        statement = f"{_HEADERS}WHERE {where} ORDER BY updated DESC, id DESC LIMIT ?"
-        found = (self.clock.now(), len(prefix), prefix, *values, limit)
-        if self._touched:
+    async def logs(self, prefix: str = "", *, limit: int = 100, **filters: Unpack[LogFilters]) -> list[LogInfo]:
+        given: list[tuple[str, object]] = [("agent = ?", filters.get("agent")), ("status = ?", filters.get("status"))]
+        given.append(("updated < ?", filters.get("before")))
+        given += [("instr(labels, ?) > 0", f"\n{line}\n") for line in label_lines(filters.get("labels") or {})]
+        terms = [(term, value) for term, value in given if value is not None]
+        after: tuple[object, ...] | None = filters.get("asking")
+        where, order = (_NAMED, "updated DESC, id DESC") if after is None else (_ASKING, "created, log")
+        first = (len(prefix), prefix) if after is None else after
+        found = (self.clock.now(), *first, *(value for _, value in terms), limit)
+        statement = f"{_HEADERS}{where} {' '.join(f'AND {term}' for term, _ in terms)} ORDER BY {order} LIMIT ?"
+        if self._touched and after is None:
             await self._write(prefix or "logs", self._note_times)
         headers = await self._read(lambda: self._database.execute(statement, found).fetchall())
         return [_info_of(each) for each in headers]
-
-    async def asking(
-        self, agent: str | None, labels: Mapping[str, object] | None, after: tuple[float, str], limit: int
-    ) -> list[LogInfo]:
-        terms, values = _terms(agent=agent, labels=labels)
-        where = " AND ".join(["asks", "status IN ('running', 'Suspended')", "(created, log) > (?, ?)", *terms])
-        statement = f"{_HEADERS}INDEXED BY logs_asking WHERE {where} ORDER BY created, log LIMIT ?"
-        found = (self.clock.now(), *after, *values, limit)
-        return [
-            _info_of(each) for each in await self._read(lambda: self._database.execute(statement, found).fetchall())
-        ]
 
     async def quarantine(self, log: str, problem: str) -> None:
         statement = (
@@ -536,20 +526,6 @@ class SqliteStore:
 def _close_all(database: SqliteConnection, marks: Marks) -> None:
     database.close()
     marks.close()
-
-
-def _terms(
-    *,
-    agent: str | None = None,
-    status: str | None = None,
-    before: float | None = None,
-    labels: Mapping[str, object] | None = None,
-) -> tuple[list[str], list[object]]:
-    """Return the conditions of a list of logs, and their values."""
-    given = [("agent = ?", agent), ("status = ?", status), ("updated < ?", before)]
-    given += [("instr(labels, ?) > 0", f"\n{line}\n") for line in label_lines(labels or {})]
-    terms = [(term, value) for term, value in given if value is not None]
-    return [term for term, _ in terms], [value for _, value in terms]
 
 
 def _read_rows(database: SqliteConnection, log: str, after: int, limit: int | None) -> list[Row]:

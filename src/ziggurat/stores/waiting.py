@@ -64,7 +64,11 @@ async def pending(
         ConfigurationError: `after` is not the `next` of a page.
     """
     store = shared(store)
-    return await pending_runs(partial(store.asking, agent, labels), partial(read_record, store), kinds, after, limit)
+
+    async def find(place: tuple[float, str], most: int) -> list[LogInfo]:
+        return await store.logs("run:", limit=most, agent=agent, labels=labels, asking=place)
+
+    return await pending_runs(find, partial(read_record, store), kinds, after, limit)
 
 
 async def pending_runs(

@@ -235,7 +235,7 @@ async def those_that_ask_are_listed_in_order(opened: StoreUnderTest) -> None:
         await store.append(run_log(name), epoch, [replace(more[0], asks=name != "d")], release=True)
 
     async def listed(agent: str | None, after: tuple[float, str] = (0.0, ""), limit: int = 10) -> list[str]:
-        return [info.id for info in await opened.open().asking(agent, None, after, limit)]
+        return [info.id for info in await opened.open().logs("run:", limit=limit, agent=agent, asking=after)]
 
     assert await listed(None) == ["c", "a", "b"]
     assert await listed("desk") == ["a", "b"]
