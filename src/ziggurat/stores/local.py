@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
@@ -151,7 +151,7 @@ class InMemoryStore:
         release: bool = False,
         due: float | None = None,
         read: int | None = None,
-    ) -> Awaitable[None]:
+    ) -> "asyncio.Future[None]":
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._append(log, epoch, rows, blobs or {}, release, due, read)
