@@ -11,7 +11,7 @@ from tests.mcp.serving import HttpServer, http
 from ziggurat import ConfigurationError, ToolError
 from ziggurat.core.context import root
 from ziggurat.mcp import OAuth
-from ziggurat.mcp.discovery import Web
+from ziggurat.mcp.oauth import Web
 
 
 class Guarded(HttpServer):

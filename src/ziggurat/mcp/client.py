@@ -8,7 +8,7 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError, ToolError
 from ziggurat.core.jsonrpc import JsonRpcError
 from ziggurat.core.service import EFFECT, NAME, Fact
-from ziggurat.mcp.lists import Lists
+from ziggurat.mcp.link import Link
 from ziggurat.mcp.settings import Settings
 from ziggurat.mcp.wire import (
     HEADER_MISMATCH,
@@ -37,20 +37,19 @@ class McpClient:
         self.settings: Settings = settings
         self.name: str = settings.name
         self.facts: dict[Fact[Any], Any] = {NAME: self.name, EFFECT: settings.strongest_effect}
-        self._lists = Lists(settings)
-        self._link = self._lists.link
+        self._link = Link(settings)
 
     async def tools(self, ctx: Context | None = None) -> list[ServerTool]:
         """Return the tools as the server lists them."""
-        return await self._lists.tools(ctx or root("mcp"))
+        return await self._link.tools(ctx or root("mcp"))
 
     async def resources(self) -> list[Resource]:
         """Return the resources that can be read; those of templates are not among them."""
-        return await self._lists.all("resources", Resource, root("mcp"))
+        return await self._link.all("resources", Resource, root("mcp"))
 
     async def templates(self) -> list[Template]:
         """Return the templates of addresses of resources."""
-        return await self._lists.all("resources/templates", Template, root("mcp"))
+        return await self._link.all("resources/templates", Template, root("mcp"))
 
     async def read(self, uri: str, ctx: Context | None = None) -> list[Piece]:
         """Read a resource."""
@@ -59,7 +58,7 @@ class McpClient:
 
     async def prompts(self) -> list[Prompt]:
         """Return the prompts."""
-        return await self._lists.all("prompts", Prompt, root("mcp"))
+        return await self._link.all("prompts", Prompt, root("mcp"))
 
     async def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[Message]:
         """Return the messages of a prompt, with which an agent can be run."""
@@ -83,17 +82,17 @@ class McpClient:
         ctx = ctx or root("mcp")
         given = dict(arguments or {})
         params = {"name": tool, "arguments": given}
-        listed, headers = await self._lists.prepare(tool, given, ctx)
+        listed, headers = await self._link.prepare(tool, given, ctx)
         try:
             outcome = await self._link.act("tools/call", params, ctx, headers)
         except ToolError as error:
             cause = error.__cause__
             if not isinstance(cause, JsonRpcError) or cause.code != HEADER_MISMATCH:
                 raise
-            listed, headers = await self._lists.prepare(tool, given, ctx, again=True)  # the schema may have changed
+            listed, headers = await self._link.prepare(tool, given, ctx, again=True)  # the schema may have changed
             outcome = await self._link.act("tools/call", params, ctx, headers)
         try:
-            if wrong := self._lists.misfit(listed, outcome):
+            if wrong := self._link.misfit(listed, outcome):
                 raise ToolError(f"the result of {tool} of the MCP server {self.name} breaks its output schema: {wrong}")
             return result_of_call(outcome, self.name, tool, structured=listed.output_schema is not None)
         except JsonRpcError as error:
@@ -121,7 +120,7 @@ class McpClient:
         Raises:
             MissingExtra: the extra ``mcp`` is not installed.
         """
-        self._lists.require_schemas()
+        self._link.require_schemas()
         from ziggurat.mcp.offer import offer
 
         return await offer(sources, taken, ctx)

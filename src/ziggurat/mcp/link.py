@@ -1,35 +1,44 @@
-"""Link: the connections of a client, one for each event loop, and what is asked of the server by them."""
+"""Link: the connections of a client, one for each event loop, what is asked of the server by them, and its lists."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Raw
+from msgspec import DecodeError, Raw, json
 
 from ziggurat.core import jsonrpc
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ToolError
+from ziggurat.core.errors import ConfigurationError, MissingExtra, ToolError
 from ziggurat.core.log import logger
 from ziggurat.mcp import wire
 from ziggurat.mcp.answers import Answers
 from ziggurat.mcp.connection import MAX_QUESTIONS, Connection
+from ziggurat.mcp.headers import HeaderOf, headers_in
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import refused
 from ziggurat.messages.events import ToolDelta
+from ziggurat.tools.validator import SchemaValidator
+
+T = TypeVar("T")
 
 _POLL = (0.05, 1.0, 60.0)
 """The shortest, the usual and the longest time in seconds between two looks at a task."""
+
+_MOST_PAGES = 1_000
+_MOST_ITEMS = 20_000
+_MAX_PAGE = 8 << 20
+"""Bytes of a page of a list, which may hold millions of items otherwise."""
 
 
 class Link:
     """One connection per event loop, each made by the first request that needs it."""
 
-    def __init__(self, settings: Settings, changed: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
-        self._changed = changed
         self._answers = Answers(settings.name, settings.model, settings.elicit, settings.roots)
         self._connections: dict[asyncio.AbstractEventLoop, Connection] = {}
         self._known = ""  # the revision that was agreed on the last time
+        self._kept: dict[str, tuple[list[Any], float]] = {}  # and until when
+        self._tools: dict[str, tuple[wire.ServerTool, tuple[HeaderOf, ...]]] | None = None
+        self._validators: dict[str, SchemaValidator] = {}
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -43,7 +52,7 @@ class Link:
                 if tries == 2:
                     raise
             except jsonrpc.JsonRpcError as error:
-                raise refused(error, self.settings.name) from error
+                raise wire.refused(error, self.settings.name) from error
         raise AssertionError("the loop returns or raises")
 
     async def act(self, method: str, params: dict[str, Any], ctx: Context, headers: wire.Headers = ()) -> wire.Outcome:
@@ -93,7 +102,7 @@ class Link:
         if task.status == "completed" and wire.is_given(task.result):
             return jsonrpc.parse(task.result, wire.Outcome, jsonrpc.INTERNAL_ERROR)
         if wire.is_given(task.error):
-            raise refused(
+            raise wire.refused(
                 jsonrpc.Failure(None, jsonrpc.parse(task.error, jsonrpc.ErrorObject)).exception(), self.settings.name
             )
         raise ToolError(
@@ -147,6 +156,118 @@ class Link:
         self._connections[loop] = connection
         self._changed("")
         return connection
+
+    # -- lists ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def require_schemas() -> None:
+        """Raise MissingExtra if the arguments of calls cannot be checked against the schemas of tools."""
+        try:
+            import jsonschema_rs  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("An agent with tools of an MCP server", "mcp") from error
+
+    def _changed(self, kind: str) -> None:
+        """Forget a list that the server says has changed; all with a new connection."""
+        for name in [name for name in self._kept if name.startswith(kind)]:
+            del self._kept[name]
+        if kind in ("", "tools"):
+            self._tools = None
+            self._validators.clear()
+
+    async def all(self, kind: str, returns: type[T], ctx: Context) -> list[T]:
+        """Return all items of a list; those that cannot be read are left out, with a warning."""
+        connection = await self.connection()
+        kept = self._kept.get(kind)
+        if kept is not None and ctx.clock.monotonic() < kept[1]:
+            return kept[0]
+        listed = kind.partition("/")[0]
+        if connection.info.capabilities.get(listed) is None:
+            return []
+        raws, ttl = await self._pages(kind, ctx)
+        told = not self.settings.url and not connection.modern and connection.tells_of(listed)
+        until = float("inf") if told else ctx.clock.monotonic() + ttl
+        items = [item for raw in raws if (item := self._read(raw, kind, returns)) is not None]
+        self._kept[kind] = items, until
+        return items
+
+    async def _pages(self, kind: str, ctx: Context) -> tuple[list[Raw], float]:
+        """Return the items of all pages, and for how many seconds they may be kept."""
+        name = self.settings.name
+        field = "resource_templates" if "/" in kind else kind
+        items: list[Raw] = []
+        cursors: set[str] = set()
+        ttl, params = float("inf"), dict[str, Any]()
+        while True:
+            try:
+                raw = await self.request(f"{kind}/list", params, ctx)
+                if memoryview(raw).nbytes > _MAX_PAGE:
+                    raise ToolError(f"the MCP server {name} sent a page of more than {_MAX_PAGE >> 20} MiB")
+                page = jsonrpc.parse(raw, wire.Page, jsonrpc.INTERNAL_ERROR)
+            except jsonrpc.JsonRpcError as error:
+                raise ToolError(f"the MCP server {name} sent a list that is none: {error}") from error
+            except ToolError as error:
+                cause = error.__cause__
+                if isinstance(cause, jsonrpc.JsonRpcError) and cause.code == jsonrpc.METHOD_NOT_FOUND:
+                    return [], 0.0  # servers say that they have resources, and may have no templates
+                raise
+            items += getattr(page, field)
+            ttl = min(ttl, page.ttl_ms or 0.0)
+            cursor = page.next_cursor
+            if cursor is None:
+                return items, max(0.0, ttl) / 1_000
+            if cursor in cursors or len(cursors) >= _MOST_PAGES or len(items) > _MOST_ITEMS:
+                logger.warning("the list of %s of the MCP server %s does not end and was cut", kind, name)
+                return items[:_MOST_ITEMS], 0.0
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+
+    def _read(self, raw: Raw, kind: str, returns: type[T]) -> T | None:
+        try:
+            return json.decode(raw, type=returns)
+        except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+            logger.warning("the MCP server %s lists %s that cannot be read: %s", self.settings.name, kind, error)
+            return None
+
+    async def tools(self, ctx: Context) -> list[wire.ServerTool]:
+        """Return the tools; over HTTP without those that want arguments in headers in a way that is not allowed."""
+        listed: dict[str, tuple[wire.ServerTool, tuple[HeaderOf, ...]]] = {}
+        for tool in await self.all("tools", wire.ServerTool, ctx):
+            try:
+                listed[tool.name] = tool, headers_in(tool.input_schema) if self.settings.url else ()
+            except ValueError as error:
+                name = self.settings.name
+                logger.warning("the tool %s of the MCP server %s is left out: %s", tool.name, name, error)
+        self._tools = listed
+        return [tool for tool, _ in listed.values()]
+
+    async def prepare(
+        self, name: str, arguments: dict[str, Any], ctx: Context, *, again: bool = False
+    ) -> tuple[wire.ServerTool, wire.Headers]:
+        """Return a tool as the server has listed it, and the headers in which it wants the arguments of a call."""
+        if again:
+            self._changed("tools")
+        if self._tools is None:
+            await self.tools(ctx)
+        tool, wanted = (self._tools or {}).get(name) or (wire.ServerTool(name, {}), ())
+        if not wanted or not (await self.connection()).modern:  # only the newer era has them
+            return tool, ()
+        return tool, tuple(header for each in wanted for header in each.values(arguments))
+
+    def misfit(self, tool: wire.ServerTool, outcome: wire.Outcome) -> str:
+        """Return why a result does not fit the output schema of its tool; empty if it does."""
+        if tool.output_schema is None or outcome.is_error:
+            return ""
+        if not wire.is_given(outcome.structured_content):
+            return "there is no structured content"
+        try:
+            validator = self._validators.get(tool.name) or SchemaValidator(tool.output_schema, "the output schema")
+        except ConfigurationError as error:
+            self.require_schemas()
+            logger.warning("results of %s of the MCP server %s: %s", tool.name, self.settings.name, error)
+            return ""
+        self._validators[tool.name] = validator
+        return "; ".join(validator.problems(wire.structure_in(outcome.structured_content)))
 
 
 async def _report(progress: wire.Progress, ctx: Context) -> None:

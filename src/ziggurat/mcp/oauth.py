@@ -1,4 +1,4 @@
-"""OAuth: tokens for servers behind a URL, asked of a person once, renewed and kept."""
+"""OAuth: tokens for servers behind a URL: which server gives them, asked of a person once, renewed and kept."""
 
 import asyncio
 import re
@@ -7,15 +7,17 @@ from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib import parse
 
-from msgspec import Struct, ValidationError, convert, json
+from msgspec import DecodeError, Struct, ValidationError, convert, json
 
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, ToolError
+from ziggurat.core.errors import ConfigurationError, Denied, ServiceError, Timeout, ToolError
 from ziggurat.core.settings import SecretText, checked
 from ziggurat.http.client import Headers, HttpReply
-from ziggurat.mcp.discovery import TokenServer, Web, protected_resource, token_server
+from ziggurat.http.fetcher import Fetcher
+from ziggurat.http.limits import Limits
+from ziggurat.http.route import is_loopback
 
 T = TypeVar("T")
 
@@ -25,6 +27,9 @@ _STEP_UPS = 3
 
 _EARLY = 30.0
 """Seconds before its end at which a token is renewed."""
+
+_LIMITS = Limits(idle=20.0, total=30.0, reply=1 << 20)
+_FORM = "application/x-www-form-urlencoded"
 
 
 class _Client(Struct, frozen=True):
@@ -40,12 +45,111 @@ class _Token(Struct, frozen=True):
     scope: str | None = None
 
 
+class _ProtectedResource(Struct, frozen=True):
+    resource: str = ""
+    authorization_servers: list[str] = []
+    scopes_supported: list[str] | None = None
+
+
+class _TokenServer(Struct, frozen=True):
+    issuer: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
+    registration_endpoint: str = ""
+    scopes_supported: list[str] = []
+    token_endpoint_auth_methods_supported: list[str] | None = None
+    code_challenge_methods_supported: list[str] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
+
+
 class _Kept(Struct):
     issuer: str = ""
     clients: dict[str, _Client] = {}  # by issuer: one knows nothing of the clients of another
     token: _Token | None = None
     until: float | None = None
     scopes: tuple[str, ...] = ()
+
+
+class Web:
+    """Reads and posts at addresses that an MCP server gave: only public ones, unless it is itself on this machine."""
+
+    def __init__(self, server: str) -> None:
+        self._local = is_loopback(parse.urlsplit(server).hostname or "")
+        allow = ("127.0.0.0/8", "::1/128") if self._local else ()
+        self._fetch = Fetcher(allow=allow, ports=None, limits=_LIMITS)
+
+    async def get(self, url: str, kind: type[T], ctx: Context) -> T | None:
+        """Return what is at an address; None if it is nothing that can be used."""
+        try:
+            self._check_scheme(url)
+            page = await self._fetch(url, ctx)
+            return json.decode(page.body, type=kind) if page.status == 200 else None
+        except (ServiceError, Timeout, Denied, DecodeError):
+            return None
+
+    async def post(self, url: str, body: dict[str, Any], headers: Headers, ctx: Context, *, form: bool) -> Any:
+        self._check_scheme(url)
+        content, kind = (parse.urlencode(body).encode(), _FORM) if form else (json.encode(body), "application/json")
+        host = parse.urlsplit(url).hostname
+        try:
+            sent = {"content-type": kind, "accept": "application/json", **dict(headers)}
+            reply = await self._fetch.post(url, content, sent, ctx)  # which checks the address
+        except (ServiceError, Timeout, Denied) as error:
+            raise ToolError(f"{host} cannot be asked for a token: {error}", kind="denied") from error
+        if reply.status >= 300:
+            raise ToolError(f"{host} answered {reply.status}: {reply.body[:200]!r}", kind="denied")
+        try:
+            return json.decode(reply.body)
+        except DecodeError as error:
+            raise ToolError(f"{host} answered with what is no JSON", kind="denied") from error
+
+    def _check_scheme(self, url: str) -> None:
+        """Refuse an address that does not begin with https, unless both it and the MCP server are on this machine."""
+        parts = parse.urlsplit(url)
+        if parts.scheme != "https" and not (self._local and is_loopback(parts.hostname or "")):
+            raise ToolError(f"the address {url:.100} does not begin with https://", kind="denied")
+
+
+async def _protected_resource(server: str, stated: str | None, web: Web, ctx: Context) -> _ProtectedResource | None:
+    """Return what an MCP server says of who may ask it; None if it says nothing."""
+    parts = parse.urlsplit(server)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    well_known = f"{origin}/.well-known/oauth-protected-resource"
+    for url in [stated] if stated else dict.fromkeys((f"{well_known}{path}", well_known)):
+        found = await web.get(url, _ProtectedResource, ctx)
+        if found is not None:
+            if not _covers(found.resource, server):
+                raise ToolError(
+                    f"the credentials for {server:.100} are for another server: {found.resource:.100}", kind="denied"
+                )
+            return found
+    return None
+
+
+def _covers(resource: str, server: str) -> bool:
+    mine, its = parse.urlsplit(server), parse.urlsplit(resource)
+    same = (mine.scheme, mine.hostname, mine.port) == (its.scheme, its.hostname, its.port)
+    return same and f"{mine.path.rstrip('/')}/".startswith(f"{its.path.rstrip('/')}/")
+
+
+async def _token_server(server: str, stated: _ProtectedResource | None, web: Web, ctx: Context) -> _TokenServer:
+    parts = parse.urlsplit(server)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    issuer = stated.authorization_servers[0] if stated is not None and stated.authorization_servers else origin
+    its = parse.urlsplit(issuer)
+    base, path = f"{its.scheme}://{its.netloc}", its.path.rstrip("/")
+    oauth, openid = ".well-known/oauth-authorization-server", ".well-known/openid-configuration"
+    urls = [f"{base}/{oauth}{path}", f"{base}/{openid}{path}", *([f"{base}{path}/{openid}"] if path else [])]
+    for url in urls:
+        found = await web.get(url, _TokenServer, ctx)
+        if found is not None:
+            if found.issuer != issuer and (stated is not None or found.issuer.rstrip("/") != issuer):
+                raise ToolError(f"{issuer:.100} says that it is {found.issuer:.100}", kind="denied")
+            return found
+    if stated is not None:
+        raise ToolError(f"{issuer:.100} does not say how it gives tokens", kind="denied")
+    return _TokenServer(issuer, f"{origin}/authorize", f"{origin}/token", f"{origin}/register")  # as of 2025-03-26
 
 
 class OAuth:
@@ -150,8 +254,8 @@ class OAuth:
 
     async def _authorize(self, url: str, challenge: dict[str, str], ctx: Context, *, more: bool) -> None:
         web, kept = Web(url), self._kept(url)
-        stated = await protected_resource(url, challenge.get("resource_metadata"), web, ctx)
-        server = await token_server(url, stated, web, ctx)
+        stated = await _protected_resource(url, challenge.get("resource_metadata"), web, ctx)
+        server = await _token_server(url, stated, web, ctx)
         if kept.issuer and kept.issuer != server.issuer:
             kept.token, kept.scopes = None, ()
         kept.issuer = server.issuer
@@ -179,7 +283,7 @@ class OAuth:
     async def _code(
         self,
         visit: Callable[[str], Awaitable[str]],
-        server: TokenServer,
+        server: _TokenServer,
         client: _Client,
         scopes: tuple[str, ...],
         resource: str,
@@ -203,8 +307,10 @@ class OAuth:
             query["scope"] = " ".join(scopes)
         if not server.authorization_endpoint.startswith(("https://", "http://")):
             raise ToolError(f"{server.issuer:.100} has no page where a person could agree", kind="denied")
-        sep = "&" if urlsplit(server.authorization_endpoint).query else "?"
-        came = parse_qs(urlsplit(await visit(f"{server.authorization_endpoint}{sep}{urlencode(query)}")).query)
+        sep = "&" if parse.urlsplit(server.authorization_endpoint).query else "?"
+        came = parse.parse_qs(
+            parse.urlsplit(await visit(f"{server.authorization_endpoint}{sep}{parse.urlencode(query)}")).query
+        )
         answer = {name: values[0] for name, values in came.items()}
         expected = server.issuer if server.authorization_response_iss_parameter_supported else answer.get("iss")
         if answer.get("iss") != expected or expected not in (None, server.issuer):
@@ -221,7 +327,7 @@ class OAuth:
         }
 
     async def _client(
-        self, server: TokenServer, kept: _Kept, scopes: tuple[str, ...], web: Web, ctx: Context
+        self, server: _TokenServer, kept: _Kept, scopes: tuple[str, ...], web: Web, ctx: Context
     ) -> _Client:
         """Return this program as the server knows it; register it, if need be."""
         if self._given is not None:
@@ -247,11 +353,11 @@ class OAuth:
 
     # -- tokens --------------------------------------------------------------------------------------------------
 
-    async def _renew(self, url: str, kept: _Kept, ctx: Context, server: TokenServer | None = None) -> bool:
+    async def _renew(self, url: str, kept: _Kept, ctx: Context, server: _TokenServer | None = None) -> bool:
         """Renew a token; return whether there is a new one."""
         web = Web(url)
         if server is None:
-            server = await token_server(url, await protected_resource(url, None, web, ctx), web, ctx)
+            server = await _token_server(url, await _protected_resource(url, None, web, ctx), web, ctx)
         client = self._given or kept.clients.get(server.issuer)
         token = kept.token
         if token is None or token.refresh_token is None or client is None or kept.issuer != server.issuer:
@@ -266,7 +372,7 @@ class OAuth:
         return True
 
     async def _get_token(
-        self, url: str, kept: _Kept, server: TokenServer, client: _Client, grant: dict[str, str], ctx: Context
+        self, url: str, kept: _Kept, server: _TokenServer, client: _Client, grant: dict[str, str], ctx: Context
     ) -> None:
         headers: Headers = ()
         form = {**grant}
@@ -275,7 +381,7 @@ class OAuth:
             form["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
             form["client_assertion"] = await self._assertion(server.issuer)
         if client.client_secret is not None and method == "client_secret_basic":
-            pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+            pair = f"{parse.quote(client.client_id, safe='')}:{parse.quote(client.client_secret, safe='')}"
             headers = (("authorization", f"Basic {b64encode(pair.encode()).decode()}"),)
         else:
             form["client_id"] = client.client_id
@@ -290,7 +396,7 @@ class OAuth:
         self._tokens[url] = json.encode(kept)
 
 
-def _method(server: TokenServer, client: _Client | None) -> str:
+def _method(server: _TokenServer, client: _Client | None) -> str:
     """Return how a client proves who it is: the first way that the server has and that fits."""
     offered = server.token_endpoint_auth_methods_supported or ["client_secret_basic"]
     known: tuple[str, ...] = ("client_secret_basic", "client_secret_post", "none")

@@ -19,7 +19,7 @@ from ziggurat.core.similar import check_patterns
 from ziggurat.core.visible import visible
 from ziggurat.mcp.client import McpClient
 from ziggurat.mcp.settings import Settings
-from ziggurat.mcp.wire import Hints, ServerTool, origin_of
+from ziggurat.mcp.wire import ServerTool, origin_of
 from ziggurat.messages.message import ToolResult
 from ziggurat.tools.entry import SEARCH_TOOLS, Offer
 from ziggurat.tools.function import FunctionTool, raw_tool
@@ -36,7 +36,6 @@ _OVERVIEW = 12_000
 """Characters of the list of tools in the description of the tool that finds them."""
 
 _FOUND = 10
-_NO_HINTS = Hints()
 _QUERY = {
     "type": "object",
     "properties": {"query": {"type": "string", "description": "What the tool should do, or its name."}},
@@ -184,7 +183,9 @@ def _effect(tool: ServerTool, name: str, settings: Settings) -> Effect:
         return given
     if given is not None and (found := [given[each] for each in given if _is_named(tool, name, [each])]):
         return found[0]
-    hints = tool.annotations or _NO_HINTS
+    hints = tool.annotations
+    if hints is None:
+        return "repeatable"
     if hints.read_only_hint:
         return "none"
     return "once" if hints.destructive_hint and not hints.idempotent_hint else "repeatable"
