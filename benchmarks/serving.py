@@ -160,7 +160,7 @@ def serve(name: str, listener: socket.socket, provider: int, folder: str) -> Non
     import uvicorn
 
     if name == "ziggurat":
-        from ziggurat.serve.server import server_for
+        from ziggurat.cli.serve import server_for
 
         server: Any = server_for(ours(provider, folder), "127.0.0.1", 0)
     else:

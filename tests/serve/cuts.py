@@ -26,13 +26,13 @@ import httpx
 
 from tests.serve.serving import TOKEN
 from ziggurat import Agent, ModelRequest, ToolCall, tool
+from ziggurat.cli.serve import server_for
 from ziggurat.cli.supervised import supervised
 from ziggurat.events import PartDelta, TextDelta, ToolCallDelta
 from ziggurat.http.sse import EventParser
 from ziggurat.models import FunctionModel
 from ziggurat.serve import app
 from ziggurat.serve.application import ServedApp
-from ziggurat.serve.server import server_for
 
 STEPS = 4
 READERS = 4

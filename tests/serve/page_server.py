@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ziggurat.serve.assets import asset
 from ziggurat.serve.guard import SECURITY_HEADERS
+from ziggurat.serve.routes import assets
 
 __all__ = ["PageServer", "ServedRun", "node"]
 
@@ -163,11 +163,8 @@ class PageServer:
 
     @staticmethod
     def _file(name: str) -> Response:
-        file = asset(name)
-        assert file is not None, name
-        return Response(
-            file.body, headers={**SECURITY_HEADERS, "cache-control": "no-cache"}, media_type=file.content_type
-        )
+        body, content_type, _ = assets()[name]
+        return Response(body, headers={**SECURITY_HEADERS, "cache-control": "no-cache"}, media_type=content_type)
 
     def _list(self, request: Request) -> Response:
         rows = [run.row() for run in reversed(self.runs.values())]

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
+from ziggurat.cli.serve import server_for
 from ziggurat.serve.application import ServedApp
-from ziggurat.serve.server import server_for
 
 TOKEN = "a-token-for-tests-only"
 

@@ -14,9 +14,9 @@ import pytest
 from tests.serve.serving import TOKEN, Serving, serving
 from tests.serve.test_app import paying
 from ziggurat import ConfigurationError
+from ziggurat.cli.serve import MAX_HEAD
 from ziggurat.serve import app
 from ziggurat.serve.guard import MAX_BODY, check_address
-from ziggurat.serve.server import MAX_HEAD
 
 OWN = {"Host": "127.0.0.1:{port}", "Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 HOSTS = (

@@ -1,11 +1,9 @@
 """HTTP: agents that are started, watched, decided on and steered by other programs and by people.
 
-- `application` is the server as an ASGI application; `server` runs it with uvicorn, and `connections`
-  are ended by its `protocol` when their client takes too long.
+- `application` is the server as an ASGI application.
 - Every request passes the `guard` first; `routes` answers it, from the `served` agents and the record of their runs.
-- `run_rows` and `served_memories` are what it lists, `views` what it shows of a run and its calls, and how two runs
-  differ.
-- `assets` are the files of the page in the browser.
+- `rows` are what it lists, `views` what it shows of a run and its calls, and how two runs differ; `decisions` are what
+  waits for clients, and what they decide.
 - `driving` drives runs through the times and events that they wait for.
 - `feed` reads a run once for all who follow it. `narration` tells clients of other protocols what happens in a run,
   live and from the record.

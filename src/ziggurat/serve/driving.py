@@ -6,16 +6,20 @@ from functools import partial
 from typing import Any
 
 from ziggurat.agents.runnable import Runnable
+from ziggurat.core.errors import CallerError
 from ziggurat.core.event import Listener
 from ziggurat.core.log import logger
 from ziggurat.messages.agent import AgentRun
 from ziggurat.messages.stops import Continued, Suspended
-from ziggurat.runs.options import Environment
+from ziggurat.runs.options import SYSTEM, Environment
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.requests import IN_PROGRESS
+from ziggurat.serve.requests import IN_PROGRESS, first_id
 
 Work = Callable[..., Coroutine[Any, Any, AgentRun]]
 """Begins a run, or goes on with one; takes `listeners` and `environment`."""
+
+_DEFECT = "internal error"
+_REMEMBERED = 1_000
 
 
 class _Driving:
@@ -57,8 +61,11 @@ class _Driving:
 class Driver:
     """Drives runs; those that wait for a time or an event do not count."""
 
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
+    def __init__(self) -> None:
+        self.environment: Environment = SYSTEM
+        self.failures: dict[str, str] = {}
+        """Why runs ended here that is not on record, as it is said to clients, by their ids; the latest."""
+        self._turns: dict[str, asyncio.Future[AgentRun]] = {}
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._waiting: dict[str, tuple[asyncio.Task[None], _Driving]] = {}  # for a time or an event
 
@@ -86,7 +93,18 @@ class Driver:
             began.cancel()
         if not driving.began.is_set():
             await turn  # raises why it did not begin
+        self.failures.pop(first_id(run_id), None)
+        self._turns[first_id(run_id)] = turn
+        turn.add_done_callback(partial(self._forget, first_id(run_id)))
         return turn
+
+    def turn_of(self, run_id: str) -> "asyncio.Future[AgentRun] | None":
+        """Return the turn of a run that is driven here; None if it is not, or waits for a decision."""
+        return self._turns.get(first_id(run_id))
+
+    def _forget(self, run_id: str, turn: "asyncio.Future[AgentRun]") -> None:
+        if self._turns.get(run_id) is turn:
+            del self._turns[run_id]
 
     async def _drive(self, driving: _Driving, work: Work) -> None:
         task, seen = asyncio.current_task(), 0
@@ -129,4 +147,8 @@ class Driver:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, IN_PROGRESS):
             logger.warning("the run %s: %s", driving.run_id, error)
+            if driving.began.is_set():
+                self.failures[first_id(driving.run_id)] = str(error) if isinstance(error, CallerError) else _DEFECT
+                if len(self.failures) > _REMEMBERED:
+                    del self.failures[next(iter(self.failures))]
         driving.end(error)

@@ -1,6 +1,9 @@
 """The routes of the server: what is started, read, decided and steered, each as one function."""
 
-from typing import Any, Literal, TypeVar
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -10,17 +13,33 @@ from starlette.routing import Route
 
 from ziggurat.core import errors
 from ziggurat.core.codec import encode
-from ziggurat.messages.agent import Answer, Approve, Decision, Deny, DidNotHappen, Happened, Modify
 from ziggurat.observe.picture import diagram_svg
-from ziggurat.serve.assets import asset
+from ziggurat.serve.decisions import Decisions
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.requests import check_id, first_id, read_number, status_of
 from ziggurat.serve.routing import route
+from ziggurat.serve.rows import read_memories
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.served_memories import read_memories
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
 T = TypeVar("T")
+
+_CONTENT_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+@cache
+def assets() -> dict[str, tuple[bytes, str, str]]:
+    """Return the files of the page by their names, each with its content type and its `ETag`."""
+    bodies = {each.name: each.read_bytes() for each in files("ziggurat.serve").joinpath("page").iterdir()}
+    return {
+        name: (body, _CONTENT_TYPES[name.rpartition(".")[2]], f'"{sha256(body).hexdigest()[:16]}"')
+        for name, body in bodies.items()
+    }
 
 
 class _NewRun(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,35 +48,6 @@ class _NewRun(msgspec.Struct, forbid_unknown_fields=True):
     session: str | None = None
     run_id: str | None = None
     labels: dict[str, str | int | float | bool | None] = {}
-
-
-class _Decision(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
-    action: Literal["approve", "deny", "modify", "answer", "happened", "did_not_happen"]
-    reason: str = "denied"
-    arguments: dict[str, Any] | None = None
-    answer: Any = None
-    result: str = ""
-
-    def decision(self) -> Decision:
-        match self.action:
-            case "deny":
-                return Deny(self.reason)
-            case "modify":
-                if self.arguments is None:
-                    raise errors.ConfigurationError("the action modify takes arguments, an object")
-                return Modify(self.arguments)
-            case "answer":
-                return Answer(self.answer)
-            case "happened":
-                return Happened(self.result)
-            case "did_not_happen":
-                return DidNotHappen()
-        return Approve()
-
-
-class _Decisions(msgspec.Struct, forbid_unknown_fields=True):
-    decisions: list[_Decision]
 
 
 class _Text(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,8 +147,7 @@ class _Routes:
         return {"run_id": await self.agents.start(body.agent, body.prompt, arguments)}
 
     async def decide(self, request: Request) -> Any:
-        body = await _body(request, _Decisions)
-        await self.agents.decide(_id(request), {each.id: each.decision() for each in body.decisions})
+        await self.agents.decide(_id(request), (await _body(request, Decisions)).by_id())
         return {"run_id": _id(request)}
 
     async def cancel(self, request: Request) -> Any:
@@ -185,13 +174,14 @@ class _Routes:
         return {"run_id": _id(request), "stop": run.stop, "answer": run._output}
 
     async def read_asset(self, request: Request) -> Response:
-        file = asset(request.path_params.get("name", "index.html"))
-        if file is None:
+        name = request.path_params.get("name", "index.html")
+        if name not in assets():
             raise HTTPException(404, "there is no such file of the page")
-        headers = {"etag": file.etag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == file.etag:
+        body, content_type, etag = assets()[name]
+        headers = {"etag": etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == etag:
             return Response(None, 304, headers)
-        return Response(file.body, 200, headers, file.content_type)
+        return Response(body, 200, headers, content_type)
 
     async def read_metrics(self, request: Request) -> Response:
         shared = self.agents.metrics()

@@ -9,19 +9,19 @@ from typing import Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.enter import parts_of
 from ziggurat.core import errors
-from ziggurat.core.clock import new_id as new_id_of
 from ziggurat.core.codec import plain
+from ziggurat.core.event import Listener
 from ziggurat.journal.entries import JournalEntry
 from ziggurat.journal.journal import LocalJournal
 from ziggurat.journal.store import LogInfo, Store, session_log
 from ziggurat.messages.agent import Decision
 from ziggurat.messages.message import Message
 from ziggurat.observe.metrics import Metrics
-from ziggurat.runs.options import SYSTEM, Environment
 from ziggurat.runs.runs import runs_of
+from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.driving import Driver
 from ziggurat.serve.requests import IN_PROGRESS
-from ziggurat.serve.run_rows import PendingRow, RunRow, RunRows, time_of
+from ziggurat.serve.rows import RunRow, RunRows, time_of
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
@@ -35,9 +35,8 @@ class ServedAgents(Driver):
         store: str | Store | None,
         limit: int,
         grace: float = 0.0,
-        environment: Environment = SYSTEM,
     ) -> None:
-        super().__init__(environment)
+        super().__init__()
         self._common = shared("memory:" if store is None else store)
         self._own_stores = store is None
         self.agents: dict[str, Runnable[Any]] = {}
@@ -94,7 +93,7 @@ class ServedAgents(Driver):
 
     async def start(self, name: str, prompt: Any, arguments: Mapping[str, Any]) -> str:
         """Start a run, and return its id when it has begun, or if the same one is in progress."""
-        run_id: str = arguments.get("run_id") or new_id_of()
+        run_id: str = arguments.get("run_id") or self.environment.ids()
         agent, listeners = self.agent(name), arguments.get("listeners", ())
         known = "run_id" in arguments and await agent.store.find(f"run:{run_id}") is not None
         try:
@@ -105,20 +104,20 @@ class ServedAgents(Driver):
                 raise
         return run_id
 
-    async def resume(self, run_id: str) -> None:
+    async def resume(self, run_id: str, *listeners: Listener) -> None:
         """Go on with a run, and return when that has begun."""
         agent, info = await self.newest_of(run_id)
         if info.id not in self._waiting:  # or whoever waits for it goes on with it
-            await self.drive(agent, info.id, partial(agent.resume, info.id))
+            await self.drive(agent, info.id, partial(agent.resume, info.id), listeners)
 
-    async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision], *listeners: Listener) -> None:
         """Record decisions, and go on with the run if nothing else is to be decided."""
         agent, _ = await self.agent_of(run_id)
         await agent.attach(run_id).decide(decisions)
         status = await agent.attach(run_id).status()
         if not status.driven and not any(item.id not in decisions for item in status.pending if item.needs_decision):
             with suppress(*IN_PROGRESS):  # the decisions have made it due, and another process was quicker
-                await self.drive(agent, status.id, partial(agent.resume, status.id))
+                await self.drive(agent, status.id, partial(agent.resume, status.id), listeners)
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever drives it; one that waits ends at once."""
@@ -182,7 +181,7 @@ class ServedAgents(Driver):
         """Start a fork of a run at the step of an entry, by default at the first; return its id when it has begun."""
         agent, _ = await self.agent_of(run_id)
         place = 1 if number is None else fork_place(await self.entries(run_id), number, agent.name)
-        fork_id = new_id or new_id_of()
+        fork_id = new_id or self.environment.ids()
         await self.drive(agent, fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id))
         return fork_id
 

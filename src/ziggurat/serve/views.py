@@ -6,7 +6,7 @@ from typing import Any
 from ziggurat.core.codec import Raw, as_type, decode, plain
 from ziggurat.core.errors import ConfigurationError, RunNotFound, described
 from ziggurat.core.path import is_model_call, is_tool_call, parent_of, step_of
-from ziggurat.journal.entries import Decided, Entered, Failure, JournalEntry, Opened, Pending, Result, as_error
+from ziggurat.journal import entries as journal
 from ziggurat.messages.formatting import call_text
 from ziggurat.messages.message import Message, Part, Text, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
@@ -19,7 +19,7 @@ from ziggurat.runs.fork import calls_of
 View = dict[str, Any]
 
 
-def tree_view(entries: Sequence[JournalEntry], start: int, count: int) -> View:
+def tree_view(entries: Sequence[journal.JournalEntry], start: int, count: int) -> View:
     """Return some of the nodes of a run, in the order in which they are drawn, and the last entry that was read."""
     tree = run_tree(entries)
     began = _began(entries)
@@ -43,11 +43,11 @@ def _node_view(node: RunNode, began: float) -> View:
     }
 
 
-def _began(entries: Iterable[JournalEntry]) -> float:
-    return next((entry.at for entry in entries if isinstance(entry, Opened)), 0.0)
+def _began(entries: Iterable[journal.JournalEntry]) -> float:
+    return next((entry.at for entry in entries if isinstance(entry, journal.Opened)), 0.0)
 
 
-def call_view(entries: Sequence[JournalEntry], number: str) -> View:
+def call_view(entries: Sequence[journal.JournalEntry], number: str) -> View:
     if not number.isdigit():
         return {"number": number}
     if not 0 < int(number) <= len(entries) or not entries[int(number) - 1].path:
@@ -56,18 +56,18 @@ def call_view(entries: Sequence[JournalEntry], number: str) -> View:
     node = next(node for node in run_tree(entries).nodes if node.path == path)
     view = _node_view(node, _began(entries)) | {"messages": _prompt(entries, path)}
     for entry in (each for each in entries if each.path == path):
-        if isinstance(entry, (Entered, Pending)):
+        if isinstance(entry, (journal.Entered, journal.Pending)):
             view["arguments"] = _data(entry.request)
-        elif isinstance(entry, Decided):
+        elif isinstance(entry, journal.Decided):
             view["decision"] = _data(entry.decision)
-        elif isinstance(entry, Failure):
-            view["error"] = described(as_error(entry.error))
-        elif isinstance(entry, Result):
+        elif isinstance(entry, journal.Failure):
+            view["error"] = described(journal.as_error(entry.error))
+        elif isinstance(entry, journal.Result):
             view |= _result_view(entry)
     return view
 
 
-def _result_view(entry: Result) -> View:
+def _result_view(entry: journal.Result) -> View:
     if is_model_call(entry.path):
         response = as_type(entry.value, ModelResponse)
         return {
@@ -80,14 +80,14 @@ def _result_view(entry: Result) -> View:
     return {"result": _data(entry.value)}
 
 
-def _prompt(entries: Sequence[JournalEntry], path: str) -> list[View]:
+def _prompt(entries: Sequence[journal.JournalEntry], path: str) -> list[View]:
     """Return the instructions and the conversation for the model call at a path, as they are recorded."""
     agent, step, place = step_of(path)
     if not step or place.partition("#")[0] != "model":
         return []
     request, steps = recorded_steps(entries, agent)
     messages = [*(request or ()), *(message for each in steps[: step - 1] for message in each.messages())]
-    setups = [_data(entry.setup) for entry in entries if isinstance(entry, Entered) and entry.path == agent]
+    setups = [_data(entry.setup) for entry in entries if isinstance(entry, journal.Entered) and entry.path == agent]
     texts = [setup.get("instructions") for setup in setups if isinstance(setup, dict)][-1:]
     return [{"role": "instructions", "content": text} for text in texts if text] + [
         message_view(each) for each in messages
@@ -114,7 +114,7 @@ def _data(value: object) -> Any:
     return decode(value, Any) if isinstance(value, Raw) else plain(value)
 
 
-def fork_place(entries: Sequence[JournalEntry], number: int, agent: str) -> int:
+def fork_place(entries: Sequence[journal.JournalEntry], number: int, agent: str) -> int:
     """Return the step of a run, or the call of a flow, to which the entry of a number belongs; a run is forked
     there."""
     path = entries[number - 1].path if 0 < number <= len(entries) else ""
@@ -127,7 +127,7 @@ def fork_place(entries: Sequence[JournalEntry], number: int, agent: str) -> int:
     return calls[name]
 
 
-def changed_nodes(one: Sequence[JournalEntry], other: Sequence[JournalEntry]) -> list[View]:
+def changed_nodes(one: Sequence[journal.JournalEntry], other: Sequence[journal.JournalEntry]) -> list[View]:
     """Return the calls of two runs side by side, and which of them differ."""
     trees = [{node.path.partition("/")[2]: node for node in run_tree(entries).nodes} for entries in (one, other)]
     rows: list[View] = []

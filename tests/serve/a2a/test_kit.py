@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.a2a.kit import KitAgent
-from ziggurat.serve.server import server_for
+from ziggurat.cli.serve import server_for
 
 FOLDER = os.environ.get("ZIGGURAT_A2A_KIT", "")
 

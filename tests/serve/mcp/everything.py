@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ziggurat import Context, ToolError, raw_tool, serve, tool
+from ziggurat.cli.serve import server_for
 from ziggurat.errors import ConfigurationError, Denied
 from ziggurat.events import Warned
 from ziggurat.flows import ask, gather
 from ziggurat.messages import Audio, File, Image
 from ziggurat.serve.application import ServedApp
 from ziggurat.serve.guard import Receive, Send
-from ziggurat.serve.server import server_for
 
 __all__ = ["TOKEN", "application", "for_suite", "offer"]
 

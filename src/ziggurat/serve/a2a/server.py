@@ -17,12 +17,12 @@ from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.message import user
 from ziggurat.serve.a2a import tasks
 from ziggurat.serve.a2a.push import PushNotifications
+from ziggurat.serve.decisions import schema_of_answer
 from ziggurat.serve.narration import Tale
 from ziggurat.serve.openai.replies import ResponseStream
 from ziggurat.serve.requests import check_id, first_id
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.ui import runs, streams
-from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.wires import a2a
 
 

@@ -17,9 +17,10 @@ from ziggurat.messages.agent import AgentRequest, AgentRun, Answer, PendingItem
 from ziggurat.messages.message import Message
 from ziggurat.runs.recorded_events import RecordedEvents
 from ziggurat.serve import narration
+from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.narration import error_of
 from ziggurat.serve.requests import first_id
-from ziggurat.serve.run_rows import PendingRow, time_of
+from ziggurat.serve.rows import time_of
 from ziggurat.serve.ui.runs import records_of
 from ziggurat.wires import a2a
 

@@ -13,9 +13,9 @@ from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.mcp.wire import REASON
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
+from ziggurat.serve.decisions import decision_of_answer, schema_of_answer
 from ziggurat.serve.mcp.caller import Caller
 from ziggurat.serve.mcp.contents import Json
-from ziggurat.serve.ui.answers import decision_of_answer, schema_of_answer
 
 _REQUEST = "x-mcp-request"
 """The keyword in the schema of an answer that has the request to the client."""

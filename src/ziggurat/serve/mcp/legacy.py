@@ -1,15 +1,16 @@
 """The era of sessions, up to 2025-11-25: a client connects once, and what waits is asked by requests to it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import json
 
+from ziggurat.agents.status import RunStatus
 from ziggurat.core import jsonrpc
 from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
-from ziggurat.messages.agent import Decision, Deny, PendingItem
+from ziggurat.messages.agent import Decision, Deny
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, level_of
 from ziggurat.serve.mcp.calls import Calls
@@ -83,17 +84,10 @@ class LegacyEra:
 
     async def finish(self, run_id: str, caller: Caller) -> Json:
         """Return what the run of a call has answered, after asking the client what it waits for."""
-        while True:
-            run = await self._calls.settled(run_id)
-            assert run is not None
-            agent, _ = await self._calls.agents.agent_of(run_id)
-            if not any(item.needs_decision for item in run.pending):
-                return self._calls.answer(agent.name, run)
-            status = await agent.attach(run_id).status()
-            if items := waiting_in(status):
-                await self._ask(run_id, items, status.entries, caller)
-            else:  # somebody else has decided
-                await self._calls.go_on(run_id, caller.hear)
+        while isinstance(reached := await self._calls.reach(run_id, caller), RunStatus):
+            await self._ask(run_id, reached, caller)
+        assert reached is not None
+        return reached
 
     def place_of(self, run_id: str, request_id: jsonrpc.Id, session: Session) -> str:
         """Return the id by which a client comes back for an answer if its connection is cut; "" without a session."""
@@ -110,8 +104,9 @@ class LegacyEra:
         await self._calls.revive(run_id, caller.hear)
         return await self.finish(run_id, caller)
 
-    async def _ask(self, run_id: str, items: Sequence[PendingItem], count: int, caller: Caller) -> None:
+    async def _ask(self, run_id: str, status: RunStatus, caller: Caller) -> None:
         """Ask the client what a run waits for, and decide by its answers; anybody else may decide before it does."""
+        items = waiting_in(status)
         asked = [item for item in items if caller.can(capability_of(item))]
         if not asked:
             needed = ", ".join(sorted({capability_of(item) for item in items}))
@@ -122,7 +117,7 @@ class LegacyEra:
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}
         answers: dict[str, asyncio.Future[Decision]] = {name: loop.create_future() for name in names}
         everything = asyncio.gather(*answers.values())
-        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(info.id, count))
+        elsewhere = asyncio.ensure_future(runs_of(agent.store).continued(info.id, status.entries))
         ending = asyncio.ensure_future(self._calls.agents.closing.wait())
         waiting: list[asyncio.Future[Any]] = [everything, elsewhere, ending]
         try:
@@ -132,7 +127,7 @@ class LegacyEra:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if everything.done():
                 ids = [item.id for item in names.values()]
-                await self._calls.decide(run_id, dict(zip(ids, everything.result(), strict=True)), caller.hear)
+                await self._calls.agents.decide(run_id, dict(zip(ids, everything.result(), strict=True)), caller.hear)
         finally:
             for name in names:
                 del self._asked[name]
@@ -160,4 +155,4 @@ class LegacyEra:
         if here is not None and not here.done():
             here.set_result(decision)
         elif here is None:  # the call is answered by another process
-            await self._calls.decide(run_id, {item_id: decision})
+            await self._calls.agents.decide(run_id, {item_id: decision})

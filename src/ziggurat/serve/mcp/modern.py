@@ -5,9 +5,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ziggurat.agents.status import RunStatus
 from ziggurat.core.codec import digest
 from ziggurat.core.errors import InvalidArguments, RunNotFound
-from ziggurat.core.jsonrpc import INVALID_PARAMS, Id, JsonRpcError, Message, Notification
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcError, Message, Notification
 from ziggurat.mcp import wire
 from ziggurat.messages.agent import PendingItem
 from ziggurat.runs.runs import runs_of
@@ -17,7 +18,7 @@ from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests, keyed, waiting_in
 from ziggurat.serve.mcp.methods import Methods
 from ziggurat.serve.mcp.offered import Offered
-from ziggurat.serve.run_rows import time_of
+from ziggurat.serve.rows import time_of
 
 _POLL = 1_000
 """Milliseconds after which clients should look at a task again."""
@@ -57,10 +58,10 @@ class Tasks:
             "ttlMs": None,
             "pollIntervalMs": _POLL,
         }
-        if (error := self._calls.failure_of(run_id)) is not None:
-            return task | _failed(error)
+        if (text := self._calls.agents.failures.get(run_id)) is not None:
+            return task | _failed(JsonRpcError(text, INTERNAL_ERROR))
         status = await agent.attach(run_id).status()
-        if status.driven or self._calls.is_driven(run_id):
+        if status.driven or self._calls.agents.turn_of(run_id) is not None:
             return task
         if waits := waiting_in(status):
             return task | {"status": "input_required", "inputRequests": input_requests(waits, caller)}
@@ -85,7 +86,7 @@ class Tasks:
         waits = {item.id: item for item in waiting_in(await agent.attach(run_id).status())}
         decisions = {name: decision_of(waits[name], response) for name, response in responses.items() if name in waits}
         if decisions:
-            await self._calls.decide(run_id, decisions)
+            await self._calls.agents.decide(run_id, decisions)
 
     async def cancel(self, task_id: str) -> None:
         await self._calls.agents.cancel(await self.run_of(task_id))
@@ -202,17 +203,14 @@ class ModernEra:
         """Return what a call has come to: its result, a task, or what it waits for."""
         within = self._methods.server.task_after if caller.knows_tasks else None
         while True:
-            run = await self._calls.settled(run_id, 0.0 if always else within)
-            if run is None:
+            reached = await self._calls.reach(run_id, caller, 0.0 if always else within)
+            if reached is None:
                 return await self._tasks.created(run_id, caller)
-            agent, info = await self._calls.agents.newest_of(run_id)
-            if not any(item.needs_decision for item in run.pending):
-                return self._calls.answer(agent.name, run)
-            items = keyed(waiting_in(await agent.attach(run_id).status()))
-            if not items:  # somebody else has decided
-                await self._calls.go_on(run_id, caller.hear)
-            elif not await self._use(run_id, items, responses, caller):
-                state = self._calls.signer.sign("requestState", f"{run_id}~{info.count}", bound)
+            if not isinstance(reached, RunStatus):
+                return reached
+            items = keyed(waiting_in(reached))
+            if not await self._use(run_id, items, responses, caller):
+                state = self._calls.signer.sign("requestState", f"{run_id}~{reached.entries}", bound)
                 return self._asking(items, state, caller, run_id)
 
     async def _continue(self, run_id: str, responses: dict[str, Any], caller: Caller) -> None:
@@ -232,7 +230,7 @@ class ModernEra:
         found = [name for name in items if name in responses]
         if found:
             decisions = {items[name].id: decision_of(items[name], responses.pop(name)) for name in found}
-            await self._calls.decide(run_id, decisions, caller.hear)
+            await self._calls.agents.decide(run_id, decisions, caller.hear)
         return bool(found)
 
     @staticmethod

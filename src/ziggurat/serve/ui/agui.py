@@ -14,12 +14,12 @@ from ziggurat.messages import stops
 from ziggurat.messages.agent import AgentRun, Deny, PendingItem
 from ziggurat.messages.model import ModelRequest
 from ziggurat.serve import narration
+from ziggurat.serve.decisions import schema_of_answer
 from ziggurat.serve.openai.answers import run_of_call
 from ziggurat.serve.openai.client_request import client_calls
 from ziggurat.serve.openai.replies import ResponseStream
-from ziggurat.serve.run_rows import time_of
+from ziggurat.serve.rows import time_of
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui.answers import schema_of_answer
 from ziggurat.serve.ui.runs import UiRun, continue_run, start_run
 from ziggurat.serve.ui.streams import file_part, frames, read_place
 from ziggurat.wires.reading import read_request

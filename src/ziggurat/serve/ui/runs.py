@@ -18,10 +18,10 @@ from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.model import ModelRequest
 from ziggurat.runs.runs import runs_of
 from ziggurat.serve import narration
+from ziggurat.serve.decisions import asked_items, decision_of_answer
 from ziggurat.serve.openai.client_request import with_client
 from ziggurat.serve.requests import IN_PROGRESS, check_id
 from ziggurat.serve.served import ServedAgents
-from ziggurat.serve.ui.answers import asked_items, decision_of_answer
 
 _NOTHING = ModelRequest(Transcript.of())
 

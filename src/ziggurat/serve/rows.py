@@ -1,20 +1,22 @@
-"""Runs, and what waits in them, as rows of a list: no more of a record is read than its ends."""
+"""Runs, and memories of agents, as rows of lists: no more of a record is read than its ends."""
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
-from ziggurat.calls.wait import question_of
+from ziggurat.agents.runnable import Runnable
+from ziggurat.calls.enter import parts_of
 from ziggurat.core.codec import as_type
 from ziggurat.core.errors import JournalCorrupt
 from ziggurat.journal.entries import Ended, JournalEntry, Opened, Result, read_entry
 from ziggurat.journal.store import LogInfo, Store
 from ziggurat.journal.writer import lines_of
-from ziggurat.messages.agent import AgentRequest, AgentRun, PendingItem
+from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.store import LEASE_KIND, MemoryStore, Query
+from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.formatting import shortened
 from ziggurat.messages.usage import Usage, total_of
 from ziggurat.runs.runs import conditions_of
@@ -23,6 +25,8 @@ _PROMPT = 200
 """Characters of a prompt in a list."""
 _REMEMBERED = 1000
 """Rows that are not made again while their run stays as it is."""
+
+_OF_MEMORY = ("id", "owner", "kind", "origin", "tags", "taint", "importance", "uses", "archived", "supersedes")
 
 
 class RunRow(Struct, frozen=True):
@@ -39,39 +43,18 @@ class RunRow(Struct, frozen=True):
     cost: Decimal | None
 
 
-class PendingRow(Struct, frozen=True):
-    """What waits for a person; see `PendingItem`. A question has the JSON Schema of its answer."""
-
-    id: str
-    kind: str
-    path: str
-    tool: str
-    arguments: Any
-    text: str
-    answer: dict[str, Any] | None
-    expires: str | None
-
-    @classmethod
-    def of(cls, item: PendingItem) -> "PendingRow":
-        expires = None if item.until is None else time_of(item.until)
-        asks = item.stage == "question"
-        kind = "question" if asks else "outcome" if item.interrupted else "approval"
-        answer = question_of(item.call).answer if asks else None
-        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, answer, expires)
-
-
 class RunRows:
     """Makes the rows of runs, and keeps the latest."""
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[str, tuple[LogInfo, RunRow]] = OrderedDict()
+        self._rows: dict[str, tuple[LogInfo, RunRow]] = {}
 
     async def row(self, store: Store, info: LogInfo) -> RunRow:
         previous = self._rows.pop(info.log, None)
         row = previous[1] if previous is not None and previous[0] == info else await _row(store, info)
         self._rows[info.log] = (info, row)
         if len(self._rows) > _REMEMBERED:
-            self._rows.popitem(last=False)
+            del self._rows[next(iter(self._rows))]
         return row
 
     @staticmethod
@@ -119,7 +102,7 @@ def _run(entries: Sequence[JournalEntry]) -> AgentRun | None:
 
 def _as_run(value: object) -> AgentRun | None:
     try:
-        return None if value is None else as_type(value, cast("type[AgentRun | None]", AgentRun | None))
+        return None if value is None else as_type(value, AgentRun)
     except JournalCorrupt:  # the result of something else, such as a flow
         return None
 
@@ -134,3 +117,35 @@ def _prompt(opened: JournalEntry | None) -> str:
 
 def time_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+async def read_memories(
+    agents: Iterable[Runnable[Any]], *, search: str, owner: str | None, limit: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Return memories of agents and how many there are: the latest with archived ones, or what matches words best."""
+    records: list[MemoryRecord] = []
+    count = 0
+    for store in _stores(agents):
+        if search:
+            hits = await store.search(Query(owner=owner, text=search, limit=limit))
+            records += [hit.record for hit in hits]
+        else:
+            scan = store.scan(owner=owner, archived=None, newest_first=True, limit=limit)
+            records += [record async for record in scan if record.kind != LEASE_KIND]
+            count += await store.count(owner=owner, archived=None)
+    if not search:
+        records.sort(key=lambda record: record.created, reverse=True)
+    rows = [
+        {name: getattr(record, name) for name in _OF_MEMORY}
+        | {"text": record.content, "updated": time_of(record.created)}
+        for record in records[:limit]
+    ]
+    return rows, count or len(records)
+
+
+def _stores(agents: Iterable[Runnable[Any]]) -> list[MemoryStore]:
+    from ziggurat.agents.memory.middleware import Remembering  # a server of agents without memory needs none of it
+
+    chains = [chain for agent in agents if (chain := parts_of(agent).chain) is not None]
+    stores = [each.store for chain in chains for each in chain.middlewares if isinstance(each, Remembering)]
+    return list({id(store): store for store in stores}.values())

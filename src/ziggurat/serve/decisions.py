@@ -1,9 +1,10 @@
-"""Answers of clients to what a run waits for, by any protocol, as decisions."""
+"""What waits in a run for clients, and what they decide, by any protocol."""
 
 from collections.abc import Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.wait import question_of
@@ -20,6 +21,62 @@ from ziggurat.messages.agent import (
     PendingItem,
     recorded_item,
 )
+from ziggurat.serve.rows import time_of
+
+
+class PendingRow(Struct, frozen=True):
+    """What waits for a person; see `PendingItem`. A question has the JSON Schema of its answer."""
+
+    id: str
+    kind: str
+    path: str
+    tool: str
+    arguments: Any
+    text: str
+    answer: dict[str, Any] | None
+    expires: str | None
+
+    @classmethod
+    def of(cls, item: PendingItem) -> "PendingRow":
+        expires = None if item.until is None else time_of(item.until)
+        asks = item.stage == "question"
+        kind = "question" if asks else "outcome" if item.interrupted else "approval"
+        answer = question_of(item.call).answer if asks else None
+        return cls(item.id, kind, item.path, item.call.name, item.call.parsed(), item.reason, answer, expires)
+
+
+class _StatedDecision(Struct, forbid_unknown_fields=True):
+    id: str
+    action: Literal["approve", "deny", "modify", "answer", "happened", "did_not_happen"]
+    reason: str = "denied"
+    arguments: dict[str, Any] | None = None
+    answer: Any = None
+    result: str = ""
+
+    def decision(self) -> Decision:
+        match self.action:
+            case "deny":
+                return Deny(self.reason)
+            case "modify":
+                if self.arguments is None:
+                    raise ConfigurationError("the action modify takes arguments, an object")
+                return Modify(self.arguments)
+            case "answer":
+                return Answer(self.answer)
+            case "happened":
+                return Happened(self.result)
+            case "did_not_happen":
+                return DidNotHappen()
+        return Approve()
+
+
+class Decisions(Struct, forbid_unknown_fields=True):
+    """Decisions as clients of the page's routes state them."""
+
+    decisions: list[_StatedDecision]
+
+    def by_id(self) -> dict[str, Decision]:
+        return {each.id: each.decision() for each in self.decisions}
 
 
 def asked_items(entries: Sequence[JournalEntry]) -> dict[str, PendingItem]:
