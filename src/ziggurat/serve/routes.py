@@ -18,7 +18,7 @@ from ziggurat.serve.decisions import Decisions
 from ziggurat.serve.feed import EventFeed, Feeds, Position
 from ziggurat.serve.requests import check_id, first_id, read_number, status_of
 from ziggurat.serve.routing import route
-from ziggurat.serve.rows import read_memories
+from ziggurat.serve.rows import read_memories, read_sessions
 from ziggurat.serve.served import ServedAgents
 from ziggurat.serve.views import call_view, changed_nodes, message_view, tree_view
 
@@ -122,7 +122,7 @@ class _Routes:
         return EventFeed(self.feeds, agent, _id(request), after)
 
     async def list_sessions(self, request: Request) -> Any:
-        return {"sessions": await self.agents.sessions()}
+        return {"sessions": await read_sessions(self.agents.stores())}
 
     async def read_session(self, request: Request) -> Any:
         messages = await self.agents.conversation(request.path_params["id"])

@@ -1,4 +1,4 @@
-"""Runs, and memories of agents, as rows of lists: no more of a record is read than its ends."""
+"""Runs, sessions, and memories of agents, as rows of lists: no more of a record is read than its ends."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -117,6 +117,12 @@ def _prompt(opened: JournalEntry | None) -> str:
 
 def time_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+async def read_sessions(stores: Iterable[Store]) -> list[dict[str, Any]]:
+    infos = [info for store in stores for info in await store.logs("session:", limit=500)]
+    infos.sort(key=lambda info: info.updated, reverse=True)
+    return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]
 
 
 async def read_memories(

@@ -21,7 +21,7 @@ from ziggurat.runs.runs import runs_of
 from ziggurat.serve.decisions import PendingRow
 from ziggurat.serve.driving import Driver
 from ziggurat.serve.requests import IN_PROGRESS
-from ziggurat.serve.rows import RunRow, RunRows, time_of
+from ziggurat.serve.rows import RunRow, RunRows
 from ziggurat.serve.sse import Closing
 from ziggurat.serve.views import fork_place
 from ziggurat.stores.addresses import shared
@@ -184,11 +184,6 @@ class ServedAgents(Driver):
         fork_id = new_id or self.environment.ids()
         await self.drive(agent, fork_id, partial(agent.fork, run_id, place, prompt, new_id=fork_id))
         return fork_id
-
-    async def sessions(self) -> list[dict[str, Any]]:
-        infos = [info for store in self.stores() for info in await store.logs("session:", limit=500)]
-        infos.sort(key=lambda info: info.updated, reverse=True)
-        return [{"id": info.log.removeprefix("session:"), "updated": time_of(info.updated)} for info in infos]
 
     async def conversation(self, session_id: str) -> list[Message]:
         for store in self.stores():

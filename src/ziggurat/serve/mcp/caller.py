@@ -77,8 +77,13 @@ class Caller(Struct, eq=False):
 def level_of(value: object) -> str:
     """Return a level; raises JsonRpcError if there is none of that name."""
     if value not in _LEVELS:
-        raise JsonRpcError(f"a level is one of {', '.join(_LEVELS)}, got {value!r:.50}", -32602)
+        raise invalid(f"a level is one of {', '.join(_LEVELS)}, got {value!r:.50}")
     return str(value)
+
+
+def invalid(why: str, data: object = None) -> JsonRpcError:
+    """Return the error for parameters that a client must change."""
+    return JsonRpcError(why, INVALID_PARAMS, data)
 
 
 def missing_capability(required: dict[str, Any], why: str) -> JsonRpcError:
@@ -109,9 +114,7 @@ class Signer:
     def read(self, purpose: str, signed: str, bound: str = "") -> str:
         text, _, mac = signed.rpartition(".")
         if not hmac.compare_digest(mac.encode(), self._mac(purpose, text, bound).encode()):
-            raise JsonRpcError(
-                f"the {purpose} is unknown here: it was changed, or made for something else", INVALID_PARAMS
-            )
+            raise invalid(f"the {purpose} is unknown here: it was changed, or made for something else")
         return text
 
     def _mac(self, purpose: str, text: str, bound: str) -> str:

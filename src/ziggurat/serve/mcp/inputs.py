@@ -9,12 +9,11 @@ from msgspec import Meta
 from ziggurat.agents.status import RunStatus
 from ziggurat.calls.awaited import ask
 from ziggurat.calls.wait import question_of
-from ziggurat.core.jsonrpc import INVALID_PARAMS, JsonRpcError
 from ziggurat.core.settings import NonEmptyText, checked
 from ziggurat.mcp.wire import REASON
 from ziggurat.messages.agent import Answer, Decision, Deny, PendingItem
 from ziggurat.serve.decisions import decision_of_answer, schema_of_answer
-from ziggurat.serve.mcp.caller import Caller
+from ziggurat.serve.mcp.caller import Caller, invalid
 from ziggurat.serve.mcp.contents import Json
 
 _REQUEST = "x-mcp-request"
@@ -107,7 +106,7 @@ def input_requests(items: Sequence[PendingItem] | Mapping[str, PendingItem], cal
 
 def decision_of(item: PendingItem, response: object) -> Decision:
     if not isinstance(response, dict):
-        raise JsonRpcError(f"a response to an input request is an object, got {response!r:.100}", INVALID_PARAMS)
+        raise invalid(f"a response to an input request is an object, got {response!r:.100}")
     if request_for(item)[0] != "elicitation/create":
         return Answer(response)
     action, content = response.get("action"), response.get("content")
@@ -117,7 +116,7 @@ def decision_of(item: PendingItem, response: object) -> Decision:
         why = next((each for each in stated if isinstance(each, str) and each), "")
         return Deny(why or f"the user has chosen to {action}")
     if action != "accept" or not isinstance(content, dict):
-        raise JsonRpcError("an elicitation is answered with an action, and content if it is accept", INVALID_PARAMS)
+        raise invalid("an elicitation is answered with an action, and content if it is accept")
     if item.stage == "question" and (wraps := _form(question_of(item.call).answer)[1]):
         return Answer(_unwrapped(content, wraps))
     return decision_of_answer(item, content)
@@ -159,4 +158,4 @@ def _unwrapped(content: Json, wraps: str) -> object:
     try:
         return msgspec.json.decode(str(value))
     except (msgspec.DecodeError, RecursionError) as error:
-        raise JsonRpcError(f"the answer is not JSON: {error}", INVALID_PARAMS) from error
+        raise invalid(f"the answer is not JSON: {error}") from error

@@ -12,7 +12,7 @@ from ziggurat.core.codec import encode
 from ziggurat.core.errors import CallerError, InvalidArguments
 from ziggurat.messages.agent import Decision, Deny
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, level_of
+from ziggurat.serve.mcp.caller import Caller, Params, Session, Sessions, invalid, level_of
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, request_for, waiting_in
@@ -111,7 +111,7 @@ class LegacyEra:
         if not asked:
             needed = ", ".join(sorted({capability_of(item) for item in items}))
             text = f"the call waits for its user, as the run {run_id}; the client has no {needed}"
-            raise jsonrpc.JsonRpcError(text, jsonrpc.INVALID_PARAMS)
+            raise invalid(text)
         agent, info = await self._calls.agents.newest_of(run_id)
         loop = asyncio.get_running_loop()
         names = {self._calls.signer.sign("request", f"{run_id}~{item.id}"): item for item in asked}

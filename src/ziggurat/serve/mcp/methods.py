@@ -5,11 +5,11 @@ from importlib.metadata import version
 from typing import Any
 
 from ziggurat.core.errors import CallerError, ConfigurationError, LimitExceeded, ZigguratError
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcError
+from ziggurat.core.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, JsonRpcError
 from ziggurat.core.log import logger
 from ziggurat.journal.store import Store
 from ziggurat.mcp.headers import headers_in
-from ziggurat.serve.mcp.caller import Params, Signer
+from ziggurat.serve.mcp.caller import Params, Signer, invalid
 from ziggurat.serve.mcp.calls import Calls
 from ziggurat.serve.mcp.contents import Json, resource_contents, tool_of
 from ziggurat.serve.mcp.offered import Offered, offered_agent
@@ -73,14 +73,14 @@ class Methods:
         if method not in self._methods:
             raise JsonRpcError(f"there is no method {method[:100]!r}", METHOD_NOT_FOUND)
         if params.cursor is not None:
-            raise JsonRpcError("the list has one page, and no cursor", INVALID_PARAMS)
+            raise invalid("the list has one page, and no cursor")
         return self._methods[method](params)
 
     def find(self, method: str, name: str) -> Offered:
         found = self.offered[method].get(name)
         if found is None:
             what = "tool" if method == "tools/call" else "prompt"
-            raise JsonRpcError(f"there is no {what} {name[:100]!r} here", INVALID_PARAMS)
+            raise invalid(f"there is no {what} {name[:100]!r} here")
         return found
 
     def resource_at(self, uri: str) -> tuple[Resource, dict[str, str]]:
@@ -88,7 +88,7 @@ class Methods:
         for each in self.server.resources:
             if (values := each.match(uri)) is not None:
                 return each, values
-        raise JsonRpcError("there is no resource at this address", INVALID_PARAMS, {"uri": uri[:1000]})
+        raise invalid("there is no resource at this address", {"uri": uri[:1000]})
 
     async def _read(self, uri: str) -> Json:
         found, values = self.resource_at(uri)
@@ -110,7 +110,7 @@ class Methods:
             uri = str(params.ref.get("uri"))
             schema = next((each.schema for each in self.server.resources if each.uri == uri), {})
         else:
-            raise JsonRpcError(f"what is completed is a ref/prompt or a ref/resource, got {kind!r:.50}", INVALID_PARAMS)
+            raise invalid(f"what is completed is a ref/prompt or a ref/resource, got {kind!r:.50}")
         listed = schema.get("properties", {}).get(name, {}).get("enum", ())
         values = [each for each in listed if isinstance(each, str) and each.startswith(value)]
         more = len(values) > _MOST_VALUES
@@ -148,7 +148,7 @@ def error_for(error: Exception) -> JsonRpcError:
     if isinstance(error, LimitExceeded):
         return JsonRpcError(f"{error}", INTERNAL_ERROR, {"retryAfterMs": 1_000})
     if isinstance(error, CallerError):
-        return JsonRpcError(str(error), INVALID_PARAMS)
+        return invalid(str(error))
     if not isinstance(error, ZigguratError):
         logger.error("a request of MCP failed", exc_info=error)
     return JsonRpcError("internal error", INTERNAL_ERROR)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ziggurat.agents.status import RunStatus
+from ziggurat.core import jsonrpc
 from ziggurat.core.codec import digest
 from ziggurat.core.errors import InvalidArguments, RunNotFound
-from ziggurat.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcError, Message, Notification
 from ziggurat.mcp import wire
 from ziggurat.messages.agent import PendingItem
 from ziggurat.runs.runs import runs_of
-from ziggurat.serve.mcp.caller import Caller, Params, level_of, missing_capability
+from ziggurat.serve.mcp.caller import Caller, Params, invalid, level_of, missing_capability
 from ziggurat.serve.mcp.calls import Calls, ServerEnds
 from ziggurat.serve.mcp.contents import Json
 from ziggurat.serve.mcp.inputs import capability_of, decision_of, input_requests, keyed, waiting_in
@@ -41,7 +41,7 @@ class Tasks:
         try:
             await self._calls.agents.agent_of(run_id)
         except RunNotFound as error:
-            raise JsonRpcError("there is no such task any more", INVALID_PARAMS) from error
+            raise invalid("there is no such task any more") from error
         return run_id
 
     async def task(self, run_id: str, caller: Caller) -> Json:
@@ -59,7 +59,7 @@ class Tasks:
             "pollIntervalMs": _POLL,
         }
         if (text := self._calls.agents.failures.get(run_id)) is not None:
-            return task | _failed(JsonRpcError(text, INTERNAL_ERROR))
+            return task | _failed(jsonrpc.JsonRpcError(text))
         status = await agent.attach(run_id).status()
         if status.driven or self._calls.agents.turn_of(run_id) is not None:
             return task
@@ -76,7 +76,7 @@ class Tasks:
                 "status": "completed",
                 "result": {"resultType": "complete", **self._calls.answer(agent.name, run)},
             }
-        except JsonRpcError as failed:
+        except jsonrpc.JsonRpcError as failed:
             return task | _failed(failed)
 
     async def update(self, task_id: str, responses: Mapping[str, object]) -> None:
@@ -108,7 +108,7 @@ class Tasks:
                 await runs_of(agent.store).continued(info.id, info.count)
 
 
-def _failed(error: JsonRpcError) -> Json:
+def _failed(error: jsonrpc.JsonRpcError) -> Json:
     return {"status": "failed", "statusMessage": error.message, "error": {"code": error.code, "message": error.message}}
 
 
@@ -132,21 +132,21 @@ class ModernEra:
         self._tasks = Tasks(methods.calls)
 
     @staticmethod
-    def caller(params: Params, send: Callable[[Message], None]) -> Caller:
+    def caller(params: Params, send: Callable[[jsonrpc.Message], None]) -> Caller:
         meta = params.meta
         version, capabilities = meta.get(wire.PREFIX + "protocolVersion"), meta.get(wire.PREFIX + "clientCapabilities")
         if not isinstance(version, str):
-            raise JsonRpcError(f"_meta must have {wire.PREFIX}protocolVersion, a text", INVALID_PARAMS)
+            raise invalid(f"_meta must have {wire.PREFIX}protocolVersion, a text")
         if version != wire.MODERN:
             data = {"supported": [wire.MODERN, *wire.LEGACY], "requested": version}
-            raise JsonRpcError("unsupported protocol version", wire.UNSUPPORTED_VERSION, data)
+            raise jsonrpc.JsonRpcError("unsupported protocol version", wire.UNSUPPORTED_VERSION, data)
         if not isinstance(capabilities, dict):
-            raise JsonRpcError(f"_meta must have {wire.PREFIX}clientCapabilities, an object", INVALID_PARAMS)
+            raise invalid(f"_meta must have {wire.PREFIX}clientCapabilities, an object")
         level, token = meta.get(wire.PREFIX + "logLevel"), meta.get("progressToken")
         level = "" if level is None else level_of(level)
         return Caller(version, capabilities, send, token if isinstance(token, str | int) else None, level)
 
-    async def answer(self, method: str, params: Params, caller: Caller, request_id: Id) -> Json:
+    async def answer(self, method: str, params: Params, caller: Caller, request_id: jsonrpc.Id) -> Json:
         """Answer a request; the client is sent what there is to say before."""
         match method:
             case "server/discover":
@@ -218,7 +218,7 @@ class ModernEra:
         try:
             agent, _ = await self._calls.agents.agent_of(run_id)
         except RunNotFound as error:
-            raise JsonRpcError("the run of this call is gone: call again without its state", INVALID_PARAMS) from error
+            raise invalid("the run of this call is gone: call again without its state") from error
         status = await agent.attach(run_id).status()
         if not await self._use(run_id, keyed(waiting_in(status)), responses, caller):
             await self._calls.revive(run_id, caller.hear)
@@ -254,17 +254,17 @@ class ModernEra:
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
-    async def _listen(self, request_id: Id, params: Params, caller: Caller) -> Json:
+    async def _listen(self, request_id: jsonrpc.Id, params: Params, caller: Caller) -> Json:
         """Tell a client of changes until this is cancelled, or the server ends."""
         tag = {wire.PREFIX + "subscriptionId": request_id}
 
         def tell(method: str, content: Json) -> None:
-            caller.send(Notification(method, {"_meta": tag, **content}))
+            caller.send(jsonrpc.Notification(method, {"_meta": tag, **content}))
 
         wanted = params.notifications.get("resourceSubscriptions") or []
         tasks = params.notifications.get("taskIds") or []
         if not (isinstance(wanted, list) and isinstance(tasks, list)):
-            raise JsonRpcError("resourceSubscriptions and taskIds are lists of texts", INVALID_PARAMS)
+            raise invalid("resourceSubscriptions and taskIds are lists of texts")
         if tasks and not caller.knows_tasks:
             raise missing_capability(_NEEDS_TASKS, "taskIds is for clients that know tasks")
         uris = [str(uri) for uri in wanted if self._methods.server.resources and self._methods.resource_at(str(uri))]
