@@ -15,7 +15,7 @@ from ziggurat.core import root
 from ziggurat.core.context import JOURNAL
 from ziggurat.journal import LocalJournal
 from ziggurat.messages import Audio, File, Thinking, ToolSpec, Transcript
-from ziggurat.observe.otel_attributes import content_of_request, content_of_response
+from ziggurat.observe.conventions import content_of_request, content_of_response
 
 TEXT: dict[str, Any] = {"type": "string"}
 PERHAPS: dict[str, Any] = {"type": ["string", "null"]}

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.diagram import DIAGRAM, Diagram, DiagramEdge, DiagramNode, Mark, Shape
 from ziggurat.core.service import COMPOSITE, Fact, fact, name_of
-from ziggurat.observe.run_node import RunNode
+from ziggurat.observe.tree import RunNode
 
 STANDING: Fact[Callable[[Any, str], Awaitable[Diagram]] | None] = Fact("standing", None)
 """Returns the diagram of a run, for a Runnable and the id; of a service that knows more than the tree of calls."""

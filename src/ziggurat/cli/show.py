@@ -35,8 +35,7 @@ from ziggurat.messages.formatting import call_text, duration, figures, round_in,
 from ziggurat.messages.message import ToolCall
 from ziggurat.messages.usage import cost_text, tally_of
 from ziggurat.observe.picture import diagram_svg
-from ziggurat.observe.run_node import RunNode
-from ziggurat.observe.tree import run_tree
+from ziggurat.observe.tree import RunNode, run_tree
 
 _WIDTH = 100
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
         GaugeMetric as GaugeMetric,
         HistogramMetric as HistogramMetric,
     )
-    from ziggurat.observe.jsonl import JsonLines as JsonLines
-    from ziggurat.observe.logs import JsonFormatter as JsonFormatter, RunFilter as RunFilter
+    from ziggurat.observe.jsonl import JsonFormatter as JsonFormatter, JsonLines as JsonLines, RunFilter as RunFilter
     from ziggurat.observe.metrics import (
         AgentStatistics as AgentStatistics,
         CallStatistics as CallStatistics,

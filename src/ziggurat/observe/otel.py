@@ -1,10 +1,9 @@
 """Spans and metrics of OpenTelemetry for agents, model calls and tool calls."""
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ziggurat.core import errors
 from ziggurat.core.context import RUN_ID, Context, Key
-from ziggurat.core.errors import MissingExtra, Suspend, type_name_of
 from ziggurat.core.service import Service, name_of
 from ziggurat.core.settings import checked
 from ziggurat.messages.agent import AgentRequest, AgentRun
@@ -12,8 +11,7 @@ from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.middleware import CALLER, Middleware
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.stops import status_of
-from ziggurat.observe import otel_attributes as attributes
-from ziggurat.observe.conventions import CONVENTIONS, ConventionVersion, Instruments
+from ziggurat.observe import conventions as otel
 from ziggurat.observe.first_chunk import FirstChunk
 
 if TYPE_CHECKING:
@@ -72,19 +70,19 @@ class OpenTelemetry(Middleware):
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         content: bool = False,
-        conventions: ConventionVersion = "latest",
+        conventions: otel.ConventionVersion = "latest",
     ) -> None:
         try:
             from opentelemetry import context, metrics, trace
         except ImportError as error:
-            raise MissingExtra("OpenTelemetry", "otel") from error
+            raise errors.MissingExtra("OpenTelemetry", "otel") from error
         self._in_context = trace.set_span_in_context
         self._attach, self._detach = context.attach, context.detach
         self._kinds = dict(trace.SpanKind.__members__)
         self._tracer = (tracer_provider or trace.get_tracer_provider()).get_tracer("ziggurat")
         self._content = content
-        self._names = CONVENTIONS[conventions]
-        self._instruments = Instruments(
+        self._names = otel.CONVENTIONS[conventions]
+        self._instruments = otel.Instruments(
             (meter_provider or metrics.get_meter_provider()).get_meter("ziggurat"), self._names
         )
 
@@ -95,7 +93,7 @@ class OpenTelemetry(Middleware):
         labels = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         with self._call(f"invoke_agent {name}", "INTERNAL", labels, ctx) as call:
             run = await agent(request, ctx.within(_PARENT, self._in_context(call.span)))
-            call.end(attributes.of_run(run, self._names), None if run.error is None else status_of(run.stop))
+            call.end(otel.of_run(run, self._names), None if run.error is None else status_of(run.stop))
         self._instruments.count_agent(run, labels)
         return run
 
@@ -103,9 +101,9 @@ class OpenTelemetry(Middleware):
         self, request: ModelRequest, ctx: Context, model: Service[ModelRequest, ModelResponse]
     ) -> ModelResponse:
         name = name_of(model)
-        labels = attributes.of_model(name)
-        kind = "INTERNAL" if attributes.is_local(name) else "CLIENT"
-        chosen = attributes.of_settings(request.settings)
+        labels = otel.of_model(name)
+        kind = "INTERNAL" if otel.is_local(name) else "CLIENT"
+        chosen = otel.of_settings(request.settings)
         with self._call(f"chat {labels['gen_ai.request.model']}", kind, labels, ctx, chosen) as call:
             first = FirstChunk(ctx)
             try:
@@ -114,9 +112,9 @@ class OpenTelemetry(Middleware):
                 if first.seconds is not None:
                     call.add({"gen_ai.response.time_to_first_chunk": first.seconds})
                     self._instruments.record_first_chunk(first.seconds, labels)
-            call.end(attributes.of_response(response, self._names))
+            call.end(otel.of_response(response, self._names))
             if self._content:
-                call.add(attributes.content_of_request(request, ctx), attributes.content_of_response(response, ctx))
+                call.add(otel.content_of_request(request, ctx), otel.content_of_response(response, ctx))
         self._instruments.count_tokens(response.usage, labels)
         return response
 
@@ -130,7 +128,7 @@ class OpenTelemetry(Middleware):
             f"execute_tool {call.name}", "INTERNAL", labels, ctx, {"gen_ai.tool.call.id": call.id}
         ) as reported:
             if self._content:
-                reported.add(attributes.content_of_call(call, ctx))
+                reported.add(otel.content_of_call(call, ctx))
             current = self._in_context(reported.span)
             token = self._attach(current)
             try:
@@ -139,11 +137,11 @@ class OpenTelemetry(Middleware):
                 self._detach(token)
             reported.end({}, result.error)
             if self._content:
-                reported.add(attributes.content_of_result(result, ctx))
+                reported.add(otel.content_of_result(result, ctx))
         return result
 
     def _call(
-        self, name: str, kind: str, labels: dict[str, str], ctx: Context, group: attributes.Attributes | None = None
+        self, name: str, kind: str, labels: dict[str, str], ctx: Context, group: otel.Attributes | None = None
     ) -> "_Call":
         place = {"ziggurat.run.id": ctx.scope.get(RUN_ID) or "", "ziggurat.path": ctx.path}
         facts = {**labels, **place, **(group or {})}
@@ -156,7 +154,7 @@ class _Call:
 
     __slots__ = ("_ctx", "_failure", "_instruments", "_labels", "_started", "span")
 
-    def __init__(self, span: "Span", labels: dict[str, str], instruments: Instruments, ctx: Context) -> None:
+    def __init__(self, span: "Span", labels: dict[str, str], instruments: otel.Instruments, ctx: Context) -> None:
         self.span = span
         self._labels = labels
         self._instruments = instruments
@@ -164,26 +162,24 @@ class _Call:
         self._failure: str | None = None
         self._started = ctx.clock.monotonic()
 
-    def add(self, *groups: attributes.Attributes) -> None:
+    def add(self, *groups: otel.Attributes) -> None:
         if any(groups) and self.span.is_recording():
             for group in groups:
                 self.span.set_attributes(group)
 
-    def end(self, group: attributes.Attributes, failure: str | None = None) -> None:
+    def end(self, group: otel.Attributes, failure: str | None = None) -> None:
         self.add(group)
         self._failure = failure
 
     def __enter__(self) -> "_Call":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Suspend):
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, errors.Suspend):
             self.span.set_attribute("ziggurat.suspended", True)
             self.span.end()
             return
-        failure = self._failure if error is None else type_name_of(error)
+        failure = self._failure if error is None else errors.type_name_of(error)
         if failure is not None:
             from opentelemetry.trace import StatusCode
 

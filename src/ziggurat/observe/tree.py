@@ -3,37 +3,60 @@
 It is made of the record alone, so it is the same while the run goes on and afterwards, in this process and elsewhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from typing import Literal
 
 from msgspec import Struct
 
+from ziggurat.core import diagram
 from ziggurat.core.codec import Raw, as_type, decode, encode
-from ziggurat.core.diagram import Mark
 from ziggurat.core.errors import JournalCorrupt, described
 from ziggurat.core.path import is_model_call, is_tool_call, name_at, parent_of
-from ziggurat.journal.entries import (
-    Decided,
-    Ended,
-    Entered,
-    Failure,
-    Intent,
-    JournalEntry,
-    Opened,
-    Pending,
-    Result,
-    as_error,
-)
+from ziggurat.journal import entries as journal
 from ziggurat.messages import agent as runs
 from ziggurat.messages.formatting import call_text, result_text, shortened, stop_text
 from ziggurat.messages.items import HandoffItem
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.usage import Usage
-from ziggurat.observe.run_node import NodeKind, RunNode, tree_diagram, tree_text
 
 _ENDED_WELL = frozenset({"Completed", "Suspended"})
 """How a run stops that has not failed."""
+
+
+NodeKind = Literal["agent", "step", "model", "tool", "call", "question", "timer", "event"]
+"""What a node is: ``step`` is a turn of an agent or a round of a team, ``call`` a step of a flow or a part of it."""
+
+
+class RunNode(Struct, frozen=True):
+    """A call in a run, or what several calls are parts of.
+
+    Attributes:
+        path: Its address in the run.
+        name: What was called: the name of an agent, tool, model or step.
+        kind: What it is.
+        depth: How many nodes are above it.
+        state: How far it has come; ``"skipped"`` if the run ended before it.
+        text: What came of it, or what it waits for, as one line.
+        began: When it began, in seconds of the run's own time, in which waits for people do not count; None if that is
+            not on record.
+        ended: When it ended, in the same seconds; None if it has not.
+        usage: What its model call has used, if it is one.
+        number: The number of its first entry in the record, from 1; 0 if it has none itself.
+    """
+
+    path: str
+    name: str
+    kind: NodeKind
+    depth: int
+    state: diagram.Mark
+    text: str = ""
+    began: float | None = None
+    ended: float | None = None
+    usage: Usage | None = None
+    number: int = 0
 
 
 class RunTree(Struct, frozen=True):
@@ -51,11 +74,11 @@ class RunTree(Struct, frozen=True):
 
     def text(self) -> str:
         """Return the tree as lines of text, each with the state of its node."""
-        return tree_text(self.nodes)
+        return _tree_text(self.nodes)
 
     def mermaid(self) -> str:
         """Return the tree as a Mermaid flowchart, in which the states are colours."""
-        return tree_diagram(self.nodes).mermaid()
+        return _tree_diagram(self.nodes).mermaid()
 
 
 class _Node:
@@ -66,7 +89,7 @@ class _Node:
         self.path = path
         self.name = name.partition(":")[2] if is_tool_call(path) else name
         self.kind = _kind_of(path)
-        self.state: Mark | None = None  # follows from its parts, if it has no entry of its own
+        self.state: diagram.Mark | None = None  # follows from its parts, if it has no entry of its own
         self.text = ""
         self.began: float | None = None
         self.ended: float | None = None
@@ -87,7 +110,7 @@ def _kind_of(path: str) -> NodeKind:
     return "step" if name.partition("-")[0] in ("step", "round", "turn") and "-" in name else "call"
 
 
-def run_tree(entries: Iterable[JournalEntry]) -> RunTree:
+def run_tree(entries: Iterable[journal.JournalEntry]) -> RunTree:
     """Return the tree of a run from its record, in time that grows with the length of the record.
 
     ::
@@ -112,35 +135,35 @@ class _Builder:
         self._latest: dict[str, float] = {}  # when the last part of a node ended
         self._run_id, self._status = "", "running"
 
-    def add(self, entry: JournalEntry, number: int) -> None:
-        if isinstance(entry, Opened):
+    def add(self, entry: journal.JournalEntry, number: int) -> None:
+        if isinstance(entry, journal.Opened):
             self._run_id, self._status = self._run_id or entry.run_id, "running"
-        elif isinstance(entry, Ended):
+        elif isinstance(entry, journal.Ended):
             self._status = entry.stop
         if not entry.path:
             return
         node = self._node(entry.path)
         node.number = node.number or number
         match entry:
-            case Entered():
+            case journal.Entered():
                 node.kind = "tool" if node.kind == "tool" else "agent"
                 node.name, node.state, node.ended = entry.name, "running", None
                 node.began = entry.elapsed if node.began is None else node.began
                 self._latest[entry.path] = entry.elapsed
-            case Intent():
+            case journal.Intent():
                 node.state = "running"
                 if node.kind == "tool":  # as it runs; a person or a middleware may have changed what was asked for
                     self._calls[entry.path.rpartition(":")[0]] = as_type(entry.request, ToolCall)
-            case Decided():
+            case journal.Decided():
                 self._add_decision(node, runs.decision_of(entry.decision))
-            case Pending():
+            case journal.Pending():
                 node.state = "waiting"
                 node.text = _waiting_text(entry)
                 self._begins(node)
-            case Result():
+            case journal.Result():
                 self._add_result(node, entry)
-            case Failure():
-                node.state, node.text = "failed", shortened(described(as_error(entry.error)))
+            case journal.Failure():
+                node.state, node.text = "failed", shortened(described(journal.as_error(entry.error)))
                 self._ends(node, entry.elapsed)
             case _:
                 pass
@@ -160,7 +183,7 @@ class _Builder:
         assert known is not None
         return known
 
-    def _add_result(self, node: _Node, entry: Result) -> None:
+    def _add_result(self, node: _Node, entry: journal.Result) -> None:
         value = entry.value
         if node.kind == "model":
             response = as_type(value, ModelResponse)
@@ -238,12 +261,12 @@ def _finished(node: _Node, depth: int) -> RunNode:
     )
 
 
-def _waiting_text(entry: Pending) -> str:
+def _waiting_text(entry: journal.Pending) -> str:
     call = as_type(entry.request, ToolCall)
     return shortened(f"waits{f' ({entry.reason})' if entry.reason else ''}: {call_text(call)}")
 
 
-def _result_of(node: _Node, value: object) -> tuple[Mark, str]:
+def _result_of(node: _Node, value: object) -> tuple[diagram.Mark, str]:
     """Return the state and the text for a result that is neither a model's nor a tool's."""
     if isinstance(value, Raw):
         kind = HandoffItem if name_at(node.path) == "handoff" else runs.AgentRun
@@ -257,3 +280,52 @@ def _result_of(node: _Node, value: object) -> tuple[Mark, str]:
         return "done" if value.is_reusable else "failed", f"{stop_text(value.stop)}{f': {answer}' if answer else ''}"
     text = bytes(memoryview(value)) if isinstance(value, Raw) else encode(value)
     return "done", shortened(text.decode("utf-8", "replace"))
+
+
+# -- drawing ---------------------------------------------------------------------------------------------------------
+
+_SIGNS: dict[diagram.Mark, str] = {"waiting": "…", "running": "▸", "done": "✓", "failed": "✗", "skipped": "·"}
+_SHAPES: dict[NodeKind, diagram.Shape] = {
+    "tool": "round",
+    "model": "stadium",
+    "question": "hexagon",
+    "timer": "hexagon",
+}
+
+
+def _tree_text(nodes: Sequence[RunNode]) -> str:
+    return "".join(f"{'  ' * node.depth}{_SIGNS[node.state]} {_label(node)}\n" for node in nodes)
+
+
+def _tree_diagram(nodes: Sequence[RunNode]) -> diagram.Diagram:
+    """Return the nodes as a diagram, each with its parts inside it."""
+    parts: list[list[diagram.DiagramNode]] = [[]]
+    for node in reversed(nodes):  # parts before what they are parts of
+        while len(parts) <= node.depth + 1:
+            parts.append([])
+        inner = _in_order(parts.pop()) if len(parts) > node.depth + 1 else diagram.Diagram()
+        shape = _SHAPES.get(node.kind, "box")
+        drawn = diagram.DiagramNode(
+            node.path, shortened(_label(node), 60), shape, node.state, inner if inner.nodes else None
+        )
+        parts[node.depth].append(drawn)
+    return _in_order(parts[0])
+
+
+def _in_order(reverse: list[diagram.DiagramNode]) -> diagram.Diagram:
+    """Return parts as a diagram, with an arrow from each to the next; those that are made together have none."""
+    nodes = reverse[::-1]
+    edges: list[diagram.DiagramEdge] = []
+    for one, other in pairwise(nodes):
+        if not (_place(one).isdigit() and _place(other).isdigit()):
+            calls_tools = edges and _place(one).startswith("tool-") and _place(other).startswith("tool-")
+            edges.append(diagram.DiagramEdge(edges[-1].source if calls_tools else one.name, other.name))
+    return diagram.Diagram(tuple(nodes), tuple(edges))
+
+
+def _place(node: diagram.DiagramNode) -> str:
+    return node.name.rpartition("/")[2]
+
+
+def _label(node: RunNode) -> str:
+    return f"{shortened(node.name)}  {node.text}".rstrip()

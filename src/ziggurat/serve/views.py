@@ -12,8 +12,7 @@ from ziggurat.messages.message import Message, Part, Text, ToolCall, ToolResult
 from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.recorded import recorded_steps
 from ziggurat.messages.usage import total_of
-from ziggurat.observe.run_node import RunNode
-from ziggurat.observe.tree import run_tree
+from ziggurat.observe.tree import RunNode, run_tree
 from ziggurat.runs.fork import calls_of
 
 View = dict[str, Any]
