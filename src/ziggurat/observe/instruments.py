@@ -12,7 +12,6 @@ from ziggurat.observe.conventions import BUCKETS
 Own = TypeVar("Own", bound="Instrument")
 
 _NAME = re.compile("[a-zA-Z_:][a-zA-Z0-9_:]*")
-_Labels = Mapping[str, str]
 
 
 class Instrument:
@@ -34,19 +33,10 @@ class Instrument:
         self.buckets: dict[tuple[tuple[str, str], ...], list[int]] = {}
 
     def lines(self) -> Iterator[str]:
-        """Yield its lines in Prometheus' text format; none if it has no value."""
+        """Return its lines in Prometheus' text format; none if it has no value."""
         samples = [(dict(key), value) for key, value in self.values.items()]
-        if self.kind == "histogram":
-            yield from _histogram(
-                self.name,
-                self.help_text,
-                self.bounds,
-                [(dict(key), self.buckets[key], value) for key, value in self.values.items()],
-            )
-        elif samples:
-            yield from _head(self.name, self.kind, self.help_text)
-            for labels, value in samples:
-                yield _sample(self.name, labels, value)
+        buckets = [self.buckets[key] for key in self.values] if self.kind == "histogram" else ()
+        return metric_lines(self.name, self.kind, self.help_text, samples, self.bounds, buckets)
 
     def _key(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         for label in labels:
@@ -125,68 +115,43 @@ class Instruments:
             for name, each in self._own.items()
         }
 
-    def own_lines(self) -> Iterator[str]:
-        for instrument in self._own.values():
-            yield from instrument.lines()
+    def own_lines(self) -> list[str]:
+        return [line for instrument in self._own.values() for line in instrument.lines()]
 
 
-def counter_lines(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
-    """Yield the lines of a counter; none if there are no samples. `name` is one of OpenTelemetry.
-
-    >>> print(*counter_lines("ziggurat.failures", "Failed calls.", [({"tool": "look"}, 3)]), sep="\\n")
-    # HELP ziggurat_failures_total Failed calls.
-    # TYPE ziggurat_failures_total counter
-    ziggurat_failures_total{tool="look"} 3
-    """
-    family = f"{_family(name)}_total"
-    if samples:
-        yield from _head(family, "counter", help_text)
-    for labels, value in samples:
-        yield _sample(family, labels, value)
-
-
-def gauge_lines(name: str, help_text: str, samples: Sequence[tuple[_Labels, float]]) -> Iterator[str]:
-    if samples:
-        yield from _head(_family(name), "gauge", help_text)
-    for labels, value in samples:
-        yield _sample(_family(name), labels, value)
-
-
-def duration_lines(
+def metric_lines(
     name: str,
+    kind: str,
     help_text: str,
-    bounds: Sequence[float],
-    samples: Sequence[tuple[_Labels, Sequence[int], float]],
+    samples: Sequence[tuple[Mapping[str, str], float]],
+    bounds: Sequence[float] = (),
+    buckets: Sequence[Sequence[int]] = (),
 ) -> Iterator[str]:
-    """Yield the lines of a histogram of seconds; none if there are no samples."""
-    yield from _histogram(f"{_family(name)}_seconds", help_text, bounds, samples)
+    """Yield the lines of a metric; none if there are no samples. Those of a histogram are sums, and have buckets.
 
-
-def _histogram(
-    family: str, help_text: str, bounds: Sequence[float], samples: Sequence[tuple[_Labels, Sequence[int], float]]
-) -> Iterator[str]:
-    if samples:
-        yield from _head(family, "histogram", help_text)
-    for labels, buckets, total in samples:
-        sums = list(accumulate(buckets))
-        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
-            yield _sample(f"{family}_bucket", {**labels, "le": bound}, count)
-        yield _sample(f"{family}_sum", labels, total)
-        yield _sample(f"{family}_count", labels, sums[-1])
-
-
-def _family(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def _head(family: str, kind: str, help_text: str) -> Iterator[str]:
-    if help_text:
+    >>> print(*metric_lines("failures.total", "counter", "Failed calls.", [({"tool": "look"}, 3)]), sep="\\n")
+    # HELP failures_total Failed calls.
+    # TYPE failures_total counter
+    failures_total{tool="look"} 3
+    """
+    name = name.replace(".", "_")  # as those of OpenTelemetry are in Prometheus
+    if samples and help_text:
         escaped = help_text.replace("\\", "\\\\").replace("\n", "\\n")
-        yield f"# HELP {family} {escaped}"
-    yield f"# TYPE {family} {kind}"
+        yield f"# HELP {name} {escaped}"
+    if samples:
+        yield f"# TYPE {name} {kind}"
+    for number, (labels, value) in enumerate(samples):
+        if kind != "histogram":
+            yield _sample(name, labels, value)
+            continue
+        sums = list(accumulate(buckets[number]))
+        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
+            yield _sample(f"{name}_bucket", {**labels, "le": bound}, count)
+        yield _sample(f"{name}_sum", labels, value)
+        yield _sample(f"{name}_count", labels, sums[-1])
 
 
-def _sample(name: str, labels: _Labels, value: float) -> str:
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     texts = [f'{label}="{_escaped(text)}"' for label, text in labels.items()]
     return f"{name}{{{','.join(texts)}}} {value!r}" if texts else f"{name} {value!r}"
 

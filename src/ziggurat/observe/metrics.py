@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from ziggurat.messages.stops import status_of
 from ziggurat.messages.usage import Usage, total_of
 from ziggurat.observe.conventions import BUCKETS, CONVENTIONS
 from ziggurat.observe.first_chunk import FirstChunk
-from ziggurat.observe.instruments import Instruments, counter_lines, duration_lines, gauge_lines
+from ziggurat.observe.instruments import Instruments, metric_lines
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -147,23 +148,21 @@ class Metrics(Instruments, Middleware):
         first = FirstChunk(ctx)
         agent = self._agent(ctx)
         try:
-            response = await _counted(self.models, name, model, request, first.context)
+            return await _timed(self.models.setdefault(name, CallStatistics()), model, request, first.context)
         finally:
             agent.model_calls += 1
             if first.seconds is not None:
                 self.first_chunks.setdefault(name, CallStatistics()).add(first.seconds, None)
-        return response
 
     async def wrap_tool(self, call: ToolCall, ctx: Context, tool: Service[ToolCall, ToolResult]) -> ToolResult:
+        ended = 1
         try:
-            result = await _counted(self.tools, call.name, tool, call, ctx)
+            return await _timed(self.tools.setdefault(call.name, CallStatistics()), tool, call, ctx)
         except Suspend:
+            ended = 0
             raise
-        except BaseException:
-            self._agent(ctx).tool_calls += 1
-            raise
-        self._agent(ctx).tool_calls += 1
-        return result
+        finally:
+            self._agent(ctx).tool_calls += ended
 
     async def wrap_agent(self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]) -> AgentRun:
         if ctx.replayed:
@@ -171,17 +170,15 @@ class Metrics(Instruments, Middleware):
         if ctx.scope[CALLER].outer is not None:
             return await self._agent_call(request, ctx, agent)
         self.running += 1
+        ended = 1
         try:
-            run = await self._agent_call(request, ctx, agent)
+            return await self._agent_call(request, ctx, agent)
         except Suspend:
-            raise
-        except BaseException:
-            self.runs += 1
+            ended = 0
             raise
         finally:
             self.running -= 1
-        self.runs += 1
-        return run
+            self.runs += ended
 
     async def _agent_call(
         self, request: AgentRequest, ctx: Context, agent: Service[AgentRequest, AgentRun]
@@ -222,44 +219,43 @@ class Metrics(Instruments, Middleware):
             (_NAMES.agent_duration, "Durations of agents.", "gen_ai_agent_name", self.agents),
         )
         lines: list[str] = []
+
+        def add_counter(name: str, what: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> None:
+            lines.extend(metric_lines(f"{name}_total", "counter", what, samples))
+
         for name, what, label, statistics in called:
-            samples = [({label: key}, each.buckets, each.seconds) for key, each in statistics.items()]
-            lines += duration_lines(name, what, BUCKETS, samples)
+            samples = [({label: key}, each.seconds) for key, each in statistics.items()]
+            buckets = [each.buckets for each in statistics.values()]
+            lines += metric_lines(f"{name}_seconds", "histogram", what, samples, BUCKETS, buckets)
         for kind, name in _NAMES.tokens.items():
             tokens = [({"gen_ai_request_model": model}, getattr(usage, kind)) for model, usage in self.usage.items()]
             known = [(labels, count) for labels, count in tokens if count is not None]
-            lines += counter_lines(name, f"Tokens of model calls: {kind}.", known)
+            add_counter(name, f"Tokens of model calls: {kind}.", known)
         failures = [
             ({label: key, "error_type": failure}, count)
             for _, _, label, statistics in called
             for key, each in statistics.items()
             for failure, count in each.failures.items()
         ]
-        lines += counter_lines("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
-        lines += counter_lines("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
-        lines += gauge_lines("ziggurat.runs.running", "Runs in progress.", [({}, self.running)])
+        add_counter("ziggurat.failures", "Failed calls of models, tools and agents.", failures)
+        add_counter("ziggurat.runs", "Runs that ended.", [({}, self.runs)])
+        lines += metric_lines("ziggurat.runs.running", "gauge", "Runs in progress.", [({}, self.running)])
         for own in ("steps", "model_calls", "tool_calls"):
             done = [({"gen_ai_agent_name": name}, getattr(each, own)) for name, each in self.agents.items()]
-            lines += counter_lines(f"ziggurat.agent.{own}", f"{own.replace('_', ' ').capitalize()} of agents.", done)
+            add_counter(f"ziggurat.agent.{own}", f"{own.replace('_', ' ').capitalize()} of agents.", done)
         for kind in ("input", "output"):
             spent = [
                 ({"gen_ai_agent_name": name, "gen_ai_request_model": model}, getattr(usage, kind) or 0)
                 for name, each in self.agents.items()
                 for model, usage in each.usage.items()
             ]
-            lines += counter_lines(f"ziggurat.agent.{kind}_tokens", f"{kind.capitalize()} tokens of agents.", spent)
+            add_counter(f"ziggurat.agent.{kind}_tokens", f"{kind.capitalize()} tokens of agents.", spent)
         lines += self.own_lines()
         return "\n".join(lines) + "\n"
 
 
 def _add(sums: dict[str, Usage], model: str, usage: Usage) -> None:
     sums[model] = sums.get(model, Usage()) + usage
-
-
-async def _counted(
-    statistics: dict[str, CallStatistics], name: str, service: Service[Q, R], request: Q, ctx: Context
-) -> R:
-    return await _timed(statistics.setdefault(name, CallStatistics()), service, request, ctx)
 
 
 async def _timed(statistics: CallStatistics, service: Service[Q, R], request: Q, ctx: Context) -> R:
