@@ -25,7 +25,7 @@ import pytest
 from msgspec import Struct
 
 from tests.test_house import FLOORS
-from ziggurat.cli.app import execute
+from ziggurat.cli.main import execute
 from ziggurat.models import PROVIDERS
 from ziggurat.sandbox import Sandbox
 from ziggurat.testing import allow_real_calls

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import AGENTS, Command
 from tests.samples import sample
-from ziggurat.cli.app import COMMANDS
+from ziggurat.cli.main import COMMANDS
 
 PROGRAM = (sys.executable, "-m", "ziggurat")
 

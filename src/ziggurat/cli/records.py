@@ -7,19 +7,18 @@ from typing import Annotated, get_args
 import typer
 from msgspec import Struct
 
-from ziggurat.cli import options
-from ziggurat.cli.store import find_run, labels_from, with_store
-from ziggurat.cli.terminal import age_of, note, write, write_json, write_table
-from ziggurat.core.codec import as_type, encode
+from ziggurat.cli import options, store as stores, terminal
+from ziggurat.core.codec import encode
 from ziggurat.core.errors import ConfigurationError, JournalError
 from ziggurat.core.similar import similar
 from ziggurat.core.visible import visible_line
-from ziggurat.journal.entries import Opened, read_entry
+from ziggurat.journal.entries import Opened
 from ziggurat.journal.store import LogInfo, Store, acknowledged_in, run_log, session_log
-from ziggurat.journal.writer import accept_loss as accept_loss_of, lines_of
+from ziggurat.journal.writer import accept_loss as accept_loss_of
 from ziggurat.messages import stops
-from ziggurat.messages.agent import AgentRequest, PendingItem
+from ziggurat.messages.agent import PendingItem
 from ziggurat.messages.formatting import call_text, plural, shortened
+from ziggurat.serve.rows import prompt_of, read_entries
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -62,23 +61,25 @@ def runs(
     """
     chosen = None if status is None else _status(status)
     after = None if since is None else datetime.now(UTC).timestamp() - seconds_of(since, "--since")
-    labels = labels_from(label)
+    labels = stores.labels_from(label)
 
     async def listed(place: Store) -> list[_ListedRun]:
         infos = await place.logs("run:", agent=agent, status=chosen, labels=labels, limit=limit)
         return [await _list_entry(place, info) for info in infos if after is None or info.updated >= after]
 
-    found = with_store(store, listed)
+    found = stores.with_store(store, listed)
     if json:
         for run in found:
-            write_json(encode(run))
+            terminal.write_json(encode(run))
     elif found:
-        shown = [(run.id, run.status, run.agent, age_of(run.updated), shortened(run.question, 60)) for run in found]
-        write_table(shown)
+        shown = [
+            (run.id, run.status, run.agent, terminal.age_of(run.updated), shortened(run.question, 60)) for run in found
+        ]
+        terminal.write_table(shown)
     elif chosen or agent or label or since:
-        note("no runs match")
+        terminal.note("no runs match")
     else:
-        note("no runs yet")
+        terminal.note("no runs yet")
 
 
 def _status(name: str) -> str:
@@ -106,11 +107,9 @@ def seconds_of(text: str, option: str) -> float:
 async def _list_entry(store: Store, info: LogInfo) -> _ListedRun:
     question, origin = "", None
     try:
-        (line,) = await lines_of(store, info.log, await store.read(info.log, 0, 1))
-        opened = read_entry(line)
-        if isinstance(opened, Opened) and opened.request is not None:
-            question = as_type(opened.request, AgentRequest).messages[-1].text
-            origin = None if opened.forked is None else opened.forked.run_id
+        (opened,) = await read_entries(store, info, 0, 1)
+        question = prompt_of(opened)
+        origin = opened.forked.run_id if isinstance(opened, Opened) and opened.forked is not None else None
     except (JournalError, ValueError, RecursionError):  # damaged runs are listed too
         question = info.problem or "(cannot be read)"
     times = (info.created, info.updated)
@@ -139,18 +138,20 @@ def pending(
     """
     from ziggurat.stores.waiting import pending as pending_in
 
-    labels = labels_from(label)
-    waiting = with_store(store, lambda place: pending_in(place, agent=agent, labels=labels, after=after, limit=limit))
+    labels = stores.labels_from(label)
+    waiting = stores.with_store(
+        store, lambda place: pending_in(place, agent=agent, labels=labels, after=after, limit=limit)
+    )
     if not waiting and not json:
-        note("nothing waits for people")
+        terminal.note("nothing waits for people")
     for run_id, items in waiting.items():
         for item in items:
             if json:
-                write_json(encode(_as_json(run_id, item)))
+                terminal.write_json(encode(_as_json(run_id, item)))
             else:
-                write(_line(run_id, item))
+                terminal.write(_line(run_id, item))
     if waiting.next is not None:
-        note(f"there are more: --after {waiting.next!r}")
+        terminal.note(f"there are more: --after {waiting.next!r}")
 
 
 def _as_json(run_id: str, item: PendingItem) -> dict[str, object]:
@@ -193,16 +194,16 @@ def accept_loss(
     async def accepted(place: Store) -> range:
         log = session_log(run) if session else run_log(run)
         if not session and await acknowledged_in(place, log) is None:
-            log = (await find_run(place, run)).log
+            log = (await stores.find_run(place, run)).log
         return await accept_loss_of(place, log)
 
-    lost = with_store(store, accepted)
+    lost = stores.with_store(store, accepted)
     outcome = (
         f"the loss of entries {lost[0]} to {lost[-1]} is accepted"
         if lost
         else "no entry is known to be missing at the end"
     )
-    write(f"{visible_line(run)}: {outcome}")
+    terminal.write(f"{visible_line(run)}: {outcome}")
 
 
 def vacuum(
@@ -220,5 +221,5 @@ def vacuum(
       ziggurat vacuum --older-than 12h --unfinished
     """
     before = datetime.now(UTC).timestamp() - seconds_of(older, "--older-than")
-    removed = with_store(store, lambda place: place.vacuum(before, unfinished=unfinished))
-    write(f"{plural(removed, 'run')} removed")
+    removed = stores.with_store(store, lambda place: place.vacuum(before, unfinished=unfinished))
+    terminal.write(f"{plural(removed, 'run')} removed")

@@ -112,11 +112,16 @@ def labels_from(options: Sequence[str] | None) -> dict[str, object]:
         name, sign, text = option.partition("=")
         if not (name and sign):
             raise ConfigurationError(f"--label takes NAME=VALUE, such as --label team=blue; got {option!r}")
-        try:
-            labels[name] = decode(text, object)
-        except JournalCorrupt:
-            labels[name] = text
+        labels[name] = value_of(text)
     return labels
+
+
+def value_of(text: str) -> object:
+    """Return the value of a text that is JSON; any other is text."""
+    try:
+        return decode(text, object)
+    except JournalCorrupt:
+        return text
 
 
 async def is_kept(store: Store, run_id: str) -> bool:

@@ -69,7 +69,7 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
         run_id=info.log.removeprefix("run:"),
         agent=info.agent,
         status=info.status,
-        prompt=_prompt(opened),
+        prompt="(damaged)" if opened is None else shortened(prompt_of(opened), _PROMPT),
         started=time_of(info.created),
         updated=time_of(info.updated),
         labels=info.labels,
@@ -83,13 +83,18 @@ async def _row(store: Store, info: LogInfo) -> RunRow:
 async def _ends(store: Store, info: LogInfo) -> tuple[JournalEntry | None, AgentRun | None]:
     """Return the first entry of a record, and the run as it ended; None for what is damaged or not there."""
     try:
-        rows = list(await store.read(info.log, 0, 1))
+        entries = await read_entries(store, info, 0, 1)
         if info.status != "running" and info.count > 1:
-            rows += await store.read(info.log, max(1, info.count - 2))
-        entries = [read_entry(line) for line in await lines_of(store, info.log, rows)]
+            entries += await read_entries(store, info, max(1, info.count - 2))
     except JournalCorrupt:  # one damaged run must not hide the others
         return None, None
     return entries[0] if entries else None, _run(entries[-2:])
+
+
+async def read_entries(store: Store, info: LogInfo, after: int, limit: int | None = None) -> list[JournalEntry]:
+    """Return entries of a record, as many as a limit allows."""
+    rows = await store.read(info.log, after, limit)
+    return [read_entry(line) for line in await lines_of(store, info.log, rows)]
 
 
 def _run(entries: Sequence[JournalEntry]) -> AgentRun | None:
@@ -107,12 +112,11 @@ def _as_run(value: object) -> AgentRun | None:
         return None
 
 
-def _prompt(opened: JournalEntry | None) -> str:
-    if opened is None:
-        return "(damaged)"
+def prompt_of(opened: JournalEntry) -> str:
+    """Return the last message with which a run was begun, by its first entry; empty if there is none."""
     if not isinstance(opened, Opened) or opened.request is None:
         return ""
-    return shortened(as_type(opened.request, AgentRequest).messages[-1].text, _PROMPT)
+    return as_type(opened.request, AgentRequest).messages[-1].text
 
 
 def time_of(seconds: float) -> str:
