@@ -38,6 +38,7 @@ def written_in(file: Path) -> list[str]:
         if isinstance(node, ast.Call)
         and name_of(node.func) in WRITERS
         and not (isinstance(node.func, ast.Name) and node.func.id in imported)
+        and not (isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "terminal")
     ]
 
 

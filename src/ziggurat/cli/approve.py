@@ -1,4 +1,4 @@
-"""Asking the person at the terminal to decide on pending calls."""
+"""Decisions on pending calls: asked of the person at the terminal, or stated by a command."""
 
 import asyncio
 import json
@@ -11,7 +11,8 @@ from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.inbox import misfit_of
 from ziggurat.calls.wait import misfit_of_schema, question_of
 from ziggurat.cli.outcome import undecided
-from ziggurat.cli.terminal import read_line, write
+from ziggurat.cli.terminal import read_line, shell_word, write
+from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.visible import visible_line
 from ziggurat.messages.agent import (
     AgentRun,
@@ -25,8 +26,9 @@ from ziggurat.messages.agent import (
     PendingItem,
 )
 from ziggurat.messages.arguments import canonical
+from ziggurat.messages.formatting import call_text, plural
 
-NO = "the person said no"
+_NO = "the person said no"
 _WHETHER = "did it take effect? [y]es, [n]o and run it now, or say why it stays unknown: "
 _QUESTION = "[y]es, [N]o, [e]dit the arguments, or say why not: "
 _SHORT_QUESTION = "[y]es, [N]o, or say why not: "
@@ -89,7 +91,7 @@ async def ask_person(item: PendingItem) -> Decision:
 
 def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> Decision:
     if item.stage == "question":
-        return ask_answer(item, ask, say)
+        return _ask_answer(item, ask, say)
     if item.interrupted:
         return _ask_whether_it_happened(item, ask, say)
     why = f" ({visible_line(item.reason)})" if item.reason else ""
@@ -99,7 +101,7 @@ def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> 
         if answer.lower() in ("y", "yes"):
             return Approve()
         if answer.lower() in ("", "n", "no"):
-            return Deny(NO)
+            return Deny(_NO)
         if agent is None or answer.lower() not in ("e", "edit"):
             return Deny(answer)
         arguments = _ask_arguments(agent, item, ask, say)
@@ -107,7 +109,7 @@ def _decision(agent: Runnable | None, item: PendingItem, ask: Ask, say: Say) -> 
             return Modify(arguments)
 
 
-def ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
+def _ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
     """Ask the question of a flow or a tool until the answer fits; no answer refuses it.
 
     An answer is JSON; what is not JSON is text.
@@ -124,7 +126,7 @@ def ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
         if None in wrong:
             return Answer(readings[wrong.index(None)])
         say(visible_line(wrong[-1] or ""))
-    return Deny(NO)
+    return Deny(_NO)
 
 
 def _ask_whether_it_happened(item: PendingItem, ask: Ask, say: Say) -> Decision:
@@ -150,3 +152,57 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
     arguments = canonical(text, item.call.name)
     say(f"  {arguments}")
     return arguments if (ask("run it with these? [y/N] ") or "").strip().lower() in ("y", "yes") else None
+
+
+# -- a decision that a command states --------------------------------------------------------------------------------
+
+
+def select(items: list[PendingItem], run_id: str, item: str | None) -> PendingItem:
+    """Return the call that a command decides on: the only one, or that whose id begins as given."""
+    if not items:
+        raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
+    if item is not None and not item.strip():  # it is the beginning of every id
+        raise ConfigurationError("which call? its id is empty; omit it where only one waits")
+    selected = [each for each in items if item is None or each.id.startswith(item)]
+    if len(selected) == 1:
+        return selected[0]
+    listed = "\n".join(f"  {visible_line(each.id)}  {call_text(each.call)}" for each in items)
+    lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(items), 'call')} wait"
+    raise ConfigurationError(
+        f"{lack}; name one of them, as in ziggurat approve {shell_word(run_id)} {shell_word(items[0].id)}:\n{listed}"
+    )
+
+
+def stated_decision(item: PendingItem, run_id: str, way: str, text: str) -> Decision:
+    """Return the option that was given as a decision that is valid for a call; approval without one."""
+    if way == "--deny":
+        return Deny(text.strip() or _NO)
+    name, command = visible_line(item.call.name), f"ziggurat approve {shell_word(run_id)}"
+    if item.stage == "question":
+        if by_hand():
+            return _ask_answer(item, read_line, write)
+        raise ConfigurationError(
+            f"{visible_line(item.reason)!r} is a question: answer it at a terminal, with {command}, or with decide() "
+            "in a program"
+        )
+    if not item.interrupted and way in ("--happened", "--did-not-happen"):
+        raise ConfigurationError(
+            f"{name} was not started yet, so {way} does not apply: {command} lets it run, --deny REASON does not"
+        )
+    if way == "--happened":
+        return Happened(text)
+    if way == "--did-not-happen":
+        return DidNotHappen()
+    if item.interrupted:
+        raise ConfigurationError(
+            f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
+            "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
+        )
+    if way != "--modify":
+        return Approve()
+    try:
+        if not text.strip():
+            raise InvalidArguments("there are no arguments; for none at all write '{}'")
+        return Modify(canonical(text, item.call.name))
+    except InvalidArguments as error:
+        raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error

@@ -8,31 +8,16 @@ import typer
 
 from ziggurat.cli import options
 from ziggurat.cli.agents import StoredRun, labels_of, rebuild
-from ziggurat.cli.approve import NO, ask_answer, by_hand
+from ziggurat.cli.approve import select, stated_decision
 from ziggurat.cli.live import OutputOptions, show_run
 from ziggurat.cli.outcome import INTERRUPTED, write_answer
 from ziggurat.cli.store import then_closed
-from ziggurat.cli.terminal import note, read_line, shell_word, write
+from ziggurat.cli.terminal import note
 from ziggurat.core.clock import new_id
-from ziggurat.core.codec import as_type
-from ziggurat.core.errors import ConfigurationError, InvalidArguments
+from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.event import Listener
-from ziggurat.core.visible import visible_line
-from ziggurat.journal.entries import Pending
-from ziggurat.messages.agent import (
-    AgentRun,
-    Approve,
-    Decision,
-    Deny,
-    DidNotHappen,
-    Happened,
-    Modify,
-    recorded_item,
-    stage_of,
-)
-from ziggurat.messages.arguments import canonical
-from ziggurat.messages.formatting import call_text, plural
-from ziggurat.messages.message import ToolCall
+from ziggurat.messages.agent import AgentRun, Decision, recorded_items
+from ziggurat.messages.formatting import plural
 
 
 def resume(
@@ -114,71 +99,10 @@ def approve(
     if len(ways) > 1:
         raise ConfigurationError(f"a call is decided in one way, not both: give {' or '.join(ways)}")
     found = rebuild(run, options.AgentOptions(agent=agent), store)
-    undecided = [each for each in found.journal.index.waits_at() if each.asks]
-    waiting = _select(undecided, found.id, item)
-    record = found.journal.find(waiting.path)
-    if stage_of(waiting.path) == "question" and deny is None:
-        decision = _answer(waiting, found.id)
-    else:
-        way, text = next(iter(ways.items()), ("", ""))
-        started = record is not None and record.intent is not None
-        decision = _decision(way, text, waiting, found.id, started=started)
+    waiting = select([each for each in recorded_items(found.journal) if each.needs_decision], found.id, item)
+    decision = stated_decision(waiting, found.id, *next(iter(ways.items()), ("", "")))
     output = OutputOptions(json, quiet, found.where)
     return _go_on(found, {waiting.id: decision}, output)
-
-
-def _answer(waiting: Pending, run_id: str) -> Decision:
-    item = recorded_item(waiting, None)
-    if not by_hand():
-        raise ConfigurationError(
-            f"{visible_line(item.reason)!r} is a question: answer it at a terminal, with ziggurat approve "
-            f"{shell_word(run_id)}, or with decide() in a program"
-        )
-    return ask_answer(item, read_line, write)
-
-
-def _decision(way: str, text: str, waiting: Pending, run_id: str, *, started: bool) -> Decision:
-    """Return the option that was given as a decision that is valid for the call; approval without one."""
-    name = visible_line(waiting.name)
-    if way == "--deny":
-        return Deny(text.strip() or NO)
-    if not started and way in ("--happened", "--did-not-happen"):
-        raise ConfigurationError(
-            f"{name} was not started yet, so {way} does not apply: "
-            f"ziggurat approve {shell_word(run_id)} lets it run, --deny REASON does not"
-        )
-    if way == "--happened":
-        return Happened(text)
-    if way == "--did-not-happen":
-        return DidNotHappen()
-    if started:
-        raise ConfigurationError(
-            f"{name} was interrupted, and nobody knows whether it took effect: find out, then add --happened RESULT "
-            "if it did, --did-not-happen to run it now, or --deny REASON to leave it at that"
-        )
-    if way != "--modify":
-        return Approve()
-    try:
-        if not text.strip():
-            raise InvalidArguments("there are no arguments; for none at all write '{}'")
-        return Modify(canonical(text, waiting.name))
-    except InvalidArguments as error:
-        raise ConfigurationError(f"--modify: {error}; nothing was recorded, and the call still waits") from error
-
-
-def _select(pending: list[Pending], run_id: str, item: str | None) -> Pending:
-    if not pending:
-        raise ConfigurationError(f"nothing waits for a decision in the run {run_id}")
-    if item is not None and not item.strip():  # it is the beginning of every id
-        raise ConfigurationError("which call? its id is empty; omit it where only one waits")
-    selected = [each for each in pending if item is None or each.id.startswith(item)]
-    if len(selected) == 1:
-        return selected[0]
-    listed = "\n".join(f"  {visible_line(each.id)}  {call_text(as_type(each.request, ToolCall))}" for each in pending)
-    lack = f"no call, or more than one, begins with {item!r}" if item else f"{plural(len(pending), 'call')} wait"
-    raise ConfigurationError(
-        f"{lack}; name one of them, as in ziggurat approve {shell_word(run_id)} {shell_word(pending[0].id)}:\n{listed}"
-    )
 
 
 def replay(

@@ -45,6 +45,7 @@ class RunNode(Struct, frozen=True):
         ended: When it ended, in the same seconds; None if it has not.
         usage: What its model call has used, if it is one.
         number: The number of its first entry in the record, from 1; 0 if it has none itself.
+        speaker: The agent that has answered in it, if that is another one, as in a team; else empty.
     """
 
     path: str
@@ -57,6 +58,7 @@ class RunNode(Struct, frozen=True):
     ended: float | None = None
     usage: Usage | None = None
     number: int = 0
+    speaker: str = ""
 
 
 class RunTree(Struct, frozen=True):
@@ -82,7 +84,7 @@ class RunTree(Struct, frozen=True):
 
 
 class _Node:
-    __slots__ = ("began", "children", "ended", "kind", "name", "number", "path", "state", "text", "usage")
+    __slots__ = ("began", "children", "ended", "kind", "name", "number", "path", "speaker", "state", "text", "usage")
 
     def __init__(self, path: str) -> None:
         name = path.rpartition("/")[2]
@@ -95,6 +97,7 @@ class _Node:
         self.ended: float | None = None
         self.usage: Usage | None = None
         self.number = 0
+        self.speaker = ""
         self.children: list[_Node] = []
 
 
@@ -257,7 +260,17 @@ class _Builder:
 def _finished(node: _Node, depth: int) -> RunNode:
     state = node.state or "running"
     return RunNode(
-        node.path, node.name, node.kind, depth, state, node.text, node.began, node.ended, node.usage, node.number
+        node.path,
+        node.name,
+        node.kind,
+        depth,
+        state,
+        node.text,
+        node.began,
+        node.ended,
+        node.usage,
+        node.number,
+        node.speaker,
     )
 
 
@@ -276,6 +289,7 @@ def _result_of(node: _Node, value: object) -> tuple[diagram.Mark, str]:
     if isinstance(value, HandoffItem):
         return "done", shortened(f"{value.from_agent} hands over to {value.to_agent}: {value.reason}".rstrip(": "))
     if isinstance(value, runs.AgentRun):
+        node.speaker = "" if value.agent == node.path.rpartition("/")[2].partition("#")[0] else value.agent
         answer = shortened(value.text, 60)
         return "done" if value.is_reusable else "failed", f"{stop_text(value.stop)}{f': {answer}' if answer else ''}"
     text = bytes(memoryview(value)) if isinstance(value, Raw) else encode(value)
