@@ -13,21 +13,20 @@ Memories that are merged or compressed are archived, never deleted: `View.histor
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta
 
-from ziggurat.core.context import Context
 from ziggurat.core.service import Service
 from ziggurat.core.settings import Fraction, NonNegativeInt, NonNegativeSeconds, PositiveInt, checked
-from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, may_be_merged, merging
-from ziggurat.memory.record import MemoryRecord
+from ziggurat.memory.merging import MergePolicy, MergeReport, MergeRequest, merging
+from ziggurat.memory.record import UNDONE, MemoryRecord
 from ziggurat.memory.scoring import Score, ScoringInputs, importance
 from ziggurat.memory.similar import cluster
 from ziggurat.memory.store import MemoryStore
-from ziggurat.memory.words import COMMON, terms
+from ziggurat.memory.words import KEY_TAG, telling
 from ziggurat.messages.model import Model
 
 COMPRESSED = "compressed"
@@ -87,24 +86,27 @@ def consolidation(
         ServiceError: the model failed; memories not yet merged are unchanged (raised by the service).
     """
     policy = policy or ConsolidationPolicy()
+    return merging(store, policy, _clusters, _join, "consolidated", model, progress)
 
-    async def consolidate(request: MergeRequest, ctx: Context) -> MergeReport:
-        owner, now = request.owner, ctx.clock.now()
-        async with merging(store, owner, policy, model, _join, "consolidated", ctx, progress) as merger:
-            pool = [record async for record in store.scan(owner=owner, kind=policy.kind)]
-            examined, merged = len(pool), set[str]()
-            pool = [record for record in pool if may_be_merged(record)]
-            known = -1
-            while known < len(merged):  # until nothing is left to merge, so that the next call finds nothing to do
-                known = len(merged)
-                for start in range(0, len(pool), _WINDOW):
-                    for group in await _clusters_of(pool[start : start + _WINDOW], policy, now):
-                        await merger.merge(group)
-                        merged.update(record.id for record in group)
-                pool = [record for record in pool if record.id not in merged]
-            return merger.report(owner, examined)
 
-    return consolidate
+async def _clusters(
+    store: MemoryStore, policy: ConsolidationPolicy, owner: str, now: float
+) -> AsyncGenerator[list[MemoryRecord], None]:
+    """Yield groups until nothing is left to merge, so that the next call finds nothing to do."""
+    pool = [record async for record in store.scan(owner=owner, kind=policy.kind) if _may_be_merged(record)]
+    merged, known = set[str](), -1
+    while known < len(merged):
+        known = len(merged)
+        for start in range(0, len(pool), _WINDOW):
+            for group in await _clusters_of(pool[start : start + _WINDOW], policy, now):
+                yield group
+                merged.update(record.id for record in group)
+        pool = [record for record in pool if record.id not in merged]
+
+
+def _may_be_merged(record: MemoryRecord) -> bool:
+    """Return whether a memory may become a part of another one: facts with keys, and those brought back, may not."""
+    return UNDONE not in record.facts and not any(tag.startswith(KEY_TAG) for tag in record.tags)
 
 
 def _join(group: Sequence[MemoryRecord]) -> str:
@@ -180,42 +182,31 @@ def compression(
         ServiceError: the model failed; memories not yet compressed are unchanged (raised by the service).
     """
     policy = policy or CompressionPolicy()
-
-    async def compress(request: MergeRequest, ctx: Context) -> MergeReport:
-        owner, examined = request.owner, await store.count(owner=request.owner, kind=policy.kind)
-        if examined <= policy.max_memories:
-            return MergeReport(owner, examined)
-        async with merging(store, owner, policy, model, _note, COMPRESSED, ctx, progress) as merger:
-            for group in await _groups(store, policy, owner, ctx.clock.now()):
-                await merger.merge(group)
-            return merger.report(owner, examined)
-
-    return compress
+    return merging(store, policy, _windows, _note, COMPRESSED, model, progress, above=policy.max_memories)
 
 
-async def _groups(store: MemoryStore, policy: CompressionPolicy, owner: str, now: float) -> list[list[MemoryRecord]]:
-    """Return the memories to compress, by age, in groups of at most the policy's window and at least two."""
+async def _windows(
+    store: MemoryStore, policy: CompressionPolicy, owner: str, now: float
+) -> AsyncGenerator[list[MemoryRecord], None]:
+    """Yield the memories to compress, by age, in groups of at most the policy's window and at least two."""
     records = [record async for record in store.scan(owner=owner, kind=policy.kind)]
     at = ScoringInputs(now, most_uses=max((record.uses for record in records), default=0))
     old = [
         record
         for record in records[: max(0, len(records) - policy.keep_recent)]
         if now - record.created >= policy.min_age
-        and may_be_merged(record)
+        and _may_be_merged(record)
         and policy.score(record, at) < policy.threshold
     ]
-    groups = [old[start : start + policy.window] for start in range(0, len(old), policy.window)]
-    return [group for group in groups if len(group) > 1]
+    for start in range(0, len(old), policy.window):
+        if len(group := old[start : start + policy.window]) > 1:
+            yield group
 
 
 def _note(group: Sequence[MemoryRecord]) -> str:
     """Return a line about archived memories: how many, when, and their most frequent words."""
     days = sorted(datetime.fromtimestamp(record.created, UTC).date().isoformat() for record in group)
     when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
-    words = Counter(word for record in group for word in dict.fromkeys(terms(record.content)) if _tells(word))
+    words = Counter(word for record in group for word in dict.fromkeys(telling(record.content)) if len(word) > 1)
     topics = [word for word, _ in words.most_common(_TOPICS)]
     return f"{len(group)} memories {when}" + (f", about: {', '.join(topics)}" if topics else "")
-
-
-def _tells(word: str) -> bool:
-    return len(word) > 1 and word.partition("'")[0] not in COMMON

@@ -5,7 +5,7 @@ from typing import Unpack
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, Seconds, checked
-from ziggurat.memory.record import MemoryRecord, Origin, RememberOptions, Vector, Words, check_vector
+from ziggurat.memory.record import MemoryRecord, Origin, RememberOptions, Vector, Words
 from ziggurat.memory.scoring import Eviction, Score, importance, lowest
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.store import OpenedStore, in_place_of
@@ -77,7 +77,6 @@ class EpisodicMemory(View):
 
         Only those that match the query are scored, at most the thousand most relevant; without a query, all.
         """
-        check_vector(embedding)
         if query is None:
             candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
         else:
@@ -172,7 +171,6 @@ class SemanticMemory(View):
 
         The most relevant come first, with their relevance as their scores; without a query, the latest.
         """
-        check_vector(embedding)
         if query is None:
             records = self.store.scan(
                 owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=True, limit=limit

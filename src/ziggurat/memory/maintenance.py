@@ -11,14 +11,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
-from typing import Annotated, Self
+from typing import Self
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import errors
 from ziggurat.core.context import Context, root
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LimitExceeded, ServiceError, StoreError, described
 from ziggurat.core.log import logger
 from ziggurat.core.settings import Seconds, checked
 from ziggurat.memory.consolidating import CompressionPolicy, ConsolidationPolicy, compression, consolidation
@@ -79,31 +78,26 @@ class Maintenance:
         interval: Seconds = 300.0,
         consolidate: ConsolidationPolicy | None = ConsolidationPolicy(),  # noqa: B008 - it is frozen
         compress: CompressionPolicy | None = None,
-        model: Annotated[Model | None, Meta(description="a model, such as resolve('openai:gpt-5-mini')")] = None,
+        model: Model | None = None,
         budget: Budget | None = None,
         ctx: Context | None = None,
     ) -> None:
         if isinstance(owners, str):
-            raise ConfigurationError(f"Maintenance(owners=...) is a list of names, write [{owners!r}]")
+            raise errors.ConfigurationError(f"Maintenance(owners=...) is a list of names, write [{owners!r}]")
         if consolidate is None and compress is None:
-            raise ConfigurationError("Maintenance() has nothing to do: give it consolidate= or compress=")
+            raise errors.ConfigurationError("Maintenance() has nothing to do: give it consolidate= or compress=")
         self._limits = {} if budget is None else limits_of(budget)
         self._owners = owners
         self._interval = interval
         self._model = model
-        self._budget = budget
+        self._price = None if budget is None else budget.price
         self._ctx = ctx or root("maintenance")
         used = None if model is None else self._ask
-        self._consolidate = (
-            None
-            if consolidate is None
-            else consolidation(store, consolidate, model=used, progress=partial(self._note, "consolidated"))
-        )
-        self._compress = (
-            None
-            if compress is None
-            else compression(store, compress, model=used, progress=partial(self._note, "compressed"))
-        )
+        work = {
+            "consolidation": consolidate and consolidation(store, consolidate, model=used, progress=self._note),
+            "compression": compress and compression(store, compress, model=used, progress=self._note),
+        }
+        self._work = {name: each for name, each in work.items() if each is not None}
         self._counters = Counters()
         self._summaries: deque[MemoryRecord] = deque(maxlen=_SUMMARIES)
         self._task: asyncio.Task[None] | None = None
@@ -121,7 +115,7 @@ class Maintenance:
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
-            raise ConfigurationError("this Maintenance is already running")
+            raise errors.ConfigurationError("this Maintenance is already running")
         self._task = asyncio.create_task(self.run())
         return self
 
@@ -147,45 +141,33 @@ class Maintenance:
         owners = self._owners() if callable(self._owners) else self._owners
         for owner in list(owners):
             try:
-                await self._work(owner)
-            except LeaseHeld:
+                for name, work in self._work.items():
+                    await work(MergeRequest(owner), self._ctx.under(name))
+            except errors.LeaseHeld:
                 self._count(skipped=1)
-            except (ServiceError, StoreError, OSError) as error:
+            except (errors.ServiceError, errors.StoreError, OSError) as error:
                 self._count(failures=1)
-                await warn(f"the memories of {owner!r} were not tidied up: {described(error)}", self._ctx)
+                await warn(f"the memories of {owner!r} were not tidied up: {errors.described(error)}", self._ctx)
         self._count(runs=1)
 
-    async def _work(self, owner: str) -> None:
-        if self._consolidate is not None:
-            await self._consolidate(MergeRequest(owner), self._ctx.under("consolidation"))
-        if self._compress is not None:
-            await self._compress(MergeRequest(owner), self._ctx.under("compression"))
-
-    def _note(self, counter: str, summary: MemoryRecord) -> None:
+    def _note(self, summary: MemoryRecord) -> None:
         self._summaries.append(summary)
+        counter, *_ = summary.tags  # consolidated or compressed
         self._count(summaries=1, **{counter: len(predecessors(summary))})
 
     async def _ask(self, request: ModelRequest, ctx: Context) -> ModelResponse:
         """Call the model, if the budget is not spent, and count its usage."""
         assert self._model is not None
-        self._refuse_overspending()
-        response = await self._model(request, ctx)
-        price = None if self._budget is None else self._budget.price
-        cost = None if price is None else price(response.model, response.usage)
-        counters = self._counters
-        self._counters = replace(
-            counters, usage=counters.usage + response.usage, cost=counters.cost + float(cost or 0.0)
-        )
-        return response
-
-    def _refuse_overspending(self) -> None:
-        counters = self._counters
         for kind, limit in self._limits.items():
             count = TOKENS_AND_REQUESTS.get(kind)
-            used = counters.cost if count is None else count(counters.usage)
+            used = self._counters.cost if count is None else count(self._counters.usage)
             if used >= limit:
-                raise LimitExceeded(kind, limit, used)
+                raise errors.LimitExceeded(kind, limit, used)
+        response = await self._model(request, ctx)
+        cost = None if self._price is None else self._price(response.model, response.usage)
+        self._count(usage=response.usage, cost=float(cost or 0.0))
+        return response
 
-    def _count(self, **more: int) -> None:
+    def _count(self, **more: int | float | Usage) -> None:
         counters = self._counters
         self._counters = replace(counters, **{name: getattr(counters, name) + each for name, each in more.items()})

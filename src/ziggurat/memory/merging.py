@@ -1,22 +1,25 @@
 """Merging: several memories become one, written together with the archiving of the others."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core import errors
 from ziggurat.core.context import Context
-from ziggurat.core.errors import ConfigurationError, LeaseHeld, LeaseLost, ModelError
 from ziggurat.core.event import Event
+from ziggurat.core.service import Service
 from ziggurat.core.settings import CheckedStruct, NonEmptyText, Seconds
-from ziggurat.memory.record import UNDONE, MemoryRecord, combined, mean_of
+from ziggurat.memory.record import MemoryRecord, combined, mean_of
 from ziggurat.memory.store import LEASE_KIND, MemoryExists, MemoryStore
-from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.conversation import Transcript
 from ziggurat.messages.message import user
 from ziggurat.messages.model import Model, ModelRequest, ModelSettings, written_text
 from ziggurat.messages.usage import Usage
+
+P = TypeVar("P", bound="MergePolicy")
 
 _WORK = "consolidation"
 """The name of the lease of all work that merges memories, so that two such never work on one owner at once."""
@@ -40,7 +43,7 @@ class _WorkLease(Struct):
         """Renew the lease for another full period; call it before each write."""
         if await _highest(self.store, self.record) != self.number:
             work = self.record.content
-            raise LeaseLost(f"the {work} of {self.record.owner!r} took too long and was taken over by another")
+            raise errors.LeaseLost(f"the {work} of {self.record.owner!r} took too long and was taken over by another")
         self.record = replace(self.record, used=self.ctx.clock.now() + self.seconds)
         await self.store.put([self.record])
 
@@ -62,13 +65,15 @@ async def _leases(store: MemoryStore, owner: str, name: str) -> list[tuple[int, 
 
 
 @asynccontextmanager
-async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float) -> AsyncIterator[_WorkLease]:
+async def leased(
+    store: MemoryStore, owner: str, name: str, ctx: Context, seconds: float
+) -> AsyncGenerator[_WorkLease, None]:
     """Hold the lease on one kind of work for one owner while the block runs."""
     now = ctx.clock.now()
     leases = await _leases(store, owner, name)
     number = max([number for number, _ in leases], default=0) + 1
     if any(record.used > now and each == number - 1 for each, record in leases):
-        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
+        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     record = MemoryRecord(
         id=f"{LEASE_KIND}:{name}:{len(owner)}:{owner}:{number}",
         owner=owner,
@@ -82,11 +87,11 @@ async def leased(store: MemoryStore, owner: str, name: str, ctx: Context, second
     try:
         await store.add([record])
     except MemoryExists:  # another worker was quicker
-        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere") from None
+        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere") from None
     lease = _WorkLease(store, record, number, seconds, ctx)
     if await _highest(store, record) != number:  # the scan was out of date: other workers came and went meanwhile
         await store.remove([record.id])
-        raise LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
+        raise errors.LeaseHeld(f"the {name} of {owner!r} is in progress elsewhere")
     await store.remove([old.id for _, old in leases])
     try:
         yield lease
@@ -113,7 +118,9 @@ class MergePolicy(CheckedStruct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.kind == self.into:
-            raise ConfigurationError(f"{type(self).__name__}: summaries of {self.kind!r} need a kind of their own")
+            raise errors.ConfigurationError(
+                f"{type(self).__name__}: summaries of {self.kind!r} need a kind of their own"
+            )
 
 
 class MergeRequest(CheckedStruct, frozen=True):
@@ -149,93 +156,86 @@ class MemoriesMerged(Event, frozen=True):
     archived: int
 
 
-def may_be_merged(record: MemoryRecord) -> bool:
-    """Return whether a memory may become a part of another one: facts with keys, and those brought back, may not."""
-    return UNDONE not in record.facts and not any(tag.startswith(KEY_TAG) for tag in record.tags)
-
-
-@asynccontextmanager
-async def merging(
+def merging(
     store: MemoryStore,
-    owner: str,
-    policy: MergePolicy,
-    model: Model | None,
+    policy: P,
+    groups: Callable[[MemoryStore, P, str, float], AsyncGenerator[Sequence[MemoryRecord], None]],
     rule: Callable[[Sequence[MemoryRecord]], str],
     tag: str,
-    ctx: Context,
+    model: Model | None,
     progress: Callable[[MemoryRecord], None] | None,
-) -> "AsyncIterator[_Merger]":
-    async with leased(store, owner, _WORK, ctx, policy.lease) as lease:
-        yield _Merger(store, lease, model, rule, policy.into, tag, ctx, progress, ctx.clock.now())
+    *,
+    above: int = -1,
+) -> Service[MergeRequest, MergeReport]:
+    """Return the service that merges groups of an owner's memories, if there are more than `above`.
+
+    Each group is asked for when the one before it was merged.
+    """
+
+    async def merge(request: MergeRequest, ctx: Context) -> MergeReport:
+        owner, now = request.owner, ctx.clock.now()
+        report = MergeReport(owner, await store.count(owner=owner, kind=policy.kind))
+        if report.examined <= above:
+            return report
+        async with (
+            leased(store, owner, _WORK, ctx, policy.lease) as lease,
+            aclosing(groups(store, policy, owner, now)) as found,
+        ):
+            async for group in found:
+                if model is None:
+                    text = rule(group)
+                else:
+                    text, usage = await _ask(model, group, ctx)
+                    report = replace(report, usage=report.usage + usage)
+                await lease.confirm()
+                group = await _reread(store, group)
+                if not group:
+                    continue
+                summary = replace(
+                    _summary(group, text, tag, now), kind=policy.into, origin="runtime" if model is None else "model"
+                )
+                await store.put([summary, *(replace(record, archived=True) for record in group)])
+                archived, summaries = report.archived + len(group), (*report.summaries, summary)
+                report = replace(report, archived=archived, summaries=summaries)
+                if progress is not None:
+                    progress(summary)
+                if ctx.listens(MemoriesMerged):
+                    await ctx.emit(MemoriesMerged(ctx.path, owner, summary.id, len(group)))
+        return report
+
+    return merge
 
 
-class _Merger(Struct):
-    """Merges groups of one owner's memories, under a lease, and keeps count."""
+async def _reread(store: MemoryStore, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    """Return the group as it is in the store now; empty if a memory was changed, archived or removed."""
+    now = await store.get([record.id for record in group])
+    contents = [(record.content, record.archived) for record in now]
+    return now if contents == [(record.content, False) for record in group] else []
 
-    store: MemoryStore
-    lease: _WorkLease
-    model: Model | None
-    rule: Callable[[Sequence[MemoryRecord]], str]
-    kind: str
-    tag: str
-    ctx: Context
-    progress: Callable[[MemoryRecord], None] | None
-    now: float
-    summaries: list[MemoryRecord] = []
-    archived: int = 0
-    usage: Usage = Usage()
 
-    def report(self, owner: str, examined: int) -> MergeReport:
-        return MergeReport(owner, examined, self.archived, tuple(self.summaries), self.usage)
+async def _ask(model: Model, group: Sequence[MemoryRecord], ctx: Context) -> tuple[str, Usage]:
+    question = user("\n".join(f"- {record.content}" for record in group))
+    request = ModelRequest(Transcript.of(question), _PROMPT, settings=ModelSettings(max_tokens=1000))
+    response = await model(request, ctx.under("model"))
+    ctx.charge(response.usage)
+    text = written_text(response, "the model that summarises memories")
+    if not text:
+        raise errors.ModelError("the model that summarises memories returned no text", kind="malformed")
+    return text, response.usage
 
-    async def merge(self, group: Sequence[MemoryRecord]) -> MemoryRecord | None:
-        """Write one memory for a group and archive the group, in one write."""
-        text = self.rule(group) if self.model is None else await self._ask(self.model, group)
-        await self.lease.confirm()
-        group = await self._reread(group)
-        if not group:
-            return None
-        summary = self._summary(group, text)
-        await self.store.put([summary, *(replace(record, archived=True) for record in group)])
-        self.summaries.append(summary)
-        self.archived += len(group)
-        if self.progress is not None:
-            self.progress(summary)
-        if self.ctx.listens(MemoriesMerged):
-            await self.ctx.emit(MemoriesMerged(self.ctx.path, summary.owner, summary.id, len(group)))
-        return summary
 
-    async def _reread(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Return the group as it is in the store now; empty if a memory was changed, archived or removed."""
-        now = await self.store.get([record.id for record in group])
-        contents = [(record.content, record.archived) for record in now]
-        return now if contents == [(record.content, False) for record in group] else []
-
-    async def _ask(self, model: Model, group: Sequence[MemoryRecord]) -> str:
-        question = user("\n".join(f"- {record.content}" for record in group))
-        request = ModelRequest(Transcript.of(question), _PROMPT, settings=ModelSettings(max_tokens=1000))
-        response = await model(request, self.ctx.under("model"))
-        self.ctx.charge(response.usage)
-        self.usage += response.usage
-        text = written_text(response, "the model that summarises memories")
-        if not text:
-            raise ModelError("the model that summarises memories returned no text", kind="malformed")
-        return text
-
-    def _summary(self, group: Sequence[MemoryRecord], text: str) -> MemoryRecord:
-        models = {record.embedder for record in group}
-        embedding = mean_of([record.embedding for record in group]) if len(models) == 1 else None
-        base = MemoryRecord(
-            id="",
-            owner=group[0].owner,
-            content=text,
-            kind=self.kind,
-            embedding=embedding,
-            embedder=models.pop() if embedding else "",
-            tags=(self.tag,),
-            origin="runtime" if self.model is None else "model",
-            created=self.now,
-            used=self.now,
-            facts={"from": min(record.created for record in group)},
-        )
-        return combined(group, base)
+def _summary(group: Sequence[MemoryRecord], text: str, tag: str, now: float) -> MemoryRecord:
+    models = {record.embedder for record in group}
+    embedding = mean_of([record.embedding for record in group]) if len(models) == 1 else None
+    base = MemoryRecord(
+        id="",
+        owner=group[0].owner,
+        content=text,
+        embedding=embedding,
+        embedder=models.pop() if embedding else "",
+        tags=(tag,),
+        created=now,
+        used=now,
+        facts={"from": min(record.created for record in group)},
+    )
+    return combined(group, base)

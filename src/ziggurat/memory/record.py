@@ -129,9 +129,3 @@ def mean_of(embeddings: Sequence[bytes | None]) -> bytes | None:
     if len(vectors) < len(embeddings) or len({len(vector) for vector in vectors}) != 1:
         return None
     return pack(sum(column) / len(vectors) for column in zip(*vectors, strict=True))
-
-
-def check_vector(embedding: bytes | None) -> None:
-    """Check the length of a vector, which its type does not tell."""
-    if embedding is not None and len(embedding) % 4:
-        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")

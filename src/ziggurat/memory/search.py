@@ -13,12 +13,15 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ziggurat.core.context import Context
 from ziggurat.core.settings import CheckedStruct
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.similar import wording
 from ziggurat.memory.store import Hit, MemoryStore, Query
+from ziggurat.memory.vectorizing import embed, notice_changed_embedder, try_embed
 from ziggurat.memory.vectors import EXACT, similarities
 from ziggurat.memory.words import query_words, terms
+from ziggurat.messages.model import Embedder
 
 FLOOR = 0.12
 """The relevance below which a memory is about something else; see `Bounds`."""
@@ -69,15 +72,6 @@ class Candidate(Struct, frozen=True):
     kind: str = ""
 
 
-class _SearchMatch(Struct, frozen=True):
-    """A memory by its number, with its scores; see `Hit`."""
-
-    number: int
-    similarity: float | None
-    text_score: float | None
-    relevance: float
-
-
 class Source(Protocol):
     """The part of a store that a search reads: of the query's owner, or of all owners."""
 
@@ -106,6 +100,10 @@ class Source(Protocol):
         """Return the candidates among the numbers that are in use and pass the query's owner, kinds and tags."""
         ...
 
+    def records(self, numbers: Sequence[int]) -> Mapping[int, MemoryRecord]:
+        """Return the memories with these numbers; those removed meanwhile are left out."""
+        ...
+
 
 def relevance(similarity: float | None, evidence: float) -> float:
     """Return how good a match is by meaning and words together, at most 1."""
@@ -116,8 +114,8 @@ def relevance(similarity: float | None, evidence: float) -> float:
     return 1.0 - (1.0 - max(0.0, similarity)) * math.exp(-_WORDS * evidence)
 
 
-def best(query: Query, source: Source) -> list[_SearchMatch]:
-    """Return the best matches of a store, best first; of equals, the earliest."""
+def best(query: Query, source: Source) -> list[Hit]:
+    """Return the best hits of a store, best first; of equals, the earliest."""
     words = [] if query.text is None else query_words(query.text)
     if query.limit <= 0 or (query.text is not None and not words):
         return []
@@ -128,7 +126,10 @@ def best(query: Query, source: Source) -> list[_SearchMatch]:
         known = {each.number for each in candidates}
         apart, _ = _gather(others, source, wording, few=True)
         candidates = [*candidates, *(each for each in apart if each.number not in known)]
-    return _rank(query, candidates, wording)
+    ranked = _rank(query, candidates, wording)
+    records = source.records([each.number for each, _, _ in ranked])
+    there = [entry for entry in ranked if entry[0].number in records]
+    return [Hit(records[each.number], each.similarity, score, how_good) for each, score, how_good in there]
 
 
 def _gather(
@@ -206,15 +207,6 @@ class _Wording:
         return {number: (share, share * (1 - 1 / proved[number])) for number, share in shares.items()}
 
 
-def hits(matches: Sequence[_SearchMatch], records: Mapping[int, MemoryRecord]) -> list[Hit]:
-    """Return the hits for the numbers found, with their records; those removed meanwhile are left out."""
-    there = [each for each in matches if each.number in records]
-    return [
-        Hit(records[each.number], each.similarity, each.text_score, rank, each.relevance)
-        for rank, each in enumerate(there, start=1)
-    ]
-
-
 def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str, float, str]]) -> list[Candidate]:
     """Return a candidate for each number, length, vector, its model, age and kind, with the exact cosine."""
     size = len(query.embedding or b"")
@@ -228,7 +220,10 @@ def compared(query: Query, rows: Collection[tuple[int, float, bytes | None, str,
     return [Candidate(row[0], row[1], similar.get(row[0]), row[4], row[5]) for row in rows]
 
 
-def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | None") -> list[_SearchMatch]:
+def _rank(
+    query: Query, candidates: Sequence[Candidate], wording: "_Wording | None"
+) -> list[tuple[Candidate, float | None, float]]:
+    """Return the best candidates, each with its score by words and its relevance."""
     scores = {} if wording is None else wording.score(candidates)
     ranked: list[tuple[float, float, int, Candidate, float | None, float]] = []
     for each in candidates:
@@ -248,7 +243,7 @@ def _rank(query: Query, candidates: Sequence[Candidate], wording: "_Wording | No
     if query.apart:
         left = query.limit - sum(entry[3].kind not in query.apart for entry in best)
         best += [entry for entry in rest if entry[3].kind not in query.apart][:left]
-    return [_SearchMatch(each.number, each.similarity, score, how_good) for *_, each, score, how_good in best]
+    return [entry[3:] for entry in best]
 
 
 _PIECE = 600
@@ -307,17 +302,30 @@ def pieces(query: str) -> list[str]:
     return parts if len(parts) <= _PIECES else [*parts[: _PIECES // 2], *parts[-_PIECES // 2 :]]
 
 
-async def find_distinct(store: MemoryStore, queries: Sequence[Query], limit: int) -> list[Recalled]:
-    """Return the most relevant memories of some queries, best first; of memories that say the same only the best."""
+async def find(store: MemoryStore, query: Query, embedder: Embedder | None, ctx: Context) -> list[Recalled]:
+    """Return the most relevant memories, best first; of memories that say the same only the best.
+
+    A long query is searched in pieces of some sentences, and a memory counts by the piece that it matches best.
+    """
+    parts = [part for part in pieces(query.text or "") if query_words(part)]
+    queries = [replace(query, text=part) for part in parts]
+    if query.embedding:
+        queries = queries or [replace(query, text=None)]
+    elif embedder is not None and parts:
+        embeddings = await try_embed(embed(embedder, parts, "query", ctx), ctx)
+        if embeddings is not None:
+            await notice_changed_embedder(store, query.owner, embeddings.model, ctx)
+            both = zip(queries, embeddings.vectors, strict=True)
+            queries = [replace(each, embedding=vector, embedder=embeddings.model) for each, vector in both]
     best: dict[str, Hit] = {}
-    for query in queries:
-        for hit in await _distinct(store, query):
+    for each in queries:
+        for hit in await _distinct(store, each):
             known = best.get(hit.record.id)
             if known is None or known.relevance < hit.relevance:
                 best[hit.record.id] = hit
     hits = _each_once(sorted(best.values(), key=lambda hit: -hit.relevance))
-    apart = {kind for query in queries for kind in query.apart}
-    others = [hit for hit in hits[limit:] if hit.record.kind not in apart][:limit] if apart else []
+    limit = query.limit
+    others = [hit for hit in hits[limit:] if hit.record.kind not in query.apart][:limit] if query.apart else []
     return [
         Recalled(hit.record, hit.relevance, None if hit.similarity is None else hit.relevance)
         for hit in (*hits[:limit], *others)

@@ -12,7 +12,7 @@ from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Fraction
 from ziggurat.memory.record import MemoryRecord
 from ziggurat.memory.vectors import similarities
-from ziggurat.memory.words import COMMON, SLICE, terms
+from ziggurat.memory.words import SLICE, telling
 
 K = TypeVar("K")
 
@@ -63,17 +63,6 @@ def _composed(text: str) -> str:
     if text.isascii():
         return text
     return "".join(unicodedata.normalize("NFC", text[start : start + SLICE]) for start in range(0, len(text), SLICE))
-
-
-def say_the_same(one: str, other: str) -> bool:
-    """Return whether two texts have the same `wording`.
-
-    >>> say_the_same("Invoice 1001 is paid.", "invoice 1001 is really paid")
-    True
-    >>> say_the_same("Invoice 1001 is paid.", "Invoice 1002 is paid.")
-    False
-    """
-    return wording(one) == wording(other)
 
 
 class Duplicates(Struct, frozen=True):
@@ -185,13 +174,9 @@ class TfIdf(Generic[K]):
     def _weigh(self) -> tuple[list[str], _Weigh, Any]:
         if self._weighed is None:
             texts = list(self._texts.values())
-            words, weigh = tfidf(texts, _telling)
+            words, weigh = tfidf(texts, lambda text: [word for word in telling(text) if len(word) > 1])
             self._weighed = words, weigh, weigh(texts)
         return self._weighed
-
-
-def _telling(text: str) -> list[str]:
-    return [word for word in terms(text) if len(word) > 1 and word not in COMMON]
 
 
 class Clusters(Struct, frozen=True):

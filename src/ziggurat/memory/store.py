@@ -61,6 +61,10 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
     embedder: str = ""
     floor: float = -1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_vector(self.embedding)
+
 
 class Hit(Struct, frozen=True):
     """A memory that was found, and how well it matches.
@@ -70,7 +74,6 @@ class Hit(Struct, frozen=True):
         similarity: The cosine of its vector and the query's; None if either is missing.
         text_score: The share of the query's words that it has, weighted by their rarity, from 0 to 1; None if it has
             none of them.
-        rank: Its position among the hits, from 1.
         relevance: How good the match is, at most 1; hits are ordered by it. By words alone it is `text_score`, by
             meaning alone `similarity`, by both `search.relevance`.
     """
@@ -78,7 +81,6 @@ class Hit(Struct, frozen=True):
     record: MemoryRecord
     similarity: float | None = None
     text_score: float | None = None
-    rank: int = 1
     relevance: float = 0.0
 
 
@@ -243,8 +245,14 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
             msgspec.json.encode(record.facts)
         except UnicodeEncodeError:
             raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is not text") from None
+        _check_vector(record.embedding)
         if record.embedding and not isfinite(sum(unpack(record.embedding))):
             raise ConfigurationError(f"the embedding of memory {record.id!r} holds what is not a finite number")
+
+
+def _check_vector(embedding: bytes | None) -> None:
+    if embedding is not None and len(embedding) % 4:
+        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")
 
 
 def _may_be(name: str) -> bool:

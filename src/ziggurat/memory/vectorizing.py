@@ -23,7 +23,7 @@ BATCH = 128
 _PENDING = 32
 """How many memories without a vector are embedded together with a new one."""
 
-_noticed: WeakKeyDictionary[MemoryStore, set[tuple[str, str]]] = WeakKeyDictionary()
+_noticed: WeakKeyDictionary[MemoryStore, set[tuple[str | None, str]]] = WeakKeyDictionary()
 
 
 async def warn(text: str, ctx: Context) -> None:
@@ -89,14 +89,32 @@ async def try_embed(embeddings: Awaitable[Embeddings], ctx: Context) -> Embeddin
         return None
 
 
-async def embed_pending(store: MemoryStore, owner: str, embedder: Embedder, ctx: Context) -> int:
-    """Embed some memories that were stored without a vector; return how many. A failure is only a warning."""
-    pending = await store.stale(owner, None, _PENDING)
-    embeddings = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
+async def with_vectors(
+    records: Sequence[MemoryRecord], store: MemoryStore, embedder: Embedder | None, ctx: Context
+) -> list[MemoryRecord]:
+    """Return an owner's new memories with vectors, and embed some that were stored without.
+
+    If the embedder fails, they have none, and are embedded with later ones.
+    """
+    bare = [record for record in records if record.embedding is None]
+    if embedder is None or not bare:
+        return list(records)
+    embeddings = await try_embed(embed_records(embedder, bare, ctx), ctx)
     if embeddings is None:
-        return 0
-    vectors = {record.id: vector for record, vector in zip(pending, embeddings.vectors, strict=True)}
-    return await store.set_vectors(vectors, embeddings.model)
+        return list(records)
+    pending = await store.stale(bare[0].owner, None, _PENDING)
+    late = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
+    if late is not None:
+        await store.set_vectors(_by_id(pending, late), late.model)
+    vectors = _by_id(bare, embeddings)
+    return [
+        replace(record, embedding=vectors[record.id], embedder=embeddings.model) if record.id in vectors else record
+        for record in records
+    ]
+
+
+def _by_id(records: Sequence[MemoryRecord], embeddings: Embeddings) -> dict[str, bytes]:
+    return {record.id: vector for record, vector in zip(records, embeddings.vectors, strict=True)}
 
 
 class Reembedded(Struct, frozen=True):
@@ -162,14 +180,14 @@ async def _reembed_batch(
         embeddings = await embed_records(embedder, batch, ctx)
         if embeddings.model != state.model:
             raise ModelError(f"the embedder calls itself {state.model!r} and {embeddings.model!r}", kind="malformed")
-        written = {record.id: vector for record, vector in zip(batch, embeddings.vectors, strict=True)}
-        state = replace(state, done=state.done + await store.set_vectors(written, embeddings.model))
+        done = await store.set_vectors(_by_id(batch, embeddings), embeddings.model)
+        state = replace(state, done=state.done + done)
     if progress is not None:
         progress(state)
     return state
 
 
-async def notice_changed_embedder(store: MemoryStore, owner: str, model: str, ctx: Context) -> None:
+async def notice_changed_embedder(store: MemoryStore, owner: str | None, model: str, ctx: Context) -> None:
     """Warn, once in this process, if memories of an owner have vectors of another model."""
     noticed = _noticed.setdefault(store, set())
     if not model or (owner, model) in noticed:

@@ -1,28 +1,18 @@
 """The base class of all kinds of memory: one owner's records of one kind, in any store."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from heapq import nlargest
 
 from msgspec.structs import replace
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, checked
-from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, Vector, Words, check_vector, predecessors
+from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
+from ziggurat.memory import vectorizing
+from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, Vector, Words, predecessors
 from ziggurat.memory.scoring import Eviction, Score, ScoringInputs, lowest
-from ziggurat.memory.search import FLOOR, Recalled, find_distinct, near_best, pieces
+from ziggurat.memory.search import FLOOR, Recalled, find, near_best
 from ziggurat.memory.store import OpenedStore, Query
-from ziggurat.memory.vectorizing import (
-    Progress,
-    Reembedded,
-    embed,
-    embed_pending,
-    embed_records,
-    notice_changed_embedder,
-    reembed,
-    try_embed,
-)
-from ziggurat.memory.words import KEY_TAG, query_words
+from ziggurat.memory.words import KEY_TAG
 from ziggurat.messages.model import Embedder
 
 _LOWEST = lowest()
@@ -106,7 +96,7 @@ class View:
         """
         facts = {} if facts is None else facts
         draft = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes, embedding=embedding)
-        (record,) = await self._with_vectors([draft])
+        (record,) = await vectorizing.with_vectors([draft], self.store, self.embedder, self.ctx)
         record = await self._write(record)
         await self._make_room([record.id])
         return record
@@ -132,7 +122,7 @@ class View:
         """Store many texts in one write, with one request to the embedder for each hundred or so; see `remember`."""
         tags, taint = tuple(tags), tuple(taint)
         drafts = [self._make(content, importance, tags, origin, taint, {}) for content in contents]
-        records = await self._with_vectors(drafts)
+        records = await vectorizing.with_vectors(drafts, self.store, self.embedder, self.ctx)
         await self.store.add(records)
         await self._make_room([record.id for record in records])
         return records
@@ -149,7 +139,6 @@ class View:
         supersedes: str | None = None,
         embedding: bytes | None = None,
     ) -> MemoryRecord:
-        check_vector(embedding)
         now = self.ctx.clock.now()
         return MemoryRecord(
             id=self.ctx.new_id(),
@@ -167,26 +156,15 @@ class View:
             facts=dict(facts),
         )
 
-    async def _with_vectors(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Return new memories with their vectors; if the embedder fails, without, to be embedded with later ones."""
-        bare = [record for record in records if record.embedding is None]
-        if self.embedder is None or not bare:
-            return list(records)
-        embeddings = await try_embed(embed_records(self.embedder, bare, self.ctx), self.ctx)
-        if embeddings is None:
-            return list(records)
-        await embed_pending(self.store, self.owner, self.embedder, self.ctx)
-        vectors = {record.id: vector for record, vector in zip(bare, embeddings.vectors, strict=True)}
-        return [
-            replace(record, embedding=vectors[record.id], embedder=embeddings.model) if record.id in vectors else record
-            for record in records
-        ]
-
-    async def reembed(self, progress: Progress | None = None, *, renew_all: bool = False) -> Reembedded:
+    async def reembed(
+        self, progress: vectorizing.Progress | None = None, *, renew_all: bool = False
+    ) -> vectorizing.Reembedded:
         """Embed this owner's memories without a vector of the embedder's model, or all; see `vectorizing.reembed`."""
         if self.embedder is None:
             raise ConfigurationError(f"{self!r} has no embedder to reembed with; give it embedder=...")
-        return await reembed(self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress)
+        return await vectorizing.reembed(
+            self.store, self.owner, self.embedder, self.ctx, renew_all=renew_all, progress=progress
+        )
 
     async def forget(self, *ids: str) -> int:
         """Archive memories of this owner: no recall finds them, but `history` does; return how many were in use."""
@@ -310,7 +288,7 @@ class View:
         self,
         query: str,
         *,
-        limit: NonNegativeInt = 10,
+        limit: int = 10,
         tags: Words = (),
         embedding: Vector | None = None,
         floor: float = FLOOR,
@@ -330,31 +308,18 @@ class View:
             without: No memories of these kinds.
             apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
         """
-        check_vector(embedding)
-        tags, without, apart = tuple(tags), tuple(without), tuple(apart)
-        parts = [part for part in pieces(query) if query_words(part)]
-        embeddings = None
-        if self.embedder is not None and parts and not embedding:
-            embeddings = await try_embed(embed(self.embedder, parts, "query", self.ctx), self.ctx)
-        texts: list[str | None] = [*parts] or ([None] if embedding else [])
-        if embeddings is not None:
-            await notice_changed_embedder(self.store, self.owner, embeddings.model, self.ctx)
-        queries = [
-            Query(
-                owner=self.owner,
-                text=part,
-                embedding=embedding if embeddings is None else embeddings.vectors[place],
-                embedder="" if embeddings is None else embeddings.model,
-                limit=limit,
-                kind=self.kind,
-                tags=tags,
-                without=without,
-                apart=apart,
-                floor=floor,
-            )
-            for place, part in enumerate(texts)
-        ]
-        return await find_distinct(self.store, queries, limit)
+        query_of = Query(
+            owner=self.owner,
+            text=query,
+            embedding=embedding,
+            limit=limit,
+            kind=self.kind,
+            tags=tuple(tags),
+            without=tuple(without),
+            apart=tuple(apart),
+            floor=floor,
+        )
+        return await find(self.store, query_of, self.embedder, self.ctx)
 
     async def _recall_best(self, candidates: Sequence[Recalled], score: Score, limit: int) -> list[Recalled]:
         """Return the best scored of those near the best match, the first of equals; record that they were recalled."""
@@ -363,7 +328,7 @@ class View:
         most = max((each.record.uses for each in candidates), default=0)
         now = self.ctx.clock.now()
         scored = [replace(each, score=score(each.record, ScoringInputs(now, each.score, most))) for each in candidates]
-        return await self._touch(nlargest(limit, scored, key=lambda recalled: recalled.score))
+        return await self._touch(sorted(scored, key=lambda recalled: recalled.score, reverse=True)[:limit])
 
     async def _touch(self, recalled: list[Recalled]) -> list[Recalled]:
         if recalled:

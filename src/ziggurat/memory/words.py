@@ -96,7 +96,7 @@ _COMMON_WORDS = """
     too under until up us very was we were what when where which while who whom whose why will with would you your
     don doesn didn isn aren wasn weren won wouldn shouldn couldn hasn haven hadn cannot
 """
-COMMON = frozenset(_COMMON_WORDS.split())
+_COMMON = frozenset(_COMMON_WORDS.split())
 """Frequent English words that say little about the subject of a text."""
 
 _POLITE_WORDS = """
@@ -127,6 +127,11 @@ def terms(text: str) -> list[str]:
         else:
             words.extend(run[place : place + 2] for place in range(len(run) - 1))
     return words
+
+
+def telling(text: str) -> list[str]:
+    """Return the words of a text, as `terms` does, without common ones."""
+    return [word for word in terms(text) if word.partition("'")[0] not in _COMMON]
 
 
 def is_polite(text: str) -> bool:
@@ -170,9 +175,7 @@ def query_words(text: str) -> list[str]:
     >>> query_words("Where is the tea?"), query_words("Who are you?")
     (['tea'], ['who', 'ar', 'you'])
     """
-    words = terms(text)
-    telling = [term for term in words if term.partition("'")[0] not in COMMON] or words
-    return list(dict.fromkeys(each for term in telling for each in _stems_of(term)))
+    return list(dict.fromkeys(each for term in telling(text) or terms(text) for each in _stems_of(term)))
 
 
 def indexed_words(record: MemoryRecord) -> dict[str, float]:

@@ -86,7 +86,6 @@ async def answers(store: MemoryStore, queries: list[Query]) -> list[list[tuple[o
             [
                 (
                     hit.record.id,
-                    hit.rank,
                     None if hit.similarity is None else pytest.approx(hit.similarity, abs=1e-5),
                     None if hit.text_score is None else pytest.approx(hit.text_score),
                     pytest.approx(hit.relevance, abs=1e-5),

@@ -16,7 +16,7 @@ from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory
 from ziggurat.memory.record import DOUBTS, SUBJECT, MemoryRecord, Origin
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.search import BOUNDS, Bounds
-from ziggurat.memory.similar import say_the_same
+from ziggurat.memory.similar import wording
 from ziggurat.memory.store import MemoryStore, Query
 from ziggurat.messages.message import MEMORY, Message, taint_of
 from ziggurat.messages.model import GRAPH_ADDED, GRAPH_ORIGIN, Embedder, Embeddings, EmbedRequest
@@ -202,7 +202,8 @@ async def _find_related(memory: AgentMemory, note: Note) -> _Related:
     named = next((each for each in matches if each.owner == memory.owner and not each.archived), None)
     taint = set(note.taint)
     known = {record.id: record for record in (named, about, *near, *nearest) if record is not None}
-    copies = [record for record in known.values() if say_the_same(record.content, note.content)]
+    said = wording(note.content)
+    copies = [record for record in known.values() if wording(record.content) == said]
     same = next((record for record in copies if set(record.taint) <= taint), None)
     if same is not None and about is not None and about.id != same.id:
         same = None  # stored, but not under this key

@@ -10,7 +10,7 @@ from ziggurat.databases.forks import reopened_after_fork
 from ziggurat.databases.postgres import Connection, PostgresAddress, PostgresConnection
 from ziggurat.databases.writer import Writer
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import COUNTED, Candidate, best, hits
+from ziggurat.memory.search import COUNTED, Candidate, best
 from ziggurat.memory.store import Hit, Query, findable, in_place_of, refuse_known, refuse_unfit
 from ziggurat.memory.stores import postgres_tables as sql
 from ziggurat.memory.stores.rows import scan_pages
@@ -64,12 +64,9 @@ class PostgresMemoryStore:
             await sql.insert(connection, record)
         return sizes
 
-    def _search(self, query: Query) -> list[Hit]:
-        matches = best(query, self)
+    def records(self, numbers: Sequence[int]) -> Mapping[int, MemoryRecord]:
         statement = f"SELECT {sql.COLUMNS} FROM memories WHERE number = ANY($1::bigint[])"  # noqa: S608
-        rows = self._database.fetch(statement, [each.number for each in matches])
-        records = {row[0]: sql.record_of(row) for row in rows}
-        return hits(matches, records)
+        return {row[0]: sql.record_of(row) for row in self._database.fetch(statement, list(numbers))}
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         ((memories,),) = self._database.fetch(sql.COUNT, query.owner, EXACT + 1)
@@ -212,7 +209,7 @@ class PostgresMemoryStore:
         return int((await self._fetch(statement, owner, kind, archived))[0][0])
 
     async def search(self, query: Query, /) -> list[Hit]:
-        return await self._writer.submit(lambda: self._search(query))
+        return await self._writer.submit(lambda: best(query, self))
 
     async def close(self) -> None:
         await self._writer.finish()

@@ -10,7 +10,7 @@ from msgspec.structs import astuple, replace
 from ziggurat.core.errors import MissingExtra
 from ziggurat.databases.sqlite import SqliteConnection
 from ziggurat.memory.record import MemoryRecord
-from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared, hits
+from ziggurat.memory.search import COUNTED, Candidate, Entries, best, compared
 from ziggurat.memory.store import UNEMBEDDED, Hit, Query, in_place_of, refuse_known
 from ziggurat.memory.stores.rows import FIELDS
 from ziggurat.memory.vectors import VectorIndexes
@@ -263,14 +263,14 @@ class MemoryRows:
             self.flush()
 
     def search(self, query: Query) -> list[Hit]:
-        matches = best(query, self)
-        chosen = _json([each.number for each in matches])
+        return best(query, self)
+
+    def records(self, numbers: Sequence[int]) -> Mapping[int, MemoryRecord]:
         rows = self._database.execute(
             f"SELECT {_COLUMNS} FROM {_CHOSEN} CROSS JOIN memories ON number = value",  # noqa: S608
-            (chosen,),
+            (_json(numbers),),
         )
-        records = {row[0]: self._with_uses(_record_of(row)) for row in rows}
-        return hits(matches, records)
+        return {row[0]: self._with_uses(_record_of(row)) for row in rows}
 
     def nearest(self, query: Query, count: int) -> Sequence[int]:
         return self.vectors.nearest(query.owner, query.embedding or b"", count)
