@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.memory.making import DAY, HOUR, context
+from tests.memory.making import DAY, HOUR, context, embedder_of
 from tests.samples import amount
 from tests.wrong import wrong
 from ziggurat import ConfigurationError, Context
@@ -190,10 +190,11 @@ async def test_tags_must_all_be_there_and_narrow_a_search() -> None:
 
 
 async def test_meaning_is_the_cosine_of_embeddings() -> None:
-    memory = SemanticMemory(LocalMemoryStore(), "ann")
-    await memory.remember("north", embedding=pack([0, 1]))
-    await memory.remember("east", embedding=pack([1, 0]))
-    recalled = await memory.recall("elsewhere", embedding=pack([3, 4]))
+    embedder = embedder_of(north=(0, 1), east=(1, 0), elsewhere=(3, 4))
+    memory = SemanticMemory(LocalMemoryStore(), "ann", embedder=embedder)
+    await memory.remember("north")
+    await memory.remember("east")
+    recalled = await memory.recall("elsewhere")
     assert [(each.content, round(each.score, 6)) for each in recalled] == [("north", 0.8), ("east", 0.6)]
 
 

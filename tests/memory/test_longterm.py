@@ -5,11 +5,10 @@ from math import log
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.memory.making import DAY, context
+from tests.memory.making import DAY, context, embedder_of
 from tests.samples import amount
 from ziggurat import ConfigurationError
 from ziggurat.memory import LocalMemoryStore, LongTermMemory, SemanticMemory, audit
-from ziggurat.messages.model import pack
 from ziggurat.testing import HandClock
 
 
@@ -83,9 +82,9 @@ async def test_near_duplicates_become_one_and_their_parts_stay_reachable() -> No
 
 
 async def test_only_what_is_above_the_bound_is_merged() -> None:
-    memory = LongTermMemory(LocalMemoryStore(), "ann")
-    await memory.remember("one dog", embedding=pack([1, 0]))
-    await memory.remember("One dog!", embedding=pack([0.6, 0.8]))
+    memory = LongTermMemory(LocalMemoryStore(), "ann", embedder=embedder_of(One=(0.6, 0.8)))
+    await memory.remember("one dog")
+    await memory.remember("One dog!")
     assert await memory.consolidate(threshold=0.601) == []
     assert len(await memory.consolidate(threshold=0.599)) == 1
 
@@ -115,9 +114,9 @@ TWINS = [
 async def test_memories_that_differ_in_what_matters_are_not_merged(
     text: str, one: str, other: str, vectors: bool
 ) -> None:
-    memory = LongTermMemory(LocalMemoryStore(), "ann")
+    memory = LongTermMemory(LocalMemoryStore(), "ann", embedder=embedder_of() if vectors else None)
     for each in (text, text.replace(one, other)):
-        await memory.remember(each, embedding=pack([1, 0]) if vectors else None)
+        await memory.remember(each)
     assert await memory.consolidate(threshold=0.5) == []
     assert await memory.count() == 2
 

@@ -8,7 +8,7 @@ from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, checked
 from ziggurat.memory.kinds import EpisodicMemory, SemanticMemory, WorkingMemory
 from ziggurat.memory.longterm import LongTermMemory
-from ziggurat.memory.record import MemoryRecord, RememberOptions, Vector, Words
+from ziggurat.memory.record import MemoryRecord, RememberOptions, Words
 from ziggurat.memory.scoring import Score
 from ziggurat.memory.search import BOUNDS, Bounds, Recalled, near_best
 from ziggurat.memory.store import MemoryStore
@@ -100,24 +100,18 @@ class AgentMemory(View):
         return await views[kind].remember(content, **options)
 
     @checked
-    async def recall(
-        self, query: str, *, limit: NonNegativeInt = 10, tags: Words = (), embedding: Vector | None = None
-    ) -> list[Recalled]:
+    async def recall(self, query: str, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:
         """Return the memories of any kind that match a query, and record in each that it was recalled.
 
         Working values are left out: they are few, and `working.items` returns them all.
         """
         hidden, floor = (WorkingMemory.kind,), self.bounds.floor
         if self.score is not None:
-            matches = await self.find(
-                query, limit=CANDIDATES, tags=tags, embedding=embedding, floor=floor, without=hidden
-            )
+            matches = await self.find(query, limit=CANDIDATES, tags=tags, floor=floor, without=hidden)
             return await self._recall_best(self._not_outdated(matches), self.score, limit)
         talk = (EpisodicMemory.kind,)  # there may be facts behind much of it
         many = limit if self.episodic.max_age is None else max(limit, _SEEN)
-        matches = await self.find(
-            query, limit=many, tags=tags, embedding=embedding, floor=floor, without=hidden, apart=talk
-        )
+        matches = await self.find(query, limit=many, tags=tags, floor=floor, without=hidden, apart=talk)
         return await self._touch(_facts_first(self._not_outdated(matches))[:limit])
 
     def _not_outdated(self, matches: Sequence[Recalled]) -> list[Recalled]:

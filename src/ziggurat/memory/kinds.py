@@ -5,7 +5,7 @@ from typing import Unpack
 
 from ziggurat.core.context import Context, root
 from ziggurat.core.settings import NonEmptyText, NonNegativeInt, PositiveInt, Seconds, checked
-from ziggurat.memory.record import MemoryRecord, Origin, RememberOptions, Vector, Words
+from ziggurat.memory.record import MemoryRecord, Origin, RememberOptions, Words
 from ziggurat.memory.scoring import Eviction, Score, importance, lowest
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.store import OpenedStore, in_place_of
@@ -71,7 +71,6 @@ class EpisodicMemory(View):
         *,
         limit: NonNegativeInt = 10,
         tags: Words = (),
-        embedding: Vector | None = None,
     ) -> list[Recalled]:
         """Return the episodes that score best, the earliest of equals first, and record that they were recalled.
 
@@ -80,7 +79,7 @@ class EpisodicMemory(View):
         if query is None:
             candidates = [Recalled(record, 0.0) for record in await self._young(tuple(tags))]
         else:
-            matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+            matches = await self.find(query, limit=CANDIDATES, tags=tags)
             candidates = [each for each in matches if self._is_young(each.record)]
         return await self._recall_best(candidates, self.score, limit)
 
@@ -165,7 +164,6 @@ class SemanticMemory(View):
         *,
         limit: NonNegativeInt = 10,
         tags: Words = (),
-        embedding: Vector | None = None,
     ) -> list[Recalled]:
         """Return facts by meaning, by tags, or by both, and record in them that they were recalled.
 
@@ -176,7 +174,7 @@ class SemanticMemory(View):
                 owner=self.owner, kind=self.kind, tags=tuple(tags), newest_first=True, limit=limit
             )
             return await self._touch([Recalled(record, record.importance) async for record in records])
-        return await self._touch(await self.find(query, limit=limit, tags=tags, embedding=embedding))
+        return await self._touch(await self.find(query, limit=limit, tags=tags))
 
 
 class WorkingMemory:

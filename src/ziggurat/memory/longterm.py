@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ziggurat.core.context import Context
 from ziggurat.core.settings import Fraction, NonEmptyText, NonNegativeInt, PositiveFloat, checked
-from ziggurat.memory.record import UNDONE, MemoryRecord, Vector, Words, combined
+from ziggurat.memory.record import UNDONE, MemoryRecord, Words, combined
 from ziggurat.memory.scoring import Score, ScoringInputs, decayed, lowest, product, retention, similarity
 from ziggurat.memory.search import Recalled
 from ziggurat.memory.similar import find_same
@@ -61,11 +61,9 @@ class LongTermMemory(View):
         )
 
     @checked
-    async def recall(
-        self, query: str, *, limit: NonNegativeInt = 10, tags: Words = (), embedding: Vector | None = None
-    ) -> list[Recalled]:
+    async def recall(self, query: str, *, limit: NonNegativeInt = 10, tags: Words = ()) -> list[Recalled]:
         """Return the memories that match a query, by ``relevance * importance * retention``, and record their use."""
-        matches = await self.find(query, limit=CANDIDATES, tags=tags, embedding=embedding)
+        matches = await self.find(query, limit=CANDIDATES, tags=tags)
         return await self._recall_best(matches, product(similarity, self.worth), limit)
 
     async def prune(self) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Annotated, Literal, TypedDict
+from typing import Literal, TypedDict
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.core.errors import ConfigurationError
@@ -16,9 +16,6 @@ Origin = Literal["user", "model", "tool", "runtime"]
 
 Words = Iterable[str]
 """Words, such as tags."""
-
-Vector = Annotated[bytes, Meta(description="32-bit floats as pack() writes them")]
-"""A vector, as `embedding.pack` writes it."""
 
 DOUBTS = "doubts"
 """The key in a fact's facts for the ids of less tainted facts that it was to replace."""
@@ -88,7 +85,6 @@ class RememberOptions(TypedDict, total=False):
     origin: Origin
     taint: Words
     supersedes: str | None
-    embedding: Vector | None
     facts: Mapping[str, object] | None
 
 

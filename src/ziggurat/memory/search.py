@@ -309,9 +309,7 @@ async def find(store: MemoryStore, query: Query, embedder: Embedder | None, ctx:
     """
     parts = [part for part in pieces(query.text or "") if query_words(part)]
     queries = [replace(query, text=part) for part in parts]
-    if query.embedding:
-        queries = queries or [replace(query, text=None)]
-    elif embedder is not None and parts:
+    if embedder is not None and parts:
         embeddings = await try_embed(embed(embedder, parts, "query", ctx), ctx)
         if embeddings is not None:
             await notice_changed_embedder(store, query.owner, embeddings.model, ctx)

@@ -63,7 +63,7 @@ class Query(CheckedStruct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_vector(self.embedding)
+        _check_vector(self.embedding, "the embedding of a query")
 
 
 class Hit(Struct, frozen=True):
@@ -245,14 +245,12 @@ def refuse_unfit(records: Sequence[MemoryRecord]) -> None:
             msgspec.json.encode(record.facts)
         except UnicodeEncodeError:
             raise ConfigurationError(f"the memory {record.id!r} holds half of a character, which is not text") from None
-        _check_vector(record.embedding)
-        if record.embedding and not isfinite(sum(unpack(record.embedding))):
-            raise ConfigurationError(f"the embedding of memory {record.id!r} holds what is not a finite number")
+        _check_vector(record.embedding, f"the embedding of memory {record.id!r}")
 
 
-def _check_vector(embedding: bytes | None) -> None:
-    if embedding is not None and len(embedding) % 4:
-        raise ConfigurationError(f"an embedding is 32-bit floats: write it with pack(); got {embedding!r:.80}")
+def _check_vector(embedding: bytes | None, what: str) -> None:
+    if embedding and (len(embedding) % 4 or not isfinite(sum(unpack(embedding)))):
+        raise ConfigurationError(f"{what} is not finite 32-bit floats, as pack() writes them")
 
 
 def _may_be(name: str) -> bool:

@@ -96,21 +96,17 @@ async def with_vectors(
 
     If the embedder fails, they have none, and are embedded with later ones.
     """
-    bare = [record for record in records if record.embedding is None]
-    if embedder is None or not bare:
+    if embedder is None or not records:
         return list(records)
-    embeddings = await try_embed(embed_records(embedder, bare, ctx), ctx)
+    embeddings = await try_embed(embed_records(embedder, records, ctx), ctx)
     if embeddings is None:
         return list(records)
-    pending = await store.stale(bare[0].owner, None, _PENDING)
+    pending = await store.stale(records[0].owner, None, _PENDING)
     late = await try_embed(embed_records(embedder, pending, ctx), ctx) if pending else None
     if late is not None:
         await store.set_vectors(_by_id(pending, late), late.model)
-    vectors = _by_id(bare, embeddings)
-    return [
-        replace(record, embedding=vectors[record.id], embedder=embeddings.model) if record.id in vectors else record
-        for record in records
-    ]
+    both = zip(records, embeddings.vectors, strict=True)
+    return [replace(record, embedding=vector, embedder=embeddings.model) for record, vector in both]
 
 
 def _by_id(records: Sequence[MemoryRecord], embeddings: Embeddings) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from ziggurat.core.context import Context, root
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.core.settings import NonEmptyText, PositiveInt, checked
 from ziggurat.memory import vectorizing
-from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, Vector, Words, predecessors
+from ziggurat.memory.record import UNDONE, MemoryRecord, Origin, Words, predecessors
 from ziggurat.memory.scoring import Eviction, Score, ScoringInputs, lowest
 from ziggurat.memory.search import FLOOR, Recalled, find, near_best
 from ziggurat.memory.store import OpenedStore, Query
@@ -74,7 +74,6 @@ class View:
         origin: Origin = "user",
         taint: Words = (),
         supersedes: str | None = None,
-        embedding: Vector | None = None,
         facts: Mapping[str, object] | None = None,
     ) -> MemoryRecord:
         """Store something, and evict memories beyond the capacity.
@@ -87,7 +86,6 @@ class View:
             taint: The tools whose results it was made from; content of origin ``"tool"`` is tainted at least by
                 ``"tool"``.
             supersedes: The id of a memory that this contradicts or replaces; that one is archived in the same write.
-            embedding: Its vector, as `embedding.pack` writes it; by default the embedder computes it.
             facts: A few plain values to store beside it.
 
         Raises:
@@ -95,7 +93,7 @@ class View:
                 the superseded id.
         """
         facts = {} if facts is None else facts
-        draft = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes, embedding=embedding)
+        draft = self._make(content, importance, tags, origin, taint, facts, supersedes=supersedes)
         (record,) = await vectorizing.with_vectors([draft], self.store, self.embedder, self.ctx)
         record = await self._write(record)
         await self._make_room([record.id])
@@ -137,7 +135,6 @@ class View:
         facts: Mapping[str, object],
         *,
         supersedes: str | None = None,
-        embedding: bytes | None = None,
     ) -> MemoryRecord:
         now = self.ctx.clock.now()
         return MemoryRecord(
@@ -145,7 +142,6 @@ class View:
             owner=self.owner,
             content=content,
             kind=self.kind or "memory",
-            embedding=embedding,
             importance=min(1.0, max(0.0, importance)),
             tags=tuple(dict.fromkeys(tags)),
             origin=origin,
@@ -290,7 +286,6 @@ class View:
         *,
         limit: int = 10,
         tags: Words = (),
-        embedding: Vector | None = None,
         floor: float = FLOOR,
         without: Words = (),
         apart: Words = (),
@@ -303,7 +298,6 @@ class View:
             query: What to search for.
             limit: The maximum number of results.
             tags: Only memories that have all of these tags.
-            embedding: The vector of the query.
             floor: The relevance that a memory must have, see `Query`; 0 to find all, however irrelevant.
             without: No memories of these kinds.
             apart: Kinds that may be many: of the others, up to `limit` are returned as well; see `Query`.
@@ -311,7 +305,6 @@ class View:
         query_of = Query(
             owner=self.owner,
             text=query,
-            embedding=embedding,
             limit=limit,
             kind=self.kind,
             tags=tuple(tags),

@@ -229,6 +229,7 @@ ODD: list[dict[str, object]] = [
     {"content": "half \ud800"},
     {"facts": {"half": "\ud800"}},
     {"embedding": pack([float("nan"), 1.0])},
+    {"embedding": b"xyz"},
 ]
 
 
@@ -245,6 +246,12 @@ async def test_what_not_every_store_can_keep_is_refused_by_all_and_harms_nothing
     await store.add([record("after")])
     assert await names(store) == ["good", "after"]
     assert (await store.get(["good"]))[0].uses == len(ODD)
+
+
+def test_a_query_has_a_vector_of_finite_floats() -> None:
+    for vector in (b"xyz", pack([float("inf")])):
+        with pytest.raises(ConfigurationError, match="query"):
+            Query(embedding=vector)
 
 
 async def test_the_longest_names_are_kept_by_all(store: MemoryStore) -> None:
