@@ -97,19 +97,6 @@ async def test_growth_is_told_by_day_and_week() -> None:
     assert (growth.last_week, growth.week_before) == (3, 2)
 
 
-async def test_as_text_it_is_a_report() -> None:
-    ctx, store = context(HandClock()), LocalMemoryStore()
-    memory = EpisodicMemory(store, "ann", ctx=ctx)
-    for text in ("Ann lives in Rome.", "Ann likes tea.", "Ann likes  tea"):
-        await memory.remember(text)
-    report = str(await audit(store, "ann", ctx=ctx)).splitlines()
-    assert report[3] == "duplicates: 1"
-    assert report[4].startswith("  Ann likes tea. | Ann likes tea")
-    assert "m2, m3" in report[4]
-    assert report[5] == "doubts: 0"
-    assert str(await audit(LocalMemoryStore())).startswith("memory of everybody: 0 in use (none), 0 archived")
-
-
 PLACES = ("memory", "sqlite", "postgres")
 
 

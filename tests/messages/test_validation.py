@@ -22,7 +22,7 @@ from ziggurat.messages import (
 )
 from ziggurat.messages.validation import ViolationCode, validate_rewrite
 from ziggurat.testing import apply_violation, valid_conversation
-from ziggurat.testing.conversations import VIOLATION_OF, Damage
+from ziggurat.testing.conversations import Damage
 
 STRICT = ValidationPolicy()
 SENDABLE = ValidationPolicy.sendable()
@@ -183,6 +183,13 @@ def test_a_rewrite_keeps_what_was_thought() -> None:
 
 
 seeds = st.integers(0, 2**32)
+OTHER_NAMES = {
+    "RepeatedUser": "RepeatedRole",
+    "MissingOneToolResponse": "MissingToolResponses",
+    "ReorderToolResponses": "ToolResponsesOutOfOrder",
+    "RemoveAllUsers": "NoUserMessage",
+}
+VIOLATION_OF: dict[str, str] = {each: OTHER_NAMES.get(each, each) for each in get_args(Damage)}
 
 
 @given(seeds, st.booleans(), st.booleans(), st.booleans())

@@ -97,8 +97,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ziggurat.fleet": {
         "fleet.backend": "RedisBackend",
-        "fleet.leader": "RedisLeader Term",
-        "fleet.queue": "RedisJob RedisQueue",
+        "fleet.coordination": "RedisJob RedisLeader RedisQueue Term",
     },
     "ziggurat.flows": {
         "agents.continue_as_new": "continue_as_new",

@@ -11,7 +11,7 @@ import msgspec
 from ziggurat.core.clock import Clock
 from ziggurat.core.log import logger
 from ziggurat.core.settings import NonEmptyText, PositiveInt, Seconds, checked
-from ziggurat.fleet.client import checked_client, is_away
+from ziggurat.fleet.coordination import checked_client, is_away
 from ziggurat.layers.circuit_breaker import Circuit, LocalBackend
 from ziggurat.layers.rate_limiter import RateWindow
 

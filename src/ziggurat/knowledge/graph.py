@@ -350,14 +350,15 @@ class KnowledgeGraph:
             reached.update(front)
             if not front:
                 break
-        subgraph = KnowledgeGraph(entity for name, entity in self._entities.items() if name in reached)
-        for name in subgraph._entities:
-            for target, kinds in self._out[name].items():
-                if target in reached:
-                    subgraph._out[name][target] = subgraph._into[target][name] = kinds.copy()
-                    subgraph._degrees[name] += len(kinds)
-                    subgraph._degrees[target] += len(kinds)
-        return subgraph
+        relations = [
+            one
+            for name in self._entities
+            if name in reached
+            for target, kinds in self._out[name].items()
+            if target in reached
+            for one in kinds.values()
+        ]
+        return KnowledgeGraph((entity for name, entity in self._entities.items() if name in reached), relations)
 
     def _library(self, *names: str) -> "_Compiled":
         for name in names:

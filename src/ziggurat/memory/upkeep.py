@@ -2,7 +2,7 @@
 
 ::
 
-    print(await audit(store, "ann"))
+    print((await audit(store, "ann")).duplicates)
     with open("ann.jsonl", "wb") as file:
         async for line in export_memories(store, owner="ann"):
             file.write(line)
@@ -62,7 +62,7 @@ class Growth(Struct, frozen=True):
 
 
 class MemoryAudit(Struct, frozen=True):
-    """The result of an audit. ``str()`` of it is a readable report.
+    """The result of an audit.
 
     Attributes:
         owner: The owner whose memory was examined; None for all owners.
@@ -86,25 +86,6 @@ class MemoryAudit(Struct, frozen=True):
     doubts: tuple[Finding, ...]
     growth: Growth
     changes: tuple[Finding, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "none"
-        yield f"memory of {self.owner or 'everybody'}: {self.examined} in use ({kinds}), {self.archived} archived"
-        yield f"tainted by tools: {self.tainted}"
-        yield f"made in the last 7 days: {self.growth.last_week}; in the 7 before: {self.growth.week_before}"
-        for name, findings in (
-            ("duplicates", self.duplicates),
-            ("doubts", self.doubts),
-            ("changes", self.changes),
-        ):
-            if name == "changes" and not findings:
-                continue
-            yield f"{name}: {len(findings)}"
-            for finding in findings:
-                yield f"  {' | '.join(map(_short, finding.texts))}  ({finding.why}; {', '.join(finding.ids)})"
 
 
 async def audit(
@@ -188,11 +169,6 @@ def _growth(records: Sequence[MemoryRecord], now: float) -> Growth:
         last_week=sum(1 for age in ages if age <= 7),
         week_before=sum(1 for age in ages if 7 < age <= 14),
     )
-
-
-def _short(text: str, length: int = 60) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 _Lines = Annotated[Iterable[bytes], Meta(description="such as a file opened with mode 'rb'")]

@@ -21,7 +21,6 @@ from ziggurat.messages.message import (
     tool_message,
     user,
 )
-from ziggurat.messages.validation import ViolationCode
 
 Damage = Literal[
     "AssistantBeforeUser",
@@ -44,13 +43,6 @@ Damage = Literal[
 """A way to break a conversation."""
 
 _Length = Annotated[int, Meta(ge=2)]
-
-_OTHER_NAMES: dict[Damage, ViolationCode] = {
-    "RepeatedUser": "RepeatedRole",
-    "MissingOneToolResponse": "MissingToolResponses",
-    "ReorderToolResponses": "ToolResponsesOutOfOrder",
-    "RemoveAllUsers": "NoUserMessage",
-}
 
 
 def valid_conversation(
@@ -108,7 +100,7 @@ def _batch(random: Random, index: int, size: int, thinking: bool) -> list[Messag
 def apply_violation(messages: list[Message], damage: Damage, seed: int | Random = 0) -> list[Message] | None:
     """Break a valid conversation in one way; return None if it has nothing that can be broken this way.
 
-    The code that `validate` must report is `VIOLATION_OF[damage]`.
+    The code that `validate` reports is the name of the damage, or that of the rule which it breaks.
 
     >>> from ziggurat.messages.validation import validate
     >>> broken = apply_violation(valid_conversation(1), "RepeatedUser")
@@ -200,9 +192,3 @@ _DAMAGES: dict[Damage, tuple[Callable[[list[Message]], list[int]], _Change]] = {
     "DuplicateReasoning": (_thinkers, _with_parts(lambda parts, random: (parts[0], *parts))),
 }
 """For each kind of damage, the places where it can be done, and the messages after it."""
-
-VIOLATION_OF: dict[Damage, ViolationCode] = {
-    damage: _OTHER_NAMES.get(damage, damage)  # type: ignore[arg-type]
-    for damage in _DAMAGES
-}
-"""The violation code that each kind of damage causes."""

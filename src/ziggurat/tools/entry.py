@@ -76,9 +76,6 @@ class ToolStatistics(Struct, eq=False):
         if result.error is not None:
             self.errors += 1
 
-    def __repr__(self) -> str:
-        return f"ToolStatistics(calls={self.calls}, errors={self.errors}, seconds={self.seconds:g})"
-
 
 class ToolEntry(Struct, frozen=True, eq=False):
     service: Service[ToolCall, ToolResult]

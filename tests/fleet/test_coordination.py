@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from ziggurat.fleet.client import check_cancelled
+from ziggurat.fleet.coordination import check_cancelled
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
