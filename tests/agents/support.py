@@ -14,7 +14,7 @@ from ziggurat.core.path import is_beneath
 from ziggurat.events import Delta, Dropped, Fold
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import InMemoryStore
-from ziggurat.testing.clock import disk
+from ziggurat.testing.loop import disk
 
 
 def assert_sendable(messages: Iterable[Message]) -> None:

@@ -17,7 +17,7 @@ from ziggurat.journal.store import run_log
 from ziggurat.messages.stops import status_of
 from ziggurat.models import ScriptedModel
 from ziggurat.stores import Session
-from ziggurat.testing.clock import disk
+from ziggurat.testing.loop import disk
 from ziggurat.tools import tool_call
 
 ENDS: dict[str, list[Any]] = {

@@ -19,7 +19,7 @@ from ziggurat.journal import LocalJournal
 from ziggurat.messages import stops
 from ziggurat.models import ScriptedModel
 from ziggurat.testing import HandClock, assert_no_leaks
-from ziggurat.testing.clock import run_until_idle
+from ziggurat.testing.loop import run_until_idle
 from ziggurat.tools import tool_call
 from ziggurat.tools.guarded_call import ABANDONED_CALLS, GRACE, end_tasks
 from ziggurat.tools.threads import POOL

@@ -55,8 +55,8 @@ async def test_functions_tools_layered_tools_and_services_go_in() -> None:
     assert "get" in box
     assert [spec.name for spec in box.specs] == ["search", "get", "again", "own"]
     assert repr(box) == "Toolbox(search, get, again, own)"
-    assert box.find("own").composite  # type: ignore[union-attr]
-    assert box.find("nothing") is None
+    assert box.entries["own"].composite
+    assert "nothing" not in box
     assert (await act(box, ToolCall("1", "own"), _ctx())).text == "own"
 
 

@@ -343,7 +343,8 @@ def _normalize_at(agent: object, path: str) -> Normalize | None:
             service, lent = members[member], fact(service, LENT_TOOLS).get(member)
         elif called := names[at].partition(":")[2]:
             box = fact(service, TOOLS)
-            entry = (None if box is None else box.find(called)) or (None if lent is None else lent.find(called))
+            boxes = [each for each in (box, lent) if each is not None and called in each]
+            entry = boxes[0].entries[called] if boxes else None
             if entry is None:
                 return None
             service, lent, normalize = entry.service, None, entry.normalize

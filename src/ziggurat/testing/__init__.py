@@ -4,10 +4,9 @@ from ziggurat.models.real import allow_real_calls, forbid_real_calls
 from ziggurat.models.replay import ReplayModel
 from ziggurat.models.scripted import PAUSE, Pause, ScriptedModel
 from ziggurat.testing.cassettes import Cassette, replay_record
-from ziggurat.testing.clock import HandClock, run_until_idle
 from ziggurat.testing.conversations import apply_violation, valid_conversation
 from ziggurat.testing.expect import FailingOn, Handle, Responder, expect, fail_on
-from ziggurat.testing.leaks import assert_no_leaks
+from ziggurat.testing.loop import HandClock, assert_no_leaks, run_until_idle
 from ziggurat.testing.stores import CHECKS, StoreUnderTest, run_check
 
 __all__ = [

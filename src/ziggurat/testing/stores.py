@@ -32,7 +32,7 @@ from ziggurat.journal.store import (
     run_log,
     session_log,
 )
-from ziggurat.testing.clock import HandClock
+from ziggurat.testing.loop import HandClock
 
 LONG_AGO, LATER = 1.0, 10_000_000_000.0
 

@@ -88,10 +88,6 @@ class Toolbox:
         """The strongest side effect of any of the tools."""
         return strongest([*(entry.service for entry in self.entries.values()), *self.sources])
 
-    def find(self, name: str) -> ToolEntry | None:
-        """Return the tool with this name, or None."""
-        return self.entries.get(name)
-
     def normalize(self, call: ToolCall) -> ToolCall:
         """Return a call with the arguments that its tool will receive; unchanged if it cannot be made."""
         entry = self.entries.get(call.name)
@@ -131,7 +127,7 @@ class Toolbox:
             InvalidArguments: the arguments do not fit.
         """
         ctx = root("toolbox") if ctx is None else ctx
-        entry = self.find(name)
+        entry = self.entries.get(name)
         if entry is None:
             raise self.unknown_tool(name, ctx)
         text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
