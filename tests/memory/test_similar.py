@@ -4,6 +4,7 @@ import math
 import sys
 import unicodedata
 from importlib.util import find_spec
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,10 @@ def record(number: int, content: str, embedding: bytes | None = None) -> MemoryR
     return MemoryRecord(id=f"{number}", owner="ann", content=content, embedding=embedding)
 
 
+def places(records: list[MemoryRecord], *bound: float) -> list[list[int]]:
+    return [[int(each.id) for each in group] for group, _ in find_same(records, *bound)]
+
+
 def test_terms_are_words_in_small_letters() -> None:
     assert terms("It isn\u2019t 9:30, Ann!") == ["it", "isn't", "9", "30", "ann"]
 
@@ -30,22 +35,23 @@ def test_terms_are_words_in_small_letters() -> None:
 def test_memories_that_say_the_same_are_found_in_groups() -> None:
     vectors = [pack([1, 0]), pack([0, 1]), pack([2, 0.1]), pack([0, 0]), None]
     records = [record(number, "same", vector) for number, vector in enumerate(vectors)]
-    (group,) = find_same(records[:4])
-    assert group.places == [0, 2]
-    assert group.similarity == pytest.approx(0.998752, abs=1e-6)
-    assert [each.places for each in find_same(records)] == [[0, 2, 4]]  # the last one has no vector
+    ((group, cosine),) = find_same(records[:4])
+    assert group == [records[0], records[2]]
+    assert cosine == pytest.approx(0.998752, abs=1e-6)
+    assert places(records) == [[0, 2, 4]]  # the last one has no vector
     assert find_same(records, 1.0) == []
     models = [msgspec.structs.replace(each, embedder=f"model {each.id}") for each in records[:4]]
-    assert [each.places for each in find_same(models)] == [[0, 1, 2, 3]]  # vectors of different models
+    assert places(models) == [[0, 1, 2, 3]]  # vectors of different models
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "A", "really", "not"]), max_size=4).map(" ".join), max_size=10))
 def test_each_memory_is_in_the_group_of_its_wording(texts: list[str]) -> None:
     records = [record(number, text) for number, text in enumerate(texts)]
-    for group in find_same(records, 0.0):
-        assert len({wording(texts[place]) for place in group.places}) == 1
-        assert sorted(group.places) == group.places
-    grouped = [place for group in find_same(records, 0.0) for place in group.places]
+    groups = places(records, 0.0)
+    for group in groups:
+        assert len({wording(texts[place]) for place in group}) == 1
+        assert sorted(group) == group
+    grouped = [place for group in groups for place in group]
     assert len(grouped) == len(set(grouped))
 
 
@@ -206,29 +212,34 @@ def records(texts: list[str], vectors: list[list[float]] | None = None) -> list[
     ]
 
 
+def clustered(*given: Any, **settings: Any) -> tuple[list[int], list[float]]:
+    found = cluster(*given, **settings)
+    return [label for label, _ in found], [cosine for _, cosine in found]
+
+
 def test_words_of_two_letters_and_how_they_are_written_say_nothing() -> None:
-    found = cluster(records(["tea tea is hot", "it is at TEA: hot, tea", "at it", "is of"]))
-    assert found.labels[0] == found.labels[1]
-    assert found.similarities == pytest.approx([1.0, 1.0, 0.0, 0.0])
+    labels, cosines = clustered(records(["tea tea is hot", "it is at TEA: hot, tea", "at it", "is of"]))
+    assert labels[0] == labels[1]
+    assert cosines == pytest.approx([1.0, 1.0, 0.0, 0.0])
 
 
 def test_matters_are_told_apart_by_words_and_the_same_way_each_time() -> None:
     texts = ["green tea with milk", "quarterly tax report", "tea with much milk", "tax report late", "", "milk tea"]
-    found = cluster(records(texts), within=0.2)
-    first = found.labels[0]
-    assert [label == first for label in [*found.labels[:4], found.labels[5]]] == [True, False, True, False, True]
-    assert found.labels[1] == found.labels[3]
-    assert found.similarities[4] == 0.0
-    assert all(cluster(records(texts), within=0.2) == found for _ in range(5))
+    labels, cosines = clustered(records(texts), within=0.2)
+    first = labels[0]
+    assert [label == first for label in [*labels[:4], labels[5]]] == [True, False, True, False, True]
+    assert labels[1] == labels[3]
+    assert cosines[4] == 0.0
+    assert all(clustered(records(texts), within=0.2) == (labels, cosines) for _ in range(5))
 
 
 def test_matters_are_told_apart_by_vectors() -> None:
     vectors = [[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 2.0]]
-    found = cluster(records(["x"] * 4, vectors), 2)
-    assert found.labels[0] == found.labels[2] != found.labels[1] == found.labels[3]
+    labels, cosines = clustered(records(["x"] * 4, vectors), 2)
+    assert labels[0] == labels[2] != labels[1] == labels[3]
     # the centre of the first two unit vectors halves the angle between them: cos(atan(1 / 9) / 2)
-    assert found.similarities[0] == pytest.approx(math.cos(math.atan(1 / 9) / 2), abs=1e-6)
+    assert cosines[0] == pytest.approx(math.cos(math.atan(1 / 9) / 2), abs=1e-6)
 
 
 def test_there_are_no_more_groups_than_different_memories() -> None:
-    assert cluster(records(["tea"] * 5), 3).labels == [0] * 5
+    assert clustered(records(["tea"] * 5), 3)[0] == [0] * 5

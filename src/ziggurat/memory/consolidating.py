@@ -120,11 +120,11 @@ async def _clusters_of(
     old = {record.id for record in records if now - record.created >= policy.max_age}
     if not old or len(records) < max(policy.min_cluster_size, policy.clusters or 1):
         return []
-    clusters = await asyncio.to_thread(
+    labels = await asyncio.to_thread(
         cluster, records, policy.clusters, within=policy.similarity_threshold**2, iterations=policy.iterations
     )
     members: defaultdict[int, list[MemoryRecord]] = defaultdict(list)
-    for record, label, similarity in zip(records, clusters.labels, clusters.similarities, strict=True):
+    for record, (label, similarity) in zip(records, labels, strict=True):
         if similarity >= policy.similarity_threshold:
             members[label].append(record)
     groups = [
@@ -165,11 +165,9 @@ def compression(
     model: Model | None = None,
     progress: Callable[[MemoryRecord], None] | None = None,
 ) -> Service[MergeRequest, MergeReport]:
-    """Return the service that compresses the memories in a store.
+    """Return the service that compresses the memories in a store, as safely as `consolidation` merges them.
 
-    Calling it again changes nothing until there are too many memories again. Only one worker at a time, in any process,
-    compresses or consolidates an owner's memories. It can be stopped at any moment: each new memory is written together
-    with the memories it archives.
+    Calling it again changes nothing until there are too many memories again.
 
     Args:
         store: Where the memories are stored.

@@ -88,8 +88,7 @@ class LongTermMemory(View):
         """
         records = [record async for record in self.scan() if UNDONE not in record.facts]
         merged: list[MemoryRecord] = []
-        for same in find_same(records, threshold):
-            group = [records[place] for place in same.places]
+        for group, _ in find_same(records, threshold):
             new = _merge(group)
             await self.store.put([new, *(replace(record, archived=True) for record in group)])
             merged.append(new)

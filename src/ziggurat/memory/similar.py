@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
-
 from ziggurat.core.errors import MissingExtra
 from ziggurat.core.settings import Fraction
 from ziggurat.memory.record import MemoryRecord
@@ -65,15 +63,11 @@ def _composed(text: str) -> str:
     return "".join(unicodedata.normalize("NFC", text[start : start + SLICE]) for start in range(0, len(text), SLICE))
 
 
-class Duplicates(Struct, frozen=True):
-    """Memories that say the same."""
+def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> list[tuple[list[MemoryRecord], float]]:
+    """Return the groups of memories with the same wording and, where they have vectors, a cosine above a threshold.
 
-    places: list[int]
-    similarity: float
-
-
-def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> list[Duplicates]:
-    """Return the groups of memories with the same wording and, where they have vectors, a cosine above a threshold."""
+    Each comes with the lowest cosine in it.
+    """
     alike: defaultdict[tuple[str, ...], list[list[int]]] = defaultdict(list)
     nearest: dict[int, float] = {}
     for place, record in enumerate(records):
@@ -87,7 +81,7 @@ def find_same(records: Sequence[MemoryRecord], threshold: Fraction = 0.85) -> li
         else:
             groups.append([place])
     duplicates = sorted(group for groups in alike.values() for group in groups if len(group) > 1)
-    return [Duplicates(group, nearest[group[0]]) for group in duplicates]
+    return [([records[place] for place in group], nearest[group[0]]) for group in duplicates]
 
 
 def _cosine(one: MemoryRecord, other: MemoryRecord) -> float:
@@ -179,15 +173,10 @@ class TfIdf(Generic[K]):
         return self._weighed
 
 
-class Clusters(Struct, frozen=True):
-    labels: list[int]
-    similarities: list[float]
-
-
 def cluster(
     records: Sequence[MemoryRecord], count: int | None = None, *, within: float = 0.5, iterations: int = 10
-) -> Clusters:
-    """Group memories by k-means on unit vectors; the same memories always give the same groups."""
+) -> list[tuple[int, float]]:
+    """Return each memory's group, by k-means on unit vectors, and its cosine with the centre; always the same ones."""
     # The first centre is the first memory; each further one is the memory farthest from the centres chosen so far.
     # Embeddings are used when all memories have one of the same size, otherwise `tfidf` of words of three or more
     # letters.
@@ -204,7 +193,7 @@ def cluster(
         means = KMeans(len(centres), init=_dense(points[centres]), n_init=1, max_iter=iterations, tol=0.0)
         labels = means.fit_predict(points)
         near = (points @ normalize(means.cluster_centers_).T)[range(len(labels)), labels]
-    return Clusters(labels.tolist(), near.tolist())
+    return list(zip(labels.tolist(), near.tolist(), strict=True))
 
 
 def _points(records: Sequence[MemoryRecord]) -> Any:

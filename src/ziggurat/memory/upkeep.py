@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -34,20 +34,15 @@ from ziggurat.memory.store import LEASE_KIND, MemoryStore, refuse_unfit
 _DAY = 86400.0
 
 
-Kind = Literal["duplicate", "doubt", "change"]
-
-
 class Finding(Struct, frozen=True):
     """One problem that an audit found.
 
     Attributes:
-        kind: The kind of problem.
         ids: The memories concerned, the oldest first.
         texts: Their contents.
         why: Why they were reported.
     """
 
-    kind: Kind
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     why: str
@@ -123,9 +118,8 @@ def _examine(records: Sequence[MemoryRecord], owner: str | None, threshold: floa
     doubts: list[Finding] = []
     for each in owners.values():
         doubts += _doubts(each)
-        for group in find_same(each, threshold):
-            places = group.places
-            same.append(_finding("duplicate", [each[place] for place in places], f"cosine {group.similarity:.2f}"))
+        for group, similarity in find_same(each, threshold):
+            same.append(_finding(group, f"cosine {similarity:.2f}"))
     return MemoryAudit(
         owner=owner,
         examined=len(used),
@@ -145,7 +139,7 @@ def _doubts(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
         doubts = record.facts.get(DOUBTS)
         for each in doubts if isinstance(doubts, list) else ():
             if each in known:
-                yield _finding("doubt", [known[each], record], "not replaced by a more tainted fact")
+                yield _finding([known[each], record], "not replaced by a more tainted fact")
 
 
 def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
@@ -154,11 +148,11 @@ def _changes(records: Sequence[MemoryRecord]) -> Iterator[Finding]:
         before = [archived[each] for each in predecessors(record) if each in archived]
         if before and not record.archived:
             why = "compressed" if COMPRESSED in record.tags else "merged" if "sources" in record.facts else "replaced"
-            yield _finding("change", [record, *before], why)
+            yield _finding([record, *before], why)
 
 
-def _finding(kind: Kind, records: Sequence[MemoryRecord], why: str) -> Finding:
-    return Finding(kind, tuple(record.id for record in records), tuple(record.content for record in records), why)
+def _finding(records: Sequence[MemoryRecord], why: str) -> Finding:
+    return Finding(tuple(record.id for record in records), tuple(record.content for record in records), why)
 
 
 def _growth(records: Sequence[MemoryRecord], now: float) -> Growth:
