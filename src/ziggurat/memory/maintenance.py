@@ -94,8 +94,10 @@ class Maintenance:
         self._ctx = ctx or root("maintenance")
         used = None if model is None else self._ask
         work = {
-            "consolidation": consolidate and consolidation(store, consolidate, model=used, progress=self._note),
-            "compression": compress and compression(store, compress, model=used, progress=self._note),
+            "consolidation": (
+                None if consolidate is None else consolidation(store, consolidate, model=used, progress=self._note)
+            ),
+            "compression": None if compress is None else compression(store, compress, model=used, progress=self._note),
         }
         self._work = {name: each for name, each in work.items() if each is not None}
         self._counters = Counters()

@@ -15,20 +15,10 @@ from msgspec.structs import replace
 
 from ziggurat.core.clock import Clock
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.testing.server.types import Ending, Headers, HttpResponse, Wait, error_answer
+from ziggurat.testing.server.types import Ending, HttpResponse, ReceivedRequest, Wait, error_answer
 
 _TURNS = 6
 _LONGEST_LINE = 1 << 24
-
-
-class RawRequest(Struct, frozen=True):
-    """An HTTP request; header names are in lowercase."""
-
-    method: str
-    path: str
-    version: str
-    headers: Headers
-    body: bytes
 
 
 class _BadRequest(Exception):
@@ -55,11 +45,12 @@ class _Connection(Struct, eq=False):
     reader: _Reader
     writer: asyncio.StreamWriter
     task: "asyncio.Task[object]"
+    is_old: bool = False  # whether the last request was one of HTTP/1.0
 
     async def line(self) -> str:
         return (await self.reader.readuntil(b"\n")).rstrip(b"\r\n").decode("latin-1")
 
-    async def request(self) -> RawRequest | None:
+    async def request(self) -> ReceivedRequest | None:
         """Read the next request; None if the client has closed the connection."""
         try:
             words = (await self.line()).split(" ")
@@ -69,7 +60,8 @@ class _Connection(Struct, eq=False):
             while line := await self.line():
                 name, _, value = line.partition(":")
                 headers.append((name.strip().lower(), value.strip()))
-            return RawRequest(words[0], words[1], words[2], tuple(headers), await self.body(dict(headers)))
+            self.is_old = words[2] == "HTTP/1.0"
+            return ReceivedRequest(0, words[0], words[1], tuple(headers), await self.body(dict(headers)))
         except asyncio.IncompleteReadError as error:
             if not error.partial:
                 return None
@@ -133,7 +125,7 @@ class LoopbackServer:
         self._stop: asyncio.Event | None = None
         self._released = asyncio.Event()
 
-    async def _receive(self, raw: RawRequest) -> HttpResponse:
+    async def _receive(self, seen: ReceivedRequest) -> HttpResponse:
         raise NotImplementedError
 
     @property
@@ -260,16 +252,16 @@ class LoopbackServer:
     async def _serve(self, connection: _Connection) -> None:
         while True:
             try:
-                raw = await connection.request()
+                seen = await connection.request()
             except _BadRequest as error:
                 await self._send(connection, replace(error_answer(None, 400, str(error)), framing="close"))
                 return
-            if raw is None:
+            if seen is None:
                 return
-            answer = await self._receive(raw)
-            if raw.version == "HTTP/1.0":
+            answer = await self._receive(seen)
+            if connection.is_old:
                 answer = replace(answer, framing="close")
-            if answer.ending == "keep" and dict(raw.headers).get("connection", "").lower() == "close":
+            if answer.ending == "keep" and (seen.header("connection") or "").lower() == "close":
                 answer = replace(answer, ending="close")
             ending = await self._send(connection, answer)
             if ending == "drop_next":

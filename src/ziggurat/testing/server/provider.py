@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from ziggurat.core.clock import SYSTEM_CLOCK, Clock
 from ziggurat.core.errors import ConfigurationError
@@ -11,7 +12,7 @@ from ziggurat.core.service import Service
 from ziggurat.core.settings import NonNegativeInt, checked
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.models.scripted import ReplyRule, ScriptedModel, ScriptedReply
-from ziggurat.testing.server.loopback import LoopbackServer, RawRequest
+from ziggurat.testing.server.loopback import LoopbackServer
 from ziggurat.testing.server.quirk import Quirk, changed, written
 from ziggurat.testing.server.types import HttpResponse, ReceivedRequest, ReplyContent, ask, error_answer
 from ziggurat.wires.reading import read_request
@@ -93,17 +94,13 @@ class FakeProvider(LoopbackServer):
 
     # -- answering --------------------------------------------------------------------------------------------------
 
-    async def _receive(self, raw: RawRequest) -> HttpResponse:
-        path = urlsplit(raw.path).path.rstrip("/")
-        seen = ReceivedRequest(len(self.requests) + 1, raw.method, raw.path, raw.headers, raw.body, wire_of(path))
+    async def _receive(self, seen: ReceivedRequest) -> HttpResponse:
+        path = urlsplit(seen.path).path.rstrip("/")
+        seen = replace(seen, number=len(self.requests) + 1, wire=wire_of(path))
         self.requests.append(seen)
-        return await self._answer(seen)
-
-    async def _answer(self, seen: ReceivedRequest) -> HttpResponse:
-        if seen.method == "GET" and urlsplit(seen.path).path.endswith("/models"):
+        if seen.method == "GET" and path.endswith("/models"):
             return _models()
         if seen.wire is None or seen.method != "POST":
-            path = urlsplit(seen.path).path
             text = f"There is no {seen.method} {path} here; there are POST /chat/completions, /responses, /messages"
             return error_answer(seen.wire, 404 if seen.wire is None else 405, text)
         number = seen.number - self._since
