@@ -1,15 +1,17 @@
 """Quirks of the reply itself: tool calls, their names, ids and arguments, and the amount of output."""
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, zip_longest
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
 from tests.provider.catalogue import quirk_maker
+from tests.provider.frames import Frames, objects_of
 from ziggurat.core.errors import ConfigurationError
 from ziggurat.messages.message import PartDelta, TextDelta, ToolCall, ToolCallDelta
 from ziggurat.testing.server.quirk import Quirk
 from ziggurat.testing.server.types import ReceivedRequest, ReplyContent, Wait, message_of, torn
+from ziggurat.wires.types import Json, ResponseChunk
 
 BAD_ARGUMENTS: Mapping[str, str | Callable[[str], str]] = {
     "truncated": lambda text: text[: max(1, len(text) // 2)],
@@ -200,17 +202,30 @@ def interleaved() -> Quirk:
     Good client: assigns each piece to its call.
     """
 
-    def change(reply: ReplyContent, seen: ReceivedRequest) -> ReplyContent:
-        calls = [[piece for piece in reply.pieces if _belongs(piece, index)] for index in _calls_of(reply.pieces)]
-        others = tuple(piece for piece in reply.pieces if not isinstance(piece, ToolCallDelta))
-        mixed = tuple(piece for piece in chain.from_iterable(zip_longest(*calls)) if piece is not None)
-        return replace(reply, pieces=others + mixed)
+    def change(frames: Frames, seen: ReceivedRequest) -> Frames:
+        calls: dict[int, list[ResponseChunk]] = {}
+        for frame, data in objects_of(frames):
+            if (call := _call_of(data, calls)) is not None:
+                calls.setdefault(call, []).append(frame)
+        mixed = [frame for each in zip_longest(*calls.values()) for frame in each if frame is not None]
+        first = next((at for at, frame in enumerate(frames) if mixed and frame is mixed[0]), len(frames))
+        rest = [frame for frame in frames[first:] if not any(frame is each for each in mixed)]
+        result = [*frames[:first], *mixed, *rest]
+        for number, data in enumerate(data for _, data in objects_of(result) if "sequence_number" in data):
+            data["sequence_number"] = number
+        return result
 
-    return Quirk(reply=change)
+    return Quirk(frames=change)
 
 
-def _belongs(piece: PartDelta | Wait, index: int) -> bool:
-    return isinstance(piece, ToolCallDelta) and piece.index == index
+def _call_of(data: Json, known: Collection[int]) -> int | None:
+    """Return the number of the tool call that an event is about, in any format."""
+    for choice in data.get("choices", ()):
+        for call in choice["delta"].get("tool_calls", ()):
+            return int(call["index"])
+    number: int | None = data.get("output_index", data.get("index"))
+    item = data.get("item") or data.get("content_block") or {}
+    return number if number in known or item.get("type") in ("function_call", "tool_use") else None
 
 
 @quirk_maker("stream")

@@ -3,12 +3,10 @@
 from itertools import groupby
 from typing import Any, get_args
 
-import pytest
 from hypothesis import given, strategies as st
 
 from ziggurat import Usage
 from ziggurat.events import Fold, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from ziggurat.testing.server.quirk import streamed
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
 from ziggurat.wires.writer import WRITERS, LiveReply
 
@@ -44,19 +42,6 @@ def live(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
     for piece in pieces:
         events += reply.push(piece)
     return [*events, *reply.finish("stop", USAGE)]
-
-
-def whole(wire: Wire, pieces: list[PartDelta]) -> list[ResponseChunk]:
-    writer = WRITERS[wire](head({"include_usage": True}))
-    events = [*writer.begin(), *streamed(writer, pieces, whole=True), *writer.finish("stop", USAGE)]
-    return [event for event in events if isinstance(event, ResponseChunk)]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-@given(parts=st.lists(part, max_size=4))
-def test_a_reply_is_the_same_live_and_as_a_whole(wire: Wire, parts: list[list[Any]]) -> None:
-    pieces = pieces_of(parts)
-    assert live(wire, pieces) == whole(wire, pieces)
 
 
 @given(parts=st.lists(part, max_size=4))

@@ -14,9 +14,8 @@ from ziggurat.messages import Transcript
 from ziggurat.messages.usage import with_usage
 from ziggurat.models import anthropic, openai, openai_responses
 from ziggurat.models.http.dialect import dialect_of
-from ziggurat.testing.server.quirk import streamed
-from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire
-from ziggurat.wires.writer import WRITERS
+from ziggurat.wires.types import ReplyHead, Wire
+from ziggurat.wires.writer import WRITERS, LiveReply
 
 WIRES: dict[Wire, tuple[Any, str]] = {
     "chat": (openai, "openai"),
@@ -46,15 +45,11 @@ def _read(wire: Wire, figure: str, literal: str, stream: bool) -> ModelResponse:
         response: ModelResponse = module.from_wire(_with(figure, literal, body).encode(), dialect_of(provider))
         return response
     reader = module.Reader(dialect_of(provider))
-    events = [
-        *writer.begin(),
-        *streamed(writer, [TextDelta("hello there")], whole=True),
-        *writer.finish("stop", STATED),
-    ]
+    live = LiveReply(writer)
+    events = [*live.push(TextDelta("hello there")), *live.finish("stop", STATED)]
     for event in events:
-        if isinstance(event, ResponseChunk):
-            data = event.data if isinstance(event.data, str) else msgspec.json.encode(event.data).decode()
-            reader.push(ServerEvent(event.event, _with(figure, literal, data)))
+        data = event.data if isinstance(event.data, str) else msgspec.json.encode(event.data).decode()
+        reader.push(ServerEvent(event.event, _with(figure, literal, data)))
     whole: ModelResponse = reader.finish()
     return whole
 

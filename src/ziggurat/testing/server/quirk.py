@@ -1,12 +1,11 @@
 """Quirks: single deviations of a provider from its documentation; and replies as bytes, with quirks at each stage."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.messages.message import PartDelta, TextDelta
 from ziggurat.testing.server.types import (
     Headers,
     HttpResponse,
@@ -18,7 +17,7 @@ from ziggurat.testing.server.types import (
     message_of,
 )
 from ziggurat.wires.types import ReplyHead, ResponseChunk, Wire, status_of
-from ziggurat.wires.writer import WRITERS, Places, ReplyWriter
+from ziggurat.wires.writer import WRITERS, LiveReply
 
 
 class Quirk(Struct, frozen=True):
@@ -161,34 +160,15 @@ def _frames(reply: ReplyContent, seen: ReceivedRequest, wire: Wire, *, stream: b
     if not stream:
         body = writer.plain(message_of(reply.pieces).parts, reply.finish, reply.usage)
         return [ResponseChunk(body, part="body")]
-    frames = [*writer.begin(), *streamed(writer, reply.pieces, whole=reply.error is None)]
+    live = LiveReply(writer)
+    frames: list[ResponseChunk | Wait] = [*live.begin()]
+    for piece in reply.pieces:
+        frames += [piece] if isinstance(piece, Wait) else live.push(piece)
     if reply.error is None:
-        frames += writer.finish(reply.finish, reply.usage)
+        frames += live.finish(reply.finish, reply.usage)
     elif not isinstance(reply.error, ConnectionError):
         frames += writer.fail(status_of(reply.error), str(reply.error))
     return frames
-
-
-def streamed(writer: ReplyWriter, pieces: Iterable[PartDelta | Wait], *, whole: bool) -> Iterator[ResponseChunk | Wait]:
-    """Yield the events of the parts, whose pieces may be interleaved; unless `whole`, the last one is not closed."""
-    places = Places()
-    placed = [
-        (-1 if isinstance(piece, Wait) else places.place(piece), piece) for piece in pieces if piece != TextDelta("")
-    ]
-    last = {part: at for at, (part, _) in enumerate(placed)}
-    if not whole:
-        last.pop(next((part for part, _ in reversed(placed) if part >= 0), -1), None)
-    opened: set[int] = set()
-    for at, (part, piece) in enumerate(placed):
-        if isinstance(piece, Wait):
-            yield piece
-            continue
-        if part not in opened:
-            yield from writer.open(part, piece)
-            opened.add(part)
-        yield from writer.delta(part, piece)
-        if last.get(part) == at:
-            yield from writer.close(part)
 
 
 def _error_answer(error: Exception, seen: ReceivedRequest) -> HttpResponse:
