@@ -84,11 +84,6 @@ class Approvals:
         self.timeout = timeout
         self.expires = expires
 
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The patterns of its rules."""
-        return tuple(rule.pattern for rule in self.rules)
-
     def concern(self, name: str, stage: Stage = "tool") -> bool:
         """Return whether there is a rule for calls of this name."""
         return any(rule.concerns(name, stage) for rule in self.rules)

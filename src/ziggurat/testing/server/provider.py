@@ -65,11 +65,6 @@ class FakeProvider(LoopbackServer):
         self.use(*quirks)
 
     @property
-    def quirks(self) -> tuple[Quirk, ...]:
-        """The quirks in use."""
-        return self._quirks
-
-    @property
     def last(self) -> ReceivedRequest:
         """The latest request.
 
