@@ -25,13 +25,13 @@ from ziggurat import (
     user,
 )
 from ziggurat.agents import Answer, Approvals, Decision, PendingItem
-from ziggurat.calls.inbox import misfit_of
+from ziggurat.calls.inbox import normalize_at
 from ziggurat.calls.tool_call import act
-from ziggurat.calls.wait import recorded_form
+from ziggurat.calls.wait import fitting
 from ziggurat.core import Scope
 from ziggurat.core.codec import encode
 from ziggurat.core.context import JOURNAL
-from ziggurat.errors import AlreadyDecided
+from ziggurat.errors import AlreadyDecided, InvalidArguments
 from ziggurat.flows import ask
 from ziggurat.journal import LocalJournal
 from ziggurat.journal.entries import Decided, Intent, JournalEntry, Pending
@@ -62,7 +62,11 @@ TOP, BENEATH = "desk/step-1/tool-1:pay", "desk/step-2/tool-2:ask/clerk/step-1/to
 
 def misfit(agent: Runnable, path: str, name: str, changed: Modify) -> str | None:
     stage: Stage = "tool" if "/tool-" in path else "model"
-    return misfit_of(agent, PendingItem("id", path, ToolCall("1", name, "{}"), stage=stage), changed)
+    try:
+        fitting(PendingItem("id", path, ToolCall("1", name, "{}"), stage=stage), changed, normalize_at(agent, path))
+    except InvalidArguments as error:
+        return str(error)
+    return None
 
 
 @pytest.mark.parametrize(
@@ -325,7 +329,8 @@ async def test_of_two_decisions_one_stands_and_the_other_is_refused(decision: De
         assert len(decided) == 1
         if told == "accepted":
             assert (run.observations, paid) == OUTCOMES[type(decision).__name__]
-            assert decision_of(decided[0].decision) == recorded_form(decision)
+            recorded = Modify(decision.text) if isinstance(decision, Modify) else decision
+            assert decision_of(decided[0].decision) == recorded
         else:
             assert (run.observations, paid) == (("paid 1",), [1])
     assert {"accepted", "refused"} <= {*outcomes}

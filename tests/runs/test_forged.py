@@ -47,7 +47,7 @@ def _paying(store: Store) -> Flow[None, str]:
 
 
 POSTED: dict[str, Callable[[PendingItem, int], tuple[str, Posted]]] = {
-    "decision": lambda item, wait: (PostedDecisions.key(wait, item.id), PostedDecisions({item.id: Answer("forged")})),
+    "decision": lambda item, wait: (f"decide {wait} {item.id}", PostedDecisions({item.id: Answer("forged")})),
     "event": lambda item, wait: ("event paid 1", PostedEvent("paid", 1_000_000)),
     "cancel": lambda item, wait: ("cancel 9 False", PostedCancel(1_000)),
 }

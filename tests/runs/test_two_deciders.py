@@ -122,7 +122,7 @@ async def test_a_decision_that_cannot_be_used_is_in_nobodys_way(driven: bool) ->
     (item,) = (await _asking(store).run(run_id="r")).pending
     (wait,) = (await runs_of(store).read("r")).index.waits()
     unfit = PostedDecisions({item.id: Answer([1])})
-    await store.post("run:r", PostedDecisions.key(wait, item.id), encode(unfit))
+    await store.post("run:r", f"decide {wait} {item.id}", encode(unfit))
     epoch = await other.lease("run:r") if driven else 0
     await _asking(store).attach("r").decide({item.id: Answer("yes")})
     with pytest.raises(AlreadyDecided):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
-from ziggurat.calls.wait import Normalize, as_recorded, item_of, misfit, recorded_form, report, wait
+from ziggurat.calls.wait import Normalize, as_recorded, fitting, item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import Context, Key, running
@@ -231,17 +231,18 @@ async def _ask_approver(
     posted = await inbox_of(ctx).take_decision(item.id) if INBOX in ctx.scope else None
     if posted is not None:
         return posted  # the first decision stands
-    wrong = misfit(item, decision, normalize)
-    if wrong is not None:
+    try:
+        decision = fitting(item, decision, normalize)
+    except InvalidArguments as error:
         raise ConfigurationError(
-            f"the approver's decision on {item.call.name} does not fit: {wrong}; nothing was decided or run: let it "
+            f"the approver's decision on {item.call.name} does not fit: {error}; nothing was decided or run: let it "
             "return Approve(), Deny(reason), or Modify(arguments) with arguments that fit"
-        )
-    entry = Decided(ctx.path, item.id, recorded_form(decision))
+        ) from error
+    entry = Decided(ctx.path, item.id, decision)
     if INBOX not in ctx.scope or journal_of(ctx).screened(entry) != entry:  # what is masked must not be stored
         return decision
     # By way of the inbox, which keeps the first decision: another process may post one at this moment.
-    return await inbox_of(ctx).post_decision(item.id, recorded_form(decision))
+    return await inbox_of(ctx).post_decision(item.id, decision)
 
 
 async def _await_approver(

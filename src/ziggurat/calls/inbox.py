@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
-from ziggurat.calls.wait import Normalize, expired, misfit, normalize_request, recorded_form
-from ziggurat.core.codec import as_type, decode, digest, encode
+from ziggurat.calls.wait import Normalize, expired, fitting, normalize_request
+from ziggurat.core.codec import as_type, decode, digest, encode, plain
 from ziggurat.core.context import Context, Key
 from ziggurat.core.errors import AlreadyDecided, ConfigurationError, InvalidArguments, JournalCorrupt, ZigguratError
 from ziggurat.core.log import logger
@@ -59,11 +59,6 @@ class PostedDecisions(Struct, frozen=True, tag="decisions", tag_field="type"):
     decisions: dict[str, Decision]
     at: float = 0.0
     """When it was posted, in POSIX seconds; 0 if that is unknown."""
-
-    @staticmethod
-    def key(wait: int, item_id: str) -> str:
-        """Return the key under which a decision is posted: of several on one wait, an inbox takes the first."""
-        return f"decide {wait} {item_id}"
 
 
 class PostedWithdrawal(Struct, frozen=True, tag="withdrawal", tag_field="type"):
@@ -242,10 +237,34 @@ class Inbox:
         self._looked.pop(path, None)
         self._note()
 
-    def take_decisions(self) -> dict[int, PostedDecisions]:
-        decisions, self._decisions = self._decisions, {}
+    async def decide(
+        self, decisions: Mapping[str, Decision], now: float, agent: object, *, in_time: bool = False
+    ) -> list[Decided]:
+        """Hold the decisions that were posted, and post others; return the entries that record those.
+
+        They are recorded together with what follows. If one is refused, none of the others stands.
+        """
+        await self.read()
+        held, self._decisions = self._decisions, {}
+        for number, posted in held.items():
+            try:
+                for entry in decision_entries(self._journal, posted.decisions, posted.at or now, agent, in_time=True):
+                    self._journal.append(replace(entry, posted=number), hold=True)
+            except ZigguratError as error:  # it fitted when it was sent
+                self._spoilt.update(key for key, each in self._keys.items() if each == number)
+                logger.warning("the decisions that were posted as number %d are not used: %s", number, error)
         self._note()
-        return decisions
+        entries = decision_entries(self._journal, decisions, now, agent, in_time=in_time)
+        try:
+            for place, entry in enumerate(entries):
+                decision = decision_of(entry.decision)
+                stands, number = await self.post_decision(entry.id, decision, now)
+                _check_decided(entry.id, stands, decision)
+                entries[place] = replace(entry, posted=number)
+        except ZigguratError:
+            await self.withdraw()
+            raise
+        return entries
 
     async def take_decision(self, item_id: str) -> tuple[Decision, int] | None:
         """Return the first decision that was posted on an item that waits, and the number with which it was."""
@@ -263,7 +282,7 @@ class Inbox:
         # although it was accepted.
         waits = enumerate(reversed(self._journal.entries))
         behind = next(place for place, each in waits if isinstance(each, Pending) and each.id == item_id)
-        key = PostedDecisions.key(len(self._journal.entries) - behind, item_id)
+        key = f"decide {len(self._journal.entries) - behind} {item_id}"  # of several on one wait, the first is kept
         content = PostedDecisions({item_id: decision}, at)
         new = await self.runs.put_item(self._run_id, key, encode(content))
         while (stands := await self.take_decision(item_id)) is None and key in self._spoilt:
@@ -275,19 +294,17 @@ class Inbox:
 
     async def withdraw(self) -> None:
         """Withdraw the decisions that were posted here and did not come on record: it is as if they were never made."""
-        known = self._journal.entries if self._own else []
-        decided = [entry for entry in known if isinstance(entry, Decided) and not self._journal.withdraws(entry.id)]
-        for number in self._own.keys() - {entry.posted for entry in decided}:
-            key = self._own.pop(number)
+        for entry in self._journal.entries if self._own else ():
+            if isinstance(entry, Decided) and not self._journal.withdraws(entry.id):
+                self._own.pop(entry.posted, None)
+        while self._own:
+            _, key = self._own.popitem()
             await self.runs.put_item(self._run_id, f"withdraw {key}", encode(PostedWithdrawal(key)))
-
-    def spoil(self, number: int) -> None:
-        self._spoilt.update(key for key, each in self._keys.items() if each == number)
 
     def _note(self) -> None:
         """Note which items are known here: if the run is suspended and has others by then, it is due at once."""
-        unused = (number - 1 for number in self._decisions)
-        self._journal.inbox_read = min((*self._looked.values(), *unused), default=self._last)
+        unused = next(iter(self._decisions), self._last + 1)
+        self._journal.inbox_read = min((*self._looked.values(), unused - 1))
         self._journal.inbox_taken = self._last - len(self._waiting) - len(self._decisions)
 
 
@@ -322,14 +339,9 @@ LENT_TOOLS: Fact[Mapping[str, Toolbox]] = Fact("lent tools", {})
 """The tools that a team gives its agents besides their own, such as those of handing over, by the agents' names."""
 
 
-def misfit_of(agent: object, item: PendingItem, decision: Decision) -> str | None:
-    # A tool that belongs to an agent called inside a function cannot be found from the root: only the form of its
-    # arguments is checked; the gate checks them when the call is made.
-    return misfit(item, decision, _normalize_at(agent, item.path))
-
-
-def _normalize_at(agent: object, path: str) -> Normalize | None:
+def normalize_at(agent: object, path: str) -> Normalize | None:
     """Return how arguments of the call at a path are normalized; None if its tool cannot be found from the agent."""
+    # As that of an agent called inside a function: the gate checks the arguments when the call is made.
     if not is_tool_call(path):
         return normalize_request
     service, lent, normalize = agent, None, None
@@ -363,13 +375,11 @@ def _member_at(names: Sequence[str], at: int, members: Mapping[str, object]) -> 
 
 
 def _check_decided(item_id: str, before: Decision, decision: Decision) -> None:
-    """Check that a call that was decided before is decided again in the same way."""
-    same = False
-    with suppress(InvalidArguments):
-        if isinstance(before, Modify) and isinstance(decision, Modify):
+    """Check that a call that was decided before is decided again in the same way; both are as they are recorded."""
+    same = before == decision
+    if isinstance(before, Modify) and isinstance(decision, Modify):
+        with suppress(InvalidArguments):
             same = canonical(before.text) == canonical(decision.text)
-        else:
-            same = before == recorded_form(decision)
     if not same:
         raise AlreadyDecided(f"the call {item_id!r} was decided already: {before!r}; that decision stands")
 
@@ -377,8 +387,10 @@ def _check_decided(item_id: str, before: Decision, decision: Decision) -> None:
 def _was_decided(journal: LocalJournal, item_id: str, decision: Decision) -> bool:
     for entry in journal.entries:
         if isinstance(entry, Decided) and entry.id == item_id:
+            if isinstance(decision, Answer):
+                decision = Answer(plain(decision.value))
             if not isinstance(decision, Modify):  # of which nothing is masked on record
-                decision = decision_of(journal.screened(replace(entry, decision=recorded_form(decision))).decision)
+                decision = decision_of(journal.screened(replace(entry, decision=decision)).decision)
             _check_decided(item_id, decision_of(entry.decision), decision)
             return True
     return False
@@ -407,12 +419,14 @@ def decision_entries(
         late = expired(item, now)
         if in_time and late is not None:
             raise AlreadyDecided(f"the decision on {item.path} comes too late to count: {late!r} stands")
-        wrong = None if late is not None else misfit_of(agent, item, decision)
-        if wrong is not None:  # it would fail only after it was recorded, when it can no longer be changed
+        try:  # it would fail only after it was recorded, when it can no longer be changed
+            decision = late or fitting(item, decision, normalize_at(agent, item.path))
+        except InvalidArguments as error:
             what = f"the answer to {item.reason!r}" if item.stage == "question" else f"the decision on {item.call.name}"
             waits = "question" if item.stage == "question" else "call"
-            raise ConfigurationError(f"{what} does not fit: {wrong}; nothing was recorded, and the {waits} still waits")
-        decision = late or recorded_form(decision)
+            raise ConfigurationError(
+                f"{what} does not fit: {error}; nothing was recorded, and the {waits} still waits"
+            ) from error
         entry = journal.screened(Decided(item.path, item_id, decision))
         if isinstance(decision, (Modify, Answer)) and decision_of(entry.decision) != decision:
             raise ConfigurationError(
@@ -422,30 +436,3 @@ def decision_entries(
             )
         entries.append(entry)
     return entries
-
-
-async def post_decided(inbox: Inbox, decided: Sequence[Decided], now: float) -> list[Decided]:
-    """Post decisions to the inbox of a run, which keeps the first one on each wait; if one is refused, none stands."""
-    posted: list[Decided] = []
-    try:
-        for entry in decided:
-            decision = decision_of(entry.decision)
-            stands, number = await inbox.post_decision(entry.id, decision, now)
-            _check_decided(entry.id, stands, decision)
-            posted.append(replace(entry, posted=number))
-    except ZigguratError:
-        await inbox.withdraw()
-        raise
-    return posted
-
-
-async def hold_posted(journal: LocalJournal, inbox: Inbox, now: float, agent: object) -> None:
-    """Take in what was posted to a run that is continued; decisions are recorded together with what follows."""
-    await inbox.read()
-    for number, posted in inbox.take_decisions().items():
-        try:
-            for entry in decision_entries(journal, posted.decisions, posted.at or now, agent, in_time=True):
-                journal.append(replace(entry, posted=number), hold=True)
-        except ZigguratError as error:  # it fitted when it was sent
-            inbox.spoil(number)
-            logger.warning("the decisions that were posted as number %d are not used: %s", number, error)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ziggurat.calls.admission import ADMISSION, Reservation, admit
 from ziggurat.calls.gate import pass_gate
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, misused, run_hooks, tell, wrap
-from ziggurat.calls.wait import is_waiting, normalize_request, request_arguments, request_in, waiting_call
+from ziggurat.calls.wait import item_of, normalize_request, request_arguments, request_in, waiting_call
 from ziggurat.core.context import Charges, Context, count
 from ziggurat.core.errors import JournalCorrupt, attach
 from ziggurat.core.event import SILENCE, Dropped, Event, Passing
@@ -423,7 +423,7 @@ async def _approve(request: ModelRequest, name: str, record: Record | None, ctx:
         waited = waiting_call(record, ctx)
         if waited is not None and waited.arguments != call.arguments:  # the hooks changed the request meanwhile
             call, request = waited, request_in(waited)
-        elif waited is None and not is_waiting(call, record, ctx):
+        elif waited is None and item_of(call, ctx).id != record.pending.id:
             raise JournalCorrupt(f"another call than this waits at {ctx.path} ({record.pending.id})")
     passed = await pass_gate(call, record, ctx, normalize_request)
     if passed.id and ctx.listens(ApprovalExecuted):

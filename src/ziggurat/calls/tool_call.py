@@ -26,7 +26,7 @@ from ziggurat.calls.gate import (
     settle_unknown,
 )
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
-from ziggurat.calls.wait import is_waiting, waiting_call
+from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
 from ziggurat.core.codec import as_type
 from ziggurat.core.context import CLOCK, Context
@@ -254,8 +254,8 @@ class _LiveCall(Struct, eq=False):
                     "run with the tool as it was"
                 ) from error
         frozen = await self._pass_hooks()
-        lost = record is not None and record.pending is not None
-        if record is not None and lost and not any(is_waiting(each, record, ctx) for each in (frozen, self.call)):
+        waits = None if record is None else record.pending
+        if waits is not None and not any(item_of(each, ctx).id == waits.id for each in (frozen, self.call)):
             raise self._not_kept_error()
         return frozen
 

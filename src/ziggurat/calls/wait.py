@@ -80,41 +80,46 @@ def expired(item: PendingItem, now: float) -> Decision | None:
     return Answer(default[0]) if default else Deny(f"expired: nobody had decided by {until:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def recorded_form(decision: Decision) -> Decision:
-    """Return a decision that fits as it is recorded: with changed arguments as JSON text, an answer as plain data."""
-    if isinstance(decision, Answer):
-        return Answer(plain(decision.value))
-    return Modify(decision.text) if isinstance(decision, Modify) else decision
+def fitting(item: PendingItem, decision: Decision, normalize: Normalize | None) -> Decision:
+    """Return a decision as it is recorded: with changed arguments as JSON text, an answer as plain data.
 
-
-def misfit(item: PendingItem, decision: Decision, normalize: Normalize | None) -> str | None:
-    """Return why a decision cannot be carried out, or None if it can; `normalize` is None for an unknown tool."""
+    `normalize` is None for an unknown tool. Raises InvalidArguments if the decision cannot be carried out.
+    """
+    wrong: str | None = None
     if isinstance(decision, Deny):
-        text = isinstance(decision.reason, str)
-        return None if text else f"the reason of a denial is text, got {decision.reason!r:.200}"
-    if item.stage in ("question", "event"):
-        if not isinstance(decision, Answer):
-            return f"answer with Answer(value) or Deny(reason); got {decision!r:.200}"
-        schema = question_of(item.call).answer if item.stage == "question" else awaited_in(item.call).value
-        try:
-            return misfit_of_schema(schema, plain(decision.value))
-        except TypeError as error:
-            return f"an answer is plain JSON data: {error}"
-    if item.interrupted:
+        if not isinstance(decision.reason, str):
+            wrong = f"the reason of a denial is text, got {decision.reason!r:.200}"
+    elif item.stage in ("question", "event"):
+        return _fitting_answer(item, decision)
+    elif item.interrupted:
         if not isinstance(decision, (Happened, DidNotHappen)):
-            return _UNSETTLED
-        text = isinstance(decision, DidNotHappen) or isinstance(decision.result, str)
-        return None if text else f"the result of a call is text, got {getattr(decision, 'result', None)!r:.200}"
-    if not isinstance(decision, (Approve, Modify)):
-        return f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
-    if isinstance(decision, Modify):
-        try:
-            canonical_arguments(decision.text, item.call.name)
-            if normalize is not None:
-                normalize(ToolCall(item.call.id, item.call.name, decision.text))
-        except InvalidArguments as error:
-            return str(error)
-    return None
+            wrong = _UNSETTLED
+        elif isinstance(decision, Happened) and not isinstance(decision.result, str):
+            wrong = f"the result of a call is text, got {decision.result!r:.200}"
+    elif isinstance(decision, Modify):
+        decision = Modify(decision.text)
+        canonical_arguments(decision.text, item.call.name)
+        if normalize is not None:
+            normalize(ToolCall(item.call.id, item.call.name, decision.text))
+    elif not isinstance(decision, Approve):
+        wrong = f"a decision is Approve(), Deny(reason) or Modify(arguments); got {decision!r:.200}"
+    if wrong is not None:
+        raise InvalidArguments(wrong)
+    return decision
+
+
+def _fitting_answer(item: PendingItem, decision: Decision) -> Answer:
+    if not isinstance(decision, Answer):
+        raise InvalidArguments(f"answer with Answer(value) or Deny(reason); got {decision!r:.200}")
+    schema = question_of(item.call).answer if item.stage == "question" else awaited_in(item.call).value
+    try:
+        answer = Answer(plain(decision.value))
+    except TypeError as error:
+        raise InvalidArguments(f"an answer is plain JSON data: {error}") from error
+    wrong = misfit_of_schema(schema, answer.value)
+    if wrong is not None:
+        raise InvalidArguments(wrong)
+    return answer
 
 
 _UNSETTLED = (
@@ -197,11 +202,12 @@ async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) ->
             if journal.refusing and (record is None or record.pending is None):
                 refuse(item.call.name, ctx, journal)
         item = as_recorded(item, record)
-        decision = _recorded_decision(item, record)
-        if decision is None:
+        if record is None or record.decided is None:
             decision = await _decide(item, record, ctx, settle)
-        elif not is_call:
-            return decision  # it was reported when it was made, and is used whenever the run is continued
+        else:
+            decision = _decided(item, record.decided)
+            if not is_call:
+                return decision  # it was reported when it was made, and is used whenever the run is continued
         await report(item, decision, ctx)
         return decision
     except BaseException as error:
@@ -230,10 +236,7 @@ def as_recorded(item: PendingItem, record: Record | None) -> PendingItem:
     return item if pending is None else replace(item, id=pending.id, reason=pending.reason, until=pending.until)
 
 
-def _recorded_decision(item: PendingItem, record: Record | None) -> Decision | None:
-    decided = None if record is None else record.decided
-    if decided is None:
-        return None
+def _decided(item: PendingItem, decided: Decided) -> Decision:
     if decided.id != item.id:
         raise JournalCorrupt(f"the decision at {item.path} is on another call ({decided.id})")
     decision = decision_of(decided.decision)
@@ -262,7 +265,6 @@ async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle
         decision, posted = settled if isinstance(settled, tuple) else (settled, 0)
     if decision is None:
         raise Suspend((item,))
-    decision = recorded_form(decision)
     caller = ctx.scope.get(AGENT_CALL)
     worked = None if caller is None else caller.worked()
     await write(Decided(ctx.path, item.id, decision, journal.watch.elapsed, worked, posted, _digest_of(decision)))
@@ -316,16 +318,12 @@ def _shown(call: ToolCall) -> str:
     return f"{call.name} {canonical(_compared(call)).decode():.300}"
 
 
-def is_waiting(call: ToolCall, record: Record, ctx: Context) -> bool:
-    return record.pending is not None and record.pending.id == item_of(call, ctx).id
-
-
 def waiting_call(record: Record | None, ctx: Context) -> ToolCall | None:
     """Return a copy of the call that waits here; None if none does, or the recorded one does not match its id."""
     if record is None or record.pending is None:
         return None
     call = as_type(record.pending.request, ToolCall)
-    return replace(call) if is_waiting(call, record, ctx) else None
+    return replace(call) if item_of(call, ctx).id == record.pending.id else None
 
 
 def waiting_place(name: str) -> Context:

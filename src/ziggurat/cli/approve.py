@@ -8,8 +8,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
-from ziggurat.calls.inbox import misfit_of
-from ziggurat.calls.wait import misfit_of_schema, question_of
+from ziggurat.calls.inbox import normalize_at
+from ziggurat.calls.wait import fitting, misfit_of_schema, question_of
 from ziggurat.cli.outcome import undecided
 from ziggurat.cli.terminal import read_line, shell_word, write
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -145,9 +145,10 @@ def _ask_arguments(agent: Runnable, item: PendingItem, ask: Ask, say: Say) -> st
     text = (ask("arguments, as JSON: ") or "").strip()
     if not text:
         return None
-    wrong = misfit_of(agent, item, Modify(text))
-    if wrong is not None:
-        say(wrong)
+    try:
+        fitting(item, Modify(text), normalize_at(agent, item.path))
+    except InvalidArguments as error:
+        say(str(error))
         return None
     arguments = canonical(text, item.call.name)
     say(f"  {arguments}")

@@ -13,7 +13,7 @@ from ziggurat.calls.agent_call import SESSION_ID
 from ziggurat.calls.enter import AgentParts, AgentService
 from ziggurat.calls.gate import SAVE_WAITING, WAITING_CALLS
 from ziggurat.calls.hooks import screened
-from ziggurat.calls.inbox import INBOX, Inbox, decision_entries, hold_posted, post_decided
+from ziggurat.calls.inbox import INBOX, Inbox, decision_entries
 from ziggurat.core.clock import Clock, new_id as fresh_id
 from ziggurat.core.codec import SHAPE_VERSION, as_type, digest
 from ziggurat.core.context import JOURNAL, RUN_ID, Context
@@ -226,16 +226,14 @@ class Opener:
             clock = options.clock
             control = options.control or RunControl(run_id, steerable=self.steerable)
             control.inboxes = self.runs
-            # Decisions that others posted were made before those of this call, and the first one stands.
-            inbox = control.inbox(run_id, journal)
-            await hold_posted(journal, inbox, clock.now(), self._agent)
-            decided = decision_entries(journal, options.decisions or {}, clock.now(), self._agent)
             if conditions.session:
                 writer = await reopen_session(options.session, conditions, run_id, request, self.runs.store)
             opened = journal.entries[0]
             origin = opened.forked if isinstance(opened, Opened) else None
             effects = None if origin is None else await self._effects(origin)
-            decided = await post_decided(inbox, decided, clock.now())
+            # Decisions that others posted were made before those of this call, and the first one stands.
+            inbox = control.inbox(run_id, journal)
+            decided = await inbox.decide(options.decisions or {}, clock.now(), self._agent)
             journal.reopen(run_id, clock.now(), clock, decided, losses, alone)
             if recovering is not None:
                 if given_up:
@@ -308,8 +306,7 @@ class Opener:
         self._recorded_request(journal, run_id)
         self._screen(journal)
         inbox = Inbox(self.runs, run_id, journal, lambda *steering: False)
-        await hold_posted(journal, inbox, now, self._agent)
-        return await post_decided(inbox, decision_entries(journal, decisions, now, self._agent, in_time=True), now)
+        return await inbox.decide(decisions, now, self._agent, in_time=True)
 
     async def _open_ended(self, run_id: str, options: RunOptions) -> Opening:
         """Open a copy of the record of a run that has ended, unless it goes on since."""

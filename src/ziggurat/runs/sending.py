@@ -3,10 +3,10 @@
 from typing import Any
 
 from ziggurat.calls.inbox import Posted, PostedCancel, PostedEvent, PostedMessages
-from ziggurat.calls.wait import awaited_in, misfit
+from ziggurat.calls.wait import awaited_in, fitting
 from ziggurat.core.clock import SYSTEM_CLOCK, new_id
 from ziggurat.core.codec import as_type, decode, encode
-from ziggurat.core.errors import ConfigurationError, MissingExtra, RunNotFound
+from ziggurat.core.errors import ConfigurationError, InvalidArguments, MissingExtra, RunNotFound
 from ziggurat.core.event import warn_once
 from ziggurat.core.settings import NonEmptyText
 from ziggurat.core.similar import similar
@@ -90,10 +90,12 @@ def _misfit(awaited: list[PendingItem], name: str, value: object) -> str | None:
         if awaited_in(item.call).event != name:
             continue
         try:
-            wrong = misfit(item, Answer(value), None)
+            fitting(item, Answer(value), None)
+        except InvalidArguments as error:
+            wrong = str(error)
         except MissingExtra:  # it is checked when it is taken
             return None
-        if wrong is None:
+        else:
             return None
     return wrong
 
