@@ -99,14 +99,14 @@ async def quorum(count: PositiveInt, *parts: Part[T], limit: PositiveInt | None 
 
 async def settled(*parts: Part[T], limit: PositiveInt | None = None) -> tuple[T | Exception, ...]:
     """Run parts at the same time until all have ended, and return the result or the error of each."""
-    return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit).run()))
+    return tuple(cast("list[T | Exception]", await _Group("settled", parts, None, limit, settles=True).run()))
 
 
 async def settled_until(
     until: int | None, *parts: Part[T], limit: int | None = None
 ) -> tuple[T | Exception | None, ...]:
     """Do as `settled` with at most `limit` at the same time, until so many have succeeded; the others give None."""
-    outcomes = await _Group("settled", parts, None, limit, until).run()
+    outcomes = await _Group("settled", parts, until, limit, settles=True).run()
     return tuple(None if each is _NOTHING else cast("T | Exception", each) for each in outcomes)
 
 
@@ -121,10 +121,10 @@ class _Size(Struct, frozen=True):
 
 
 class _Group:
-    """Parts that run at the same time."""
+    """Parts that run at the same time until so many have succeeded; if it `settles`, those that failed have results."""
 
     def __init__(
-        self, name: str, parts: Sequence[Part[Any]], needed: int | None, limit: int | None, until: int | None = None
+        self, name: str, parts: Sequence[Part[Any]], wanted: int | None, limit: int | None, *, settles: bool = False
     ) -> None:
         for each in parts:
             if not isinstance(each, Coroutine):
@@ -134,9 +134,10 @@ class _Group:
                 )
         self.name = name
         self.parts = parts
-        self.needed = needed
+        self.wanted = wanted
+        self.needed = 0 if settles or wanted is None else wanted
         self.limit = limit
-        self.until = until
+        self.settles = settles
         self.failures: list[tuple[int, Exception]] = []
         self.successes = 0
 
@@ -148,11 +149,11 @@ class _Group:
             ctx, journal = place_of(ambient, self.name), journal_of(ambient)
             record = journal.find(ctx.path)
             decision = None if record is None else record.answer()
-            size = _Size(len(self.parts), self.needed if self.until is None else self.until)
+            size = _Size(len(self.parts), self.wanted)
             chosen: Sequence[int] = range(len(self.parts))
             if record is not None and isinstance(decision, Result):
                 record.counted = record.number(decision)
-                self.until = None  # those whose outcomes were used are known
+                self.wanted = None if self.settles else self.wanted  # those whose outcomes were used are known
                 chosen = await self._chosen(decision, size, ctx)
             elif decision is not None:
                 await journal.answer(ctx, decision, self.name, size, Winners)  # raises the error that ended it
@@ -167,17 +168,14 @@ class _Group:
             if decision is None and self.failures and isinstance(error, Exception):
                 await journal.write_failure(ctx, self.name, size, error)
             raise
-        partly = self.needed is not None and self.needed < len(self.parts)
-        if self.until is not None:
-            partly = any(each is _NOTHING for each in outcomes)
-        if decision is None and partly:
+        if decision is None and self.wanted is not None and any(each is _NOTHING for each in outcomes):
             await self._decide(outcomes, size, ctx)
         return outcomes
 
     async def _chosen(self, decision: Result, size: _Size, ctx: Context) -> Sequence[int]:
         """Return the parts that were used, which answer from their own records; those of the others are passed over."""
         chosen, count, journal = as_type(decision.value, Winners).parts, len(self.parts), journal_of(ctx)
-        if max(chosen, default=-1) >= count or len(chosen) < (self.needed or 0):
+        if max(chosen, default=-1) >= count or len(chosen) < self.needed:
             used = ", ".join(str(number + 1) for number in chosen)
             raise journal.refuse(
                 f"{ctx.path}: the run has used the results of the parts {used}, and this code has {count} parts, of "
@@ -211,21 +209,25 @@ class _Group:
             await fan_out.run()
         finally:
             _close(self.parts)
-        if self.needed is not None and len(self.failures) > len(self.parts) - self.needed:
-            raise self._failure()
+        if self._has_failed():
+            (_, error), *others = self.failures
+            annotate(error, [f"part {number + 1} failed, too: {described(other)}" for number, other in others])
+            raise error
+        results = [
+            task.result() if task is not None and task.done() and not task.cancelled() else _NOTHING
+            for task in fan_out.tasks
+        ]
         outcomes: list[_Outcome] = [_NOTHING] * len(self.parts)
         succeeded = 0
-        for number, task in zip(chosen, fan_out.tasks, strict=True):
-            if task is not None and task.done() and not task.cancelled():
-                outcome = task.result()
-                failed = isinstance(outcome, (_Failed, Suspend))
-                waits = isinstance(outcome, Suspend) and self._has_enough()
-                if (self.needed is None and not waits) or not (failed or succeeded >= (self.needed or 0)):
-                    outcomes[number] = outcome.error if isinstance(outcome, _Failed) else outcome
-                    succeeded += 1
+        for number, outcome in zip(chosen, results, strict=True):
+            if isinstance(outcome, _Failed):
+                outcomes[number] = outcome.error if self.settles else _NOTHING
+            elif not isinstance(outcome, Suspend) and outcome is not _NOTHING:
+                outcomes[number] = outcome if self.settles or succeeded < self.needed else _NOTHING
+                succeeded += 1
         # Last, when all others have ended: what they have done is on record by the time the run is suspended.
-        if not self._has_enough() and (self.needed is None or succeeded < self.needed):
-            raise_suspended(task.result() for task in fan_out.tasks if task is not None and not task.cancelled())
+        if self.wanted is None or succeeded < self.wanted:
+            raise_suspended(results)
         return outcomes
 
     async def _run_part(self, number: int, ctx: Context, watch: Stopwatch) -> _Outcome:
@@ -240,26 +242,15 @@ class _Group:
             return _Failed(error)
 
     def _enough(self, outcome: _Outcome) -> str:
-        if isinstance(outcome, Suspend) or (
-            self.needed is None and (self.until is None or isinstance(outcome, _Failed))
-        ):
-            return ""
-        if self.needed is None:
-            self.successes += 1
-            return "enough have succeeded" if self._has_enough() else ""
         if isinstance(outcome, _Failed):
-            return "too many failed" if len(self.failures) > len(self.parts) - self.needed else ""
+            return "too many failed" if self._has_failed() else ""
+        if self.wanted is None or isinstance(outcome, Suspend):
+            return ""
         self.successes += 1
-        return "enough have succeeded" if self.successes >= self.needed < len(self.parts) else ""
+        return "enough have succeeded" if self.successes >= self.wanted < len(self.parts) else ""
 
-    def _has_enough(self) -> bool:
-        """Return whether so many have succeeded that those that wait or still run are not needed."""
-        return self.until is not None and self.successes >= self.until
-
-    def _failure(self) -> Exception:
-        (_, error), *others = self.failures
-        annotate(error, [f"part {number + 1} failed, too: {described(other)}" for number, other in others])
-        return error
+    def _has_failed(self) -> bool:
+        return len(self.failures) > len(self.parts) - self.needed
 
 
 class _Failed:

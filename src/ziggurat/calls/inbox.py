@@ -20,7 +20,7 @@ from ziggurat.core.service import Fact, fact
 from ziggurat.journal.entries import Decided, Ended, Pending, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.journal.store import InboxItem
-from ziggurat.messages.agent import Answer, Decision, Modify, PendingItem, decision_of, recorded_items
+from ziggurat.messages.agent import Answer, Decision, Modify, decision_of, recorded_items
 from ziggurat.messages.arguments import canonical
 from ziggurat.messages.conversation import Steer, Verb
 from ziggurat.messages.message import Message
