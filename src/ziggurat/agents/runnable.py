@@ -215,8 +215,8 @@ class Runnable(RunQueue[Out]):
                 to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
-        # not that of a subclass, which may take something else than a prompt
-        return Runnable.run(self, run_id=run_id, decisions=decisions, **arguments)
+        given: RunArguments = {**arguments, "run_id": run_id, "decisions": decisions}
+        return self._starter.run(*self._starter.read(None, given))
 
     @verb
     @checked

@@ -14,7 +14,7 @@ from ziggurat.core.errors import ConfigurationError, InvalidArguments
 from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Fact
 from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import Message, user
+from ziggurat.messages.message import Message
 from ziggurat.tools.arguments import listing, read
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.signature import Signature
@@ -144,7 +144,7 @@ class FlowInput(Struct, frozen=True, eq=False):
             if self.kind is None:
                 instead = "it takes no input"
             raise ConfigurationError(f"the input of the flow does not fit: {error}; {instead}") from error
-        return user(canonical(plain).decode())
+        return canonical(plain).decode()
 
     def value(self, request: AgentRequest) -> Any:
         text = request.messages[-1].text

@@ -13,7 +13,7 @@ from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.gate import after_acts
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
-from ziggurat.core.codec import as_type
+from ziggurat.core.codec import as_type, digest
 from ziggurat.core.context import JOURNAL, Context, Key
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -137,12 +137,8 @@ def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx
     if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
         return
     screened = journal.screened(Entered(ctx.path, parts.name, request))
-    if _fingerprint(entered) != _fingerprint(screened):
+    if digest(as_type(entered.request, AgentRequest)) != digest(as_type(screened.request, AgentRequest)):
         raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
-
-
-def _fingerprint(entered: Entered) -> str:
-    return as_type(entered.request, AgentRequest).fingerprint()
 
 
 def _wrapped(agent: AgentService, ctx: Context, chain: HookChain, *, gated: bool) -> AgentService:
@@ -233,24 +229,19 @@ async def _apply_before_agent(
 ) -> AgentRequest:
     """Return the request after the ``before_agent`` hooks, or as recorded when the agent was first entered."""
     if record is not None and record.entered is not None:
-        journal_of(ctx).skip(ctx, record.entered)
-        await report_changes(parts, record.entered, ctx)
-        _continue_clock(record.entered, ctx)
-        return as_type(record.entered.request, AgentRequest)
+        entered, frame, journal = record.entered, ctx.scope[AGENT_CALL], journal_of(ctx)
+        journal.skip(ctx, entered)
+        await report_changes(parts, entered, ctx)
+        if journal.replaying:
+            frame.began = journal.watch.elapsed  # its time was spent when it was recorded
+        elif frame.outer is None:
+            frame.began = entered.elapsed
+        else:  # it may have waited while others worked
+            frame.begin(ctx, journal.watch.elapsed, journal.durations.of(ctx.path))
+        return as_type(entered.request, AgentRequest)
     for middleware in chain.hooks["before_agent"]:
         request = await hooked(middleware, "before_agent", request, ctx)
     return request
-
-
-def _continue_clock(entered: Entered, ctx: Context) -> None:
-    """Count the time that an agent has worked before; a nested one may have waited while others worked."""
-    frame, journal = ctx.scope[AGENT_CALL], journal_of(ctx)
-    if journal.replaying:
-        frame.began = journal.watch.elapsed  # its time was spent when it was recorded
-    elif frame.outer is None:
-        frame.began = entered.elapsed
-    else:
-        frame.begin(ctx, journal.watch.elapsed, journal.durations.of(ctx.path))
 
 
 async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest, ctx: Context) -> AgentRun | None:
@@ -259,9 +250,12 @@ async def _recorded_run(record: Record, parts: AgentParts, request: AgentRequest
         _check_input(parts, record.entered, request, ctx)
     outcome = record.answer()
     failed = isinstance(outcome, Failure)
-    compared = journal.replaying and not failed and not _was_reused(ctx, journal)
+    # A replay runs the loop again, to find differences; one that was answered from a cache has none to go through, and
+    # what has been entered there is an agent of this name. So does a run whose failure was not its end.
+    reused = journal.find(ctx.at(REUSED).path) if journal.replaying else None
+    compared = journal.replaying and not failed and (reused is None or reused.entered is not None)
     if outcome is None or compared or (failed and not parent_of(ctx.path)):
-        return None  # a replay runs the loop again, to find differences; so does a run whose failure was not its end
+        return None
     return await _answer(outcome, parts, request, ctx)
 
 
@@ -279,12 +273,6 @@ async def _answer(outcome: Outcome, parts: AgentParts, request: AgentRequest, ct
 
 def _had_alternatives(path: str, journal: LocalJournal) -> bool:
     return any(isinstance(entry, Entered) and parent_of(entry.path) == path for entry in journal.entries)
-
-
-def _was_reused(ctx: Context, journal: LocalJournal) -> bool:
-    """Return whether an agent was answered from a cache, so that there are no calls to go through again."""
-    record = journal.find(ctx.at(REUSED).path)
-    return record is not None and record.entered is None  # else it is an agent of this name
 
 
 def recorded_answer(agent: AgentService, path: str, journal: LocalJournal) -> AgentRun | None:

@@ -45,79 +45,6 @@ _AS_THEY_ARE = frozenset({str, int, bool, NoneType, object})
 """Types whose values JSON has as they are."""
 
 
-class StepResult:
-    def __init__(self, name: str, kind: Any) -> None:
-        self._name = name
-        self.kind = kind
-        self._checked = False  # in memory, the first value shows whether its type can be recorded
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], name: str) -> "StepResult":
-        try:
-            return cls(name, get_type_hints(inspect.unwrap(function), include_extras=True)["return"])
-        except NameError as error:
-            raise ConfigurationError(f"the annotations of the step {name} cannot be read: {error}") from error
-
-    @cached_property
-    def form(self) -> Parameter | None:
-        """How they are written and read; None for those of Ziggurat, and for texts and whole numbers."""
-        kind = self.kind
-        own = isinstance(kind, type) and (kind in _AS_THEY_ARE or kind.__module__.partition(".")[0] == "ziggurat")
-        return None if own else Parameter.of_result(f"the result of the step {self._name}", kind)
-
-    async def once(
-        self,
-        ctx: Context,
-        request: Any,
-        call: Callable[[Any, Context], Awaitable[Any]],
-        journal: LocalJournal,
-        composite: bool,
-    ) -> Any:
-        record = journal.find(ctx.path)
-        written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
-        if not (journal.durable or written):
-            called = call if self._checked else self._first(call)
-            return await journal.once(ctx, self._name, request, called, self.kind, composite)
-        form = self.form
-        if form is None:
-            return await journal.once(ctx, self._name, request, call, self.kind, composite)
-        live: list[Any] = []
-
-        async def recorded(request: Any, ctx: Context) -> Any:
-            value = await call(request, ctx)
-            must_be(value, self.kind, self._name, ctx)
-            data = self._data(form, value, ctx)
-            live.append(value)
-            return data
-
-        data: Any = await journal.once(ctx, self._name, request, recorded, object, composite)
-        try:
-            return live[0] if live else form.revive(data)
-        except ValueError as error:
-            why = f"the result of {ctx.path} ({self._name}) does not fit its type any more: {error}"
-            raise JournalMismatch(why) from error
-
-    def _first(self, call: Callable[[Any, Context], Awaitable[Any]]) -> Callable[[Any, Context], Awaitable[Any]]:
-        async def checked(request: Any, ctx: Context) -> Any:
-            value = await call(request, ctx)
-            try:
-                form = self.form
-            except ConfigurationError:  # it has no JSON, and needs none in memory
-                form = None
-            if form is not None:
-                self._data(form, value, ctx)
-            self._checked = True
-            return value
-
-        return checked
-
-    def _data(self, form: Parameter, value: object, ctx: Context) -> object:
-        try:
-            return form.recorded(value)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{self._name} at {ctx.path}: {error}") from None
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -177,6 +104,7 @@ class Step(Generic[P, R]):
         self.facts: dict[Fact[Any], Any] = {NAME: name, EFFECT: effect}
         self.service: Service[Arguments, R] = stack(_Function(self), *layers)
         self._call = self.service.__call__  # 2 % of the time of a step
+        self._checked = False  # in memory, the first value shows whether its type can be recorded
 
     def named(self, name: str) -> "Step[P, R]":
         renamed = copy(self)
@@ -189,15 +117,20 @@ class Step(Generic[P, R]):
         composite.composite = True
         return composite
 
-    @functools.cached_property
-    def result(self) -> StepResult:
-        """How its results are recorded and read."""
-        return StepResult.of(self.function, self.name)
-
-    @property
+    @cached_property
     def returns(self) -> type[R]:
-        """The type of its result; raises as `result` does."""
-        return cast("type[R]", self.result.kind)
+        """The type of its result."""
+        try:
+            return cast("type[R]", get_type_hints(inspect.unwrap(self.function), include_extras=True)["return"])
+        except NameError as error:
+            raise ConfigurationError(f"the annotations of the step {self.name} cannot be read: {error}") from error
+
+    @cached_property
+    def _form(self) -> Parameter | None:
+        """How its results are written and read; None for those of Ziggurat, and for texts and whole numbers."""
+        kind = self.returns
+        own = isinstance(kind, type) and (kind in _AS_THEY_ARE or kind.__module__.partition(".")[0] == "ziggurat")
+        return None if own else Parameter.of_result(f"the result of the step {self.name}", kind)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Answer from the record, or run the function and record its result, at the place where this is awaited."""
@@ -218,7 +151,7 @@ class Step(Generic[P, R]):
                 record = journal.find(ctx.path)
                 if record is None or not record.outcomes:
                     refuse(self.name, ctx, journal)
-            return cast("R", await self.result.once(ctx, request, call, journal, self.composite))
+            return cast("R", await self._once(request, ctx, call, journal))
         except BaseException as error:
             note_left(ambient, error)
             raise
@@ -231,6 +164,60 @@ class Step(Generic[P, R]):
             coroutine.__qualname__ = self.name  # for Python's warning about one that was not awaited
             return coroutine
 
+    async def _once(
+        self,
+        request: Arguments,
+        ctx: Context,
+        call: Callable[[Arguments, Context], Awaitable[Any]],
+        journal: LocalJournal,
+    ) -> Any:
+        """Answer from the record, or make the call and record its result in its recorded form."""
+        record = journal.find(ctx.path)
+        written = record is not None and record.result is not None and isinstance(record.result.value, Raw)
+        if not (journal.durable or written):
+            called = call if self._checked else self._first(call)
+            return await journal.once(ctx, self.name, request, called, self.returns, self.composite)
+        form = self._form
+        if form is None:
+            return await journal.once(ctx, self.name, request, call, self.returns, self.composite)
+        live: list[Any] = []
+
+        async def recorded(request: Arguments, ctx: Context) -> object:
+            value = await call(request, ctx)
+            must_be(value, self.returns, self.name, ctx)
+            data = self._data(form, value, ctx)
+            live.append(value)
+            return data
+
+        data: Any = await journal.once(ctx, self.name, request, recorded, object, self.composite)
+        try:
+            return live[0] if live else form.revive(data)
+        except ValueError as error:
+            why = f"the result of {ctx.path} ({self.name}) does not fit its type any more: {error}"
+            raise JournalMismatch(why) from error
+
+    def _first(
+        self, call: Callable[[Arguments, Context], Awaitable[Any]]
+    ) -> Callable[[Arguments, Context], Awaitable[Any]]:
+        async def checked(request: Arguments, ctx: Context) -> Any:
+            value = await call(request, ctx)
+            try:
+                form = self._form
+            except ConfigurationError:  # it has no JSON, and needs none in memory
+                form = None
+            if form is not None:
+                self._data(form, value, ctx)
+            self._checked = True
+            return value
+
+        return checked
+
+    def _data(self, form: Parameter, value: object, ctx: Context) -> object:
+        try:
+            return form.recorded(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.name} at {ctx.path}: {error}") from None
+
     def _as_part(self, request: Arguments, ctx: Context) -> Coroutine[Any, Any, R]:
         if self.effect == "once":
             raise ConfigurationError(
@@ -242,10 +229,10 @@ class Step(Generic[P, R]):
     async def _run(self, request: Arguments, ctx: Context) -> R:
         if FORK_EFFECTS in ctx.scope:
             fingerprint = request.fingerprint()
-            kind: Any = self.returns if self.result.form is None else object
+            kind: Any = self.returns if self._form is None else object
             recorded = ctx.scope[FORK_EFFECTS].instead(self.effect, self.name, fingerprint, ctx.path, kind)
             if recorded is not None:
-                return cast("R", recorded[0] if self.result.form is None else self.result.form.revive(recorded[0]))
+                return cast("R", recorded[0] if self._form is None else self._form.revive(recorded[0]))
         return await (self._run_once(request, ctx) if self.effect == "once" else self.service(request, ctx))
 
     async def _run_once(self, request: Arguments, ctx: Context) -> R:

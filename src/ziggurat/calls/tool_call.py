@@ -119,9 +119,9 @@ def _missing(
     box: Toolbox, call: ToolCall, record: Record | None, ctx: Context, journal: LocalJournal
 ) -> ToolError | Denied | Suspend | JournalMismatch:
     """Return the error of a call whose tool the agent does not have, or not any more; what waits in it still waits."""
-    waiting = journal.index.waits_at(ctx.path)
+    waiting = recorded_items(journal, ctx.path)
     if waiting:
-        return Suspend(recorded_items(journal, waiting))
+        return Suspend(waiting)
     decision = None if record is None or record.decided is None else decision_of(record.decided.decision)
     if isinstance(decision, Deny):
         return Denied(f"denied: {decision.reason}")
@@ -248,7 +248,7 @@ class _LiveCall(Struct, eq=False):
                 return self.entry.normalize(waiting)
             except InvalidArguments as error:  # the tool was changed: no result of a call that waits
                 if record.decided is None:
-                    raise Suspend(recorded_items(self.journal, self.journal.index.waits_at(ctx.path))) from None
+                    raise Suspend(recorded_items(self.journal, ctx.path)) from None
                 raise JournalMismatch(
                     f"{ctx.path}: the arguments on record do not fit {self.call.name} any more: {error}; resume the "
                     "run with the tool as it was"

@@ -430,11 +430,9 @@ def pending_of(suspend: errors.Suspend) -> tuple[PendingItem, ...]:
     return tuple({item.id: item for item in items}.values())
 
 
-def recorded_items(
-    journal: LocalJournal, waiting: collections.abc.Iterable[Pending] | None = None
-) -> tuple[PendingItem, ...]:
-    entries = journal.index.waits_at() if waiting is None else waiting
-    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in entries)
+def recorded_items(journal: LocalJournal, path: str = "") -> tuple[PendingItem, ...]:
+    """Return the calls at and below a path that wait; all of the run by default."""
+    return tuple(recorded_item(pending, journal.find(pending.path)) for pending in journal.index.waits_at(path))
 
 
 def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
@@ -449,11 +447,11 @@ def recorded_item(pending: Pending, record: Record | None) -> PendingItem:
 def refuse(name: str, ctx: Context, journal: LocalJournal) -> None:
     """Begin a call, or raise if the journal refuses live ones; in a replay, as Suspend if the call was waiting."""
     if journal.replaying:
-        waiting = journal.index.waits_at(ctx.path)
-        anywhere = journal.index.waits_at()
-        waits = waiting or (anywhere and journal.breaks_off_at(ctx.path, "Suspended"))
-        if waits and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
-            raise errors.Suspend(recorded_items(journal, waiting or anywhere))
+        waiting = recorded_items(journal, ctx.path)
+        if not waiting and journal.breaks_off_at(ctx.path, "Suspended"):
+            waiting = recorded_items(journal)
+        if waiting and not journal.breaks_off_at(ctx.path, "Failed"):  # such as by a mistake in its approver
+            raise errors.Suspend(waiting)
     journal.begin_call(ctx.path, name)
 
 
