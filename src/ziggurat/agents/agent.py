@@ -11,11 +11,11 @@ from ziggurat.agents.inherited import InheritedArguments, agent_parts
 from ziggurat.agents.loop import AgentLoop
 from ziggurat.agents.loop_settings import Instructions, LoopSettings, check_tool_names
 from ziggurat.agents.output import AnswerReader, Output
-from ziggurat.agents.recorded import OutputForm
 from ziggurat.agents.reply import OutputValidator, final_answer_in
 from ziggurat.agents.runnable import Runnable
 from ziggurat.agents.steering import STEERABLE, Steerable
 from ziggurat.agents.stop import StopPolicy, any_of, steps_allowed
+from ziggurat.agents.values import OutputForm
 from ziggurat.calls.enter import AGENT
 from ziggurat.calls.inbox import TOOLS
 from ziggurat.core.codec import digest

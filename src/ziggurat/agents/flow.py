@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, get_t
 from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.queue import SubmitArguments
 from ziggurat.agents.runnable import Runnable
-from ziggurat.agents.tool_input import FlowInput
+from ziggurat.agents.values import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError

@@ -9,8 +9,8 @@ from msgspec import Struct
 from ziggurat.agents.continue_as_new import ContinueAsNew
 from ziggurat.agents.inherited import InheritedArguments, agent_parts, facts_of
 from ziggurat.agents.program import run_program
-from ziggurat.agents.recorded import OutputForm
-from ziggurat.agents.tool_input import TOOL_INPUT, FlowInput
+from ziggurat.agents.tool_input import TOOL_INPUT
+from ziggurat.agents.values import FlowInput, OutputForm
 from ziggurat.calls.agent_call import AGENT_CALL, counted_steps
 from ziggurat.calls.enter import AgentParts
 from ziggurat.core.codec import canonical

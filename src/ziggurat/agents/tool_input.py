@@ -1,6 +1,6 @@
-"""The input of an agent that is called as a tool, and of a flow: one text, or a typed value that travels as text."""
+"""The input of an agent that is called as a tool: one text, or a typed value that travels as text."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from inspect import isroutine
 from typing import Any
@@ -8,13 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ziggurat.core.codec import canonical, digest, encode
-from ziggurat.core.context import Context, Key
+from ziggurat.core.codec import canonical, encode
+from ziggurat.core.context import Key
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
-from ziggurat.core.path import check_new_name
 from ziggurat.core.service import Fact
-from ziggurat.messages.agent import AgentRequest
-from ziggurat.messages.message import Message
 from ziggurat.tools.arguments import listing, read
 from ziggurat.tools.parameter import Parameter
 from ziggurat.tools.signature import Signature
@@ -95,75 +92,3 @@ def _input_of_type(kind: Any) -> ToolInput:
 def _input_of_function(function: Callable[..., object]) -> ToolInput:
     signature = Signature.of(function)
     return ToolInput(signature.parameters, signature.decode, signature.normalize, lambda text: text)
-
-
-class FlowInput(Struct, frozen=True, eq=False):
-    kind: Any
-    parameter: Parameter
-
-    @classmethod
-    def of(cls, names: list[str], hints: Mapping[str, Any], title: str) -> "tuple[FlowInput, str | None]":
-        """Return the input among the parameters, and the name of the one for the Context, if there is one."""
-        check_new_name(title, "the name of a flow")
-        context = next((each for each in names if hints.get(each) is Context), None)
-        inputs = [each for each in names if each != context]
-        if len(inputs) > 1:
-            raise ConfigurationError(
-                f"the flow {title} takes one input, got {', '.join(inputs)}: put them into one Struct or dataclass"
-            )
-        if inputs and inputs[0] not in hints:
-            raise ConfigurationError(f"the input {inputs[0]!r} of the flow {title} needs an annotation")
-        kind = hints[inputs[0]] if inputs else None
-        return cls(kind, Parameter.of(inputs[0] if inputs else "input", kind, required=True)), context
-
-    @property
-    def digest(self) -> str:
-        """A digest of its schema, which differs when the type has changed."""
-        return digest(self.parameter.schema)[:8]
-
-    def prompt(self, value: object, arguments: Mapping[str, Any]) -> str | Message | None:
-        """Return the prompt for an input; None if a recorded run is continued."""
-        if value is None and self.kind is not None and arguments.get("run_id") is not None:
-            return None
-        if value is None and (arguments.get("decisions") or arguments.get("strict")):
-            return None
-        if isinstance(value, Message):
-            return value
-        if self.kind is str:
-            if not isinstance(value, str):
-                raise ConfigurationError(f"the flow takes text, got {value!r:.200}")
-            return value
-        try:
-            if isinstance(value, str):
-                accepted = read(value)
-                plain = self.parameter.recorded(self.parameter.convert(accepted), accepted)
-            else:
-                plain = self.parameter.given(value)
-        except (TypeError, ValueError, ConfigurationError) as error:  # ValueError: Problem, InvalidArguments
-            instead = f"pass {self.parameter.name} as a value of its type, or as JSON text"
-            if self.kind is None:
-                instead = "it takes no input"
-            raise ConfigurationError(f"the input of the flow does not fit: {error}; {instead}") from error
-        return canonical(plain).decode()
-
-    def value(self, request: AgentRequest) -> Any:
-        text = request.messages[-1].text
-        return text if self.kind is str else self._decode(text)
-
-    def _decode(self, text: str) -> Any:
-        try:
-            return self.parameter.revive(read(text))
-        except InvalidArguments:
-            raise
-        except ValueError as error:  # Problem
-            raise InvalidArguments(str(error)) from error
-
-    def tool_input(self, name: str) -> Any:
-        if self.kind is str:
-            return None
-        if self.parameter.root.get("type") != "object":
-            raise ConfigurationError(
-                f"the flow {name} cannot be a tool as it is: the input of a tool is text or an object (a Struct, "
-                "dataclass, TypedDict or pydantic model)"
-            )
-        return self.kind

@@ -152,7 +152,7 @@ NAMES: dict[str, dict[str, str]] = {
         "memory.words": "CONTEXT",
     },
     "ziggurat.messages": {
-        "agents.recorded": "decode_run encode_run",
+        "agents.values": "decode_run encode_run",
         "messages.conversation": "Rewrite Transcript",
         "messages.items": (
             "HandoffItem MessageItem RunItem ToolCallItem ToolOutputItem filter_by_type items_to_messages "

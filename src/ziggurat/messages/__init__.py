@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ziggurat.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ziggurat.agents.recorded import decode_run as decode_run, encode_run as encode_run
+    from ziggurat.agents.values import decode_run as decode_run, encode_run as encode_run
     from ziggurat.messages.conversation import Rewrite as Rewrite, Transcript as Transcript
     from ziggurat.messages.items import (
         HandoffItem as HandoffItem,

@@ -269,9 +269,10 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
 
     # -- the output, which is read as it is kept where runs are recorded and shown ------------------------------------
 
-    @property
-    def _output(self) -> Any:
-        return _kept(self)
+    if TYPE_CHECKING:
+
+        @property
+        def _output(self) -> Any: ...
 
     @property
     def _answer(self) -> Any:
@@ -401,10 +402,8 @@ class AgentRun(Struct, typing.Generic[Out], frozen=True, weakref=True):
         return answer if len(answer) <= width else f"{answer[: width - 1]}…"
 
 
-_kept: collections.abc.Callable[[AgentRun], Any] = vars(AgentRun)["output"].__get__
-
-if not TYPE_CHECKING:  # who know the field, which this reads
-    AgentRun.output = property(AgentRun._read_output)
+if not TYPE_CHECKING:  # who know the field
+    AgentRun._output, AgentRun.output = vars(AgentRun)["output"], property(AgentRun._read_output)
 
 _MEANT = {
     **dict.fromkeys(("final_output", "data", "result", "parsed", "value"), "output"),

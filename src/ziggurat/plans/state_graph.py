@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ziggurat.agents.flow import Flow
 from ziggurat.agents.flow_program import FlowArguments, flow_program
 from ziggurat.agents.program import noting_own_mistakes
-from ziggurat.agents.tool_input import FlowInput
+from ziggurat.agents.values import FlowInput
 from ziggurat.calls.enter import AgentService
 from ziggurat.core.codec import digest
 from ziggurat.core.context import Context
