@@ -13,7 +13,7 @@ from ziggurat.calls.admission import ADMISSION
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.gate import after_acts
 from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, tell, wrap
-from ziggurat.core.codec import as_type, digest
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key
 from ziggurat.core.errors import (
     ConfigurationError,
@@ -137,7 +137,8 @@ def _check_input(parts: AgentParts, entered: Entered, request: AgentRequest, ctx
     if "flow" not in setup or journal.mode == "replay" or any(chain.hooks["before_agent"] for chain in chains):
         return
     screened = journal.screened(Entered(ctx.path, parts.name, request))
-    if digest(as_type(entered.request, AgentRequest)) != digest(as_type(screened.request, AgentRequest)):
+    before, now = (as_type(each.request, AgentRequest).fingerprint() for each in (entered, screened))
+    if before != now:
         raise journal.refuse(f"{ctx.path}: the flow has begun with another input: resume with the code as it was")
 
 
