@@ -9,6 +9,7 @@ from tests.calls.given import given
 from tests.core.hand import run
 from ziggurat import Context, Event, Middleware, ModelResponse
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
+from ziggurat.calls.enter import AgentParts
 from ziggurat.calls.hooks import HOOKS, HookChain, hooked, tell
 from ziggurat.core import root
 from ziggurat.core.context import AMBIENT
@@ -92,8 +93,8 @@ def test_inside_a_hook_the_context_is_ambient_and_not_after_it() -> None:
 
 
 async def _within_agents() -> Context:
-    outer = AgentCall("outer", None)
-    return root().within(AGENT_CALL, AgentCall("inner", outer))
+    outer = AgentCall(AgentParts("outer", None), None)
+    return root().within(AGENT_CALL, AgentCall(AgentParts("inner", None), outer))
 
 
 async def test_every_middleware_is_told_of_an_error_once_however_far_it_goes(caplog: pytest.LogCaptureFixture) -> None:

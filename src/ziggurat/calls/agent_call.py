@@ -1,32 +1,25 @@
 """The agent that is running, with the usage of it and all below, and the function whose calls get numbered places."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import Spending
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.codec import as_type
 from ziggurat.core.context import METER, RUN_ID, Context, Key, running
 from ziggurat.core.errors import ConfigurationError, Suspend
-from ziggurat.core.failures import is_unexpected, log_failure, mistake_in
-from ziggurat.journal.entries import Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun, empty_run, pending_of
 from ziggurat.messages.conversation import Conversation
 from ziggurat.messages.message import Message
-from ziggurat.messages.middleware import Middleware, ParsedAnswer, answer_in_text
-from ziggurat.messages.model import ModelResponse
 from ziggurat.messages.stops import BudgetExceeded, stop_of
 from ziggurat.messages.usage import Tally
 
 if TYPE_CHECKING:
+    from ziggurat.calls.enter import AgentParts
     from ziggurat.calls.inbox import Inbox
-    from ziggurat.middleware.secrets import Secrets
 
 
 class Places:
@@ -99,17 +92,9 @@ class AgentCall(Tally):
 
     outer: "AgentCall | None"
 
-    def __init__(
-        self,
-        agent: str,
-        outer: "AgentCall | None",
-        own: Sequence[Middleware] = (),
-        parse: Callable[[ModelResponse], ParsedAnswer | None] = answer_in_text,
-        debug: bool = False,
-        budgets: tuple[Spending, ...] = (),
-    ) -> None:
+    def __init__(self, parts: "AgentParts", outer: "AgentCall | None", budgets: tuple[Spending, ...] = ()) -> None:
         super().__init__(outer)
-        self.agent: str = agent
+        self.agent: str = parts.name
         self.conversation: Conversation | None = None  # None until its loop begins, or if it has none
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.budgets: tuple[Spending, ...] = budgets  # all that are in effect
@@ -118,9 +103,9 @@ class AgentCall(Tally):
         self.loop: asyncio.AbstractEventLoop = (
             asyncio.get_running_loop()
         )  # the whole run uses this event loop, whichever thread calls into it
-        self.own: Sequence[Middleware] = own  # the middleware that was given to it itself
-        self.answer_in = parse  # the final answer in a reply, parsed; None if there is none, or it does not fit
-        self.debug: bool = debug or (outer is not None and outer.debug)  # raise unexpected errors at once
+        self.own = () if parts.chain is None else parts.chain.middlewares  # the middleware that was given to it itself
+        self.answer_in = parts.parse  # the final answer in a reply, parsed; None if there is none, or it does not fit
+        self.debug: bool = parts.debug or (outer is not None and outer.debug)  # raise unexpected errors at once
         self.failures: dict[str, Exception] = {}  # by path, errors of tools that became results
         self._reported: dict[int, BaseException] = {}
         self.inbox: Inbox | None = None  # of the run, in the outermost call, once something has waited for an event
@@ -208,50 +193,3 @@ SESSION_ID: Key[str] = Key("session id")
 
 AGENT_CALL: Key[AgentCall] = cast("Key[AgentCall]", METER)
 """The agent that is running; `METER` and `CALLER` are this key, with the types that lower rooms know."""
-
-
-def note_failure(
-    error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
-) -> None:
-    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
-    mistake = mistake_in(error)
-    if mistake is not None:
-        raise mistake
-    if not is_unexpected(error):
-        return
-    call = ctx.scope.get(AGENT_CALL)
-    if call is not None:
-        if call.debug:
-            raise error
-        call.failures[ctx.path] = error
-    text = f"{what} failed at {ctx.path} ({follows})"
-    log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
-
-
-def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:
-    """Return the error that became the result of a call, if it was unexpected; forget it unless `keep` is given."""
-    call = ctx.scope.get(AGENT_CALL)
-    if call is None:
-        return None
-    return call.failures.get(ctx.path) if keep else call.failures.pop(ctx.path, None)
-
-
-def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
-    """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
-
-    def mask(text: str) -> str:
-        screened = journal.screened(Result(path, "log", None, without_keys(text)))
-        return as_type(screened.value, str)
-
-    return mask
-
-
-def without_keys(text: str) -> str:
-    return _keys().masked(text)
-
-
-@cache
-def _keys() -> "Secrets":
-    from ziggurat.middleware.secrets import Secrets
-
-    return Secrets((), (), keys=True, emails=False, mask="[redacted]")

@@ -326,8 +326,7 @@ def _make_frame(ctx: Context, parts: AgentParts, *, again: bool) -> tuple[Contex
         ctx = parts.prepare(ctx)
     scope = ctx.scope
     outer_frame = scope.get(AGENT_CALL)
-    own = () if parts.chain is None else parts.chain.middlewares
-    frame = AgentCall(parts.name, outer_frame, own, parts.parse, parts.debug, scope.get(ADMISSION) or ())
+    frame = AgentCall(parts, outer_frame, scope.get(ADMISSION) or ())
     within: dict[Key[Any], Any] = {AGENT_CALL: frame}
     if outer_frame is not None or ctx.frozen is not None or APPROVED_CALL in scope:
         _check_stands(frame, ctx)

@@ -16,7 +16,7 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import note_failure
+from ziggurat.calls.hooks import note_failure
 from ziggurat.calls.inbox import INBOX, inbox_of
 from ziggurat.calls.wait import Normalize, as_recorded, fitting, item_of, report, wait
 from ziggurat.core.clock import Stopwatch, take_back

@@ -1,6 +1,7 @@
 """Chains of middleware, which all calls below an agent inherit, and the functions that call their hooks."""
 
-from collections.abc import Awaitable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import Any, Generic, NoReturn, TypeVar, cast, get_args
 
@@ -8,14 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.agent_call import AGENT_CALL
+from ziggurat.core.codec import as_type
 from ziggurat.core.context import JOURNAL, Context, Key, running
 from ziggurat.core.errors import ConfigurationError
-from ziggurat.core.failures import mistake_in, note_mistake
+from ziggurat.core.failures import is_unexpected, log_failure, mistake_in, note_mistake
 from ziggurat.core.log import logger
 from ziggurat.core.path import escaped
 from ziggurat.core.service import Service
 from ziggurat.core.tasks import as_failure, closed
-from ziggurat.journal.entries import JournalEntry
+from ziggurat.journal.entries import JournalEntry, Result
 from ziggurat.journal.journal import LocalJournal, journal_of
 from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.conversation import Rewrite
@@ -207,6 +209,44 @@ def without(middleware: Middleware, ctx: Context) -> Context:
     """Return a context for agents that a hook runs: they do not pass the middleware that runs them."""
     chain = ctx.scope.get(MIDDLEWARE)
     return ctx if chain is None else ctx.within(MIDDLEWARE, chain.without(middleware))
+
+
+def note_failure(
+    error: Exception, what: str, ctx: Context, follows: str = "the error is reported to the model"
+) -> None:
+    """Log an error that only the model would learn of, and what follows; keep it for the event of the call."""
+    mistake = mistake_in(error)
+    if mistake is not None:
+        raise mistake
+    if not is_unexpected(error):
+        return
+    call = ctx.scope.get(AGENT_CALL)
+    if call is not None:
+        if call.debug:
+            raise error
+        call.failures[ctx.path] = error
+    text = f"{what} failed at {ctx.path} ({follows})"
+    log_failure(text, error, mask_of(journal_of(ctx), ctx.path), logging.WARNING)
+
+
+def failure_at(ctx: Context, *, keep: bool = True) -> Exception | None:
+    """Return the error that became the result of a call, if it was unexpected; forget it unless `keep` is given."""
+    call = ctx.scope.get(AGENT_CALL)
+    if call is None:
+        return None
+    return call.failures.get(ctx.path) if keep else call.failures.pop(ctx.path, None)
+
+
+def mask_of(journal: LocalJournal, path: str) -> Callable[[str], str]:
+    """Return a function that masks secrets in a text: those of providers, and what is redacted in records at a path."""
+
+    from ziggurat.middleware.secrets import without_keys  # when there is something to mask
+
+    def mask(text: str) -> str:
+        screened = journal.screened(Result(path, "log", None, without_keys(text)))
+        return as_type(screened.value, str)
+
+    return mask
 
 
 async def tell(chain: HookChain | None, error: BaseException, ctx: Context) -> None:

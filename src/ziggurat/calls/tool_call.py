@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ziggurat.calls.admission import ADMISSION, admit_tool
-from ziggurat.calls.agent_call import AGENT_CALL, failure_at, note_failure
+from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.calls.gate import (
     WAITING_CALLS,
     ApprovedCall,
@@ -25,7 +25,17 @@ from ziggurat.calls.gate import (
     settle_equal,
     settle_unknown,
 )
-from ziggurat.calls.hooks import MIDDLEWARE, NO_CHAIN, HookChain, hooked, run_hooks, tell, wrap
+from ziggurat.calls.hooks import (
+    MIDDLEWARE,
+    NO_CHAIN,
+    HookChain,
+    failure_at,
+    hooked,
+    note_failure,
+    run_hooks,
+    tell,
+    wrap,
+)
 from ziggurat.calls.wait import item_of, waiting_call
 from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
 from ziggurat.core.codec import as_type

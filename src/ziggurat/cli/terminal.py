@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-from ziggurat.calls.agent_call import without_keys
 from ziggurat.core.failures import is_expected, traced_in_users_code
 from ziggurat.core.visible import escaped_json, visible, visible_line
 from ziggurat.messages.formatting import duration
+from ziggurat.middleware.secrets import without_keys
 
 _WIDEST = 60
 """Characters to which a column of a table is padded, so that one long id does not make all lines long."""

@@ -468,3 +468,7 @@ def _shown(error: BaseException) -> str:
         return repr(error)
     except Exception:  # noqa: BLE001 - the `__repr__` of a user's error may raise
         return ""
+
+
+without_keys: Callable[[str], str] = Secrets((), (), keys=True, emails=False, mask="[redacted]").masked
+"""Returns a text without the keys of providers."""

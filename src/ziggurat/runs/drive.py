@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from ziggurat.calls.agent_call import mask_of
 from ziggurat.calls.enter import AgentService, emit_recorded, enter, parts_of, recorded_answer, report_changes
+from ziggurat.calls.hooks import mask_of
 from ziggurat.core import failures
 from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type, digest
