@@ -138,7 +138,7 @@ class Runnable(RunQueue[Out]):
             LeaseHeld: another process drives that run, or another run writes the session and waiting for it was not
                 allowed or took too long.
         """
-        return self._starter.run(*self._starter.read(prompt, arguments))
+        return self._starter.run(*self._starter.read(prompt, **arguments))
 
     @checked
     def run_sync(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> AgentRun[Out]:
@@ -167,13 +167,13 @@ class Runnable(RunQueue[Out]):
             prompt: The question or task.
             buffer: The number of unread events at which the run waits for its reader.
         """
-        request, options, detached = self._starter.read(prompt, arguments)
+        request, options, detached = self._starter.read(prompt, **arguments)
         return self._starter.stream(request, options, detached, buffer)
 
     @checked
     def start(self, prompt: Prompt | None = None, **arguments: Unpack[RunArguments]) -> "RunHandle[Out]":
         """Start a run in the background of this event loop and return its handle; takes the arguments of `run`."""
-        return self._starter.start(*self._starter.read(prompt, arguments))
+        return self._starter.start(*self._starter.read(prompt, **arguments))
 
     # -- a recorded run ------------------------------------------------------------------------------------------
 
@@ -215,8 +215,7 @@ class Runnable(RunQueue[Out]):
                 to arguments that do not fit. None of the decisions is recorded then, and the run waits as before.
             JournalMismatch: with `strict`, the agent differs; the message shows where, with a diff.
         """
-        given: RunArguments = {**arguments, "run_id": run_id, "decisions": decisions}
-        return self._starter.run(*self._starter.read(None, given))
+        return self._starter.run(*self._starter.read(None, run_id=run_id, decisions=decisions, **arguments))
 
     @verb
     @checked

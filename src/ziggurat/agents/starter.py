@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,7 +51,9 @@ class Starter:
         self.opener = opener
         self._used_as_root = False  # whether it was run outside of all other runs
 
-    def read(self, prompt: Prompt | None, arguments: RunArguments) -> tuple[AgentRequest | None, RunOptions, bool]:
+    def read(
+        self, prompt: Prompt | None, **arguments: Unpack[RunArguments]
+    ) -> tuple[AgentRequest | None, RunOptions, bool]:
         """Return the request, the options, and whether the run is detached, from the arguments of `Runnable.run`."""
         if not arguments and prompt is not None:
             return request_of(prompt, ()), NO_OPTIONS, False
