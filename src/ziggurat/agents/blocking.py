@@ -3,8 +3,9 @@
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from threading import Event, Thread
-from typing import Any, Generic, TypeVar
+from concurrent.futures import Future, wait
+from threading import Thread
+from typing import Any, TypeVar
 
 from ziggurat.calls.agent_call import AGENT_CALL
 from ziggurat.core.context import AMBIENT
@@ -34,7 +35,7 @@ def blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if AMBIENT.get() is not None:
         raise ConfigurationError("run_sync() would block the run it is in: in async code, await run() instead")
     logger.warning(_IN_A_LOOP)
-    return _ThreadedCoroutine(start).run()
+    return _run_in_thread(start)
 
 
 def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
@@ -47,46 +48,37 @@ def loop_elsewhere() -> asyncio.AbstractEventLoop | None:
     return loop
 
 
-class _ThreadedCoroutine(Generic[T]):
-    """A coroutine on its own event loop in another thread; an interrupt here cancels it there."""
+def _run_in_thread(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine on its own event loop in another thread; an interrupt here cancels it there."""
+    outcome: Future[T] = Future()
+    task: asyncio.Task[T] | None = None
+    given_up = False
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._start = start
-        self._outcome: list[T] = []
-        self._failed: BaseException | None = None
-        self._given_up = False
-        self._ended = Event()
-        self._task: asyncio.Task[T] | None = None
-
-    def run(self) -> T:
-        thread = Thread(target=contextvars.copy_context().run, args=(self._work,), name="ziggurat-run-sync")
-        try:
-            thread.start()
-            self._wait()
-        except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
-            self._given_up = True
-            if self._task is not None and not self._ended.is_set():
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-                self._wait()
-            raise
-        if self._failed is not None:
-            raise self._failed
-        return self._outcome[0]
-
-    def _wait(self) -> None:
-        while not self._ended.wait(_LOOKS_UP):  # not `thread.join`: after an interrupt it treats the thread as ended
-            pass
-
-    def _work(self) -> None:
-        try:
-            self._outcome.append(asyncio.run(self._main()))
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-            self._failed = error
-        finally:
-            self._ended.set()
-
-    async def _main(self) -> T:
-        self._task = asyncio.current_task()
-        if self._given_up:
+    async def main() -> T:
+        nonlocal task
+        task = asyncio.current_task()
+        if given_up:
             raise asyncio.CancelledError
-        return await self._start()
+        return await start()
+
+    def work() -> None:
+        try:
+            outcome.set_result(asyncio.run(main()))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            outcome.set_exception(error)
+
+    try:
+        Thread(target=contextvars.copy_context().run, args=(work,), name="ziggurat-run-sync").start()
+        _wait_for(outcome)
+    except BaseException:  # such as KeyboardInterrupt: the caller no longer waits
+        given_up = True
+        if task is not None and not outcome.done():
+            task.get_loop().call_soon_threadsafe(task.cancel)
+            _wait_for(outcome)
+        raise
+    return outcome.result()
+
+
+def _wait_for(outcome: "Future[Any]") -> None:
+    while not wait([outcome], _LOOKS_UP).done:  # not `thread.join`: after an interrupt it treats the thread as ended
+        pass

@@ -227,7 +227,7 @@ async def event(
     raise Timeout(decision.reason if isinstance(decision, Deny) else "", seconds=timeout)
 
 
-async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> Decision | tuple[Decision, int] | None:
+async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> tuple[Decision, int] | None:
     """Return the first event that fits and the number of its item, or what ends the wait; None if it goes on."""
     inbox, now = inbox_of(ctx), ctx.clock.now()
     for sent in await inbox.events(name, ctx.path):
@@ -242,7 +242,7 @@ async def _arrived(item: PendingItem, name: str, asked: Asked, ctx: Context) -> 
         return None
     default = awaited_in(item.call).default
     late = f"no event {name!r} was sent by {datetime.fromtimestamp(item.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return Answer(default[0]) if default else Deny(late)
+    return Answer(default[0]) if default else Deny(late), 0
 
 
 async def _warn(sent: Sent, name: str, wrong: str | None, ctx: Context) -> None:
@@ -309,7 +309,7 @@ async def sleep(
     await wait(item, ctx, lambda item: _fired(item, ctx))
 
 
-async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
+async def _fired(item: PendingItem, ctx: Context) -> tuple[Decision, int] | None:
     """Return what ends a timer, None while it runs; wait for it where the run is not suspended meanwhile."""
     assert item.until is not None
     clock = ctx.clock
@@ -322,4 +322,4 @@ async def _fired(item: PendingItem, ctx: Context) -> Decision | None:
             await clock.sleep(min(left, _LOOK))
             left = item.until - clock.now()
         await take_back(ctx.watch)
-    return None if left > 0 else Answer(None)  # the clock may have been set back meanwhile
+    return None if left > 0 else (Answer(None), 0)  # the clock may have been set back meanwhile

@@ -209,9 +209,7 @@ async def _applies(rule: Rule, arguments: str, ctx: Context) -> bool | str:
 # -- the approver in this process ------------------------------------------------------------------------------------
 
 
-async def _ask_approver(
-    desk: Approvals, normalize: Normalize, ctx: Context, item: PendingItem
-) -> Decision | tuple[Decision, int]:
+async def _ask_approver(desk: Approvals, normalize: Normalize, ctx: Context, item: PendingItem) -> tuple[Decision, int]:
     """Get a decision on a pending item from an approver, or the one that was posted to the run meanwhile."""
     assert desk.approver is not None
     watch = ctx.watch or Stopwatch(ctx.clock)
@@ -240,7 +238,7 @@ async def _ask_approver(
         ) from error
     entry = Decided(ctx.path, item.id, decision)
     if INBOX not in ctx.scope or journal_of(ctx).screened(entry) != entry:  # what is masked must not be stored
-        return decision
+        return decision, 0
     # By way of the inbox, which keeps the first decision: another process may post one at this moment.
     return await inbox_of(ctx).post_decision(item.id, decision)
 

@@ -181,11 +181,8 @@ def misfit_of_schema(schema: dict[str, Any], value: object) -> str | None:
     return "; ".join(problems) or None
 
 
-Settle = Callable[[PendingItem], Awaitable[Decision | tuple[Decision, int] | None]]
-"""Returns a decision that fits, as an approver in this process makes it, None to wait on.
-
-With what was sent to the run, it is a pair: the decision, and the number of the item in the run's inbox.
-"""
+Settle = Callable[[PendingItem], Awaitable[tuple[Decision, int] | None]]
+"""Returns a decision as it is recorded, and the number of its item in the run's inbox, 0 for none; None to wait on."""
 
 
 async def wait(item: PendingItem, ctx: Context, settle: Settle | None = None) -> Decision:
@@ -262,9 +259,9 @@ async def _decide(item: PendingItem, record: Record | None, ctx: Context, settle
         if item.needs_decision and ctx.listens(ApprovalRequested):
             await ctx.emit(ApprovalRequested(ctx.path, item))
         settled = None if settle is None or journal.refusing else await settle(item)
-        decision, posted = settled if isinstance(settled, tuple) else (settled, 0)
-    if decision is None:
-        raise Suspend((item,))
+        if settled is None:
+            raise Suspend((item,))
+        decision, posted = settled
     caller = ctx.scope.get(AGENT_CALL)
     worked = None if caller is None else caller.worked()
     await write(Decided(ctx.path, item.id, decision, journal.watch.elapsed, worked, posted, _digest_of(decision)))
