@@ -23,7 +23,7 @@ from ziggurat.messages.middleware import Middleware, RewriteRequest
 from ziggurat.messages.model import WINDOW, Model, ModelRequest, ModelResponse
 from ziggurat.messages.overflow import overflow_of
 from ziggurat.messages.usage import request_tokens
-from ziggurat.messages.validation import SENDABLE, validate, validate_rewrite
+from ziggurat.messages.validation import validate_rewrite
 
 
 def rewriters(ctx: Context) -> "Rewriters | None":
@@ -187,5 +187,5 @@ def _check(middleware: Middleware, request: RewriteRequest, rewriting: Rewrite) 
         )
     rewritten = apply_rewriting(messages, rewriting)
     wrong = validate_rewrite(messages, rewritten) if rewritten else ["no message is left"]
-    if wrong and validate(messages, SENDABLE) is None:
+    if wrong and not validate_rewrite(messages, messages):  # it could be sent before
         raise ConfigurationError(f"{middleware.name} broke the conversation: {wrong[0]}")
