@@ -9,7 +9,7 @@ from threading import Lock, Thread
 
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.inbox import normalize_at
-from ziggurat.calls.wait import fitting, misfit_of_schema, question_of
+from ziggurat.calls.wait import fitting, question_of
 from ziggurat.cli.outcome import undecided
 from ziggurat.cli.terminal import read_line, shell_word, write
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -122,10 +122,13 @@ def _ask_answer(item: PendingItem, ask: Ask, say: Say) -> Decision:
         readings: list[object] = [text]
         with suppress(ValueError):
             readings.insert(0, json.loads(text))
-        wrong = [misfit_of_schema(question.answer, reading) for reading in readings]
-        if None in wrong:
-            return Answer(readings[wrong.index(None)])
-        say(visible_line(wrong[-1] or ""))
+        wrong = ""
+        for reading in readings:
+            try:
+                return fitting(item, Answer(reading), None)
+            except InvalidArguments as error:
+                wrong = str(error)
+        say(visible_line(wrong))
     return Deny(_NO)
 
 
