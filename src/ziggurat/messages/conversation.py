@@ -46,18 +46,16 @@ def characters(message: Message) -> int:
 
 def _characters(part: Part) -> int:
     if isinstance(part, ToolCall):
-        return 2 * _FRAME + _length(part.id) + _length(part.name) + _length(part.arguments)
-    if isinstance(part, ToolResult):
-        content = part.content
-        inside = _length(content) if isinstance(content, str) else sum(map(_characters, content))
-        return 2 * _FRAME + _length(part.id) + _length(part.name) + inside
-    if isinstance(part, Text):
-        return _FRAME + _length(part.text)
-    return PICTURE if isinstance(part, Image) else len(encode(part))
-
-
-def _length(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+        text, more = part.id + part.name + part.arguments, 2 * _FRAME
+    elif isinstance(part, ToolResult):
+        content, more = part.content, 2 * _FRAME
+        text = part.id + part.name + (content if isinstance(content, str) else "")
+        more += 0 if isinstance(content, str) else sum(map(_characters, content))
+    elif isinstance(part, Text):
+        text, more = part.text, _FRAME
+    else:
+        return PICTURE if isinstance(part, Image) else len(encode(part))
+    return more + (len(text) if text.isascii() else len(text.encode(errors="replace")))
 
 
 def misplaced(message: Message, awaited: Sequence[str]) -> str | None:

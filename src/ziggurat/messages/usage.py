@@ -91,23 +91,12 @@ def sum_of(*usages: Usage) -> Usage:
     """Return the usage of several calls together; a figure that none of them has stays unknown."""
     if len(usages) == 1:
         return msgspec.structs.replace(usages[0], model="") if usages[0].model else usages[0]
-    total = _NOTHING
-    for each in usages:
-        total = Usage(
-            _plus(total.input, each.input),
-            _plus(total.output, each.output),
-            _plus(total.cache_read, each.cache_read),
-            _plus(total.cache_write, each.cache_write),
-            _plus(total.reasoning, each.reasoning),
-            min(total.requests + each.requests, _MOST),
-            "",
-            total.estimated or each.estimated,
-        )
-    return total
-
-
-def _plus(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one + other, _MOST)
+    figures: dict[str, int] = {}
+    for name in _FIGURES:
+        known = [figure for each in usages if (figure := getattr(each, name)) is not None]
+        if known:
+            figures[name] = min(sum(known), _MOST)
+    return Usage(**figures, estimated=any([each.estimated for each in usages]))
 
 
 def as_usage(cost: object) -> Usage | None:
@@ -122,11 +111,11 @@ def as_usage(cost: object) -> Usage | None:
 class Tally:
     """A sum of usage, in all and by model, and of calls, that also adds to the tally of the enclosing run."""
 
-    __slots__ = ("_sums", "ended", "model_calls", "outer", "tool_calls")
+    __slots__ = ("_spent", "ended", "model_calls", "outer", "tool_calls")
 
     def __init__(self, outer: "Tally | None" = None) -> None:
         self.outer: Tally | None = outer
-        self._sums: dict[str, Usage] = {}  # by model
+        self._spent: dict[str, list[Usage]] = {}  # by model; summed when it is read
         self.model_calls: int = 0
         self.tool_calls: int = 0
         self.ended: Sequence[set[str]] = ()  # of each budget in effect, the paths of the tool calls that have ended
@@ -141,8 +130,7 @@ class Tally:
         model = usage.model or name
         tally: Tally | None = self
         while tally is not None:
-            known = tally._sums.get(model)
-            tally._sums[model] = sum_of(usage) if known is None else sum_of(known, usage)
+            tally._spent.setdefault(model, []).append(usage)
             tally.model_calls += 1
             tally = tally.outer
 
@@ -151,11 +139,13 @@ class Tally:
 
     @property
     def usage(self) -> Usage:
-        return sum_of(*self._sums.values())
+        return sum_of(*self.by_model.values())
 
     @property
     def by_model(self) -> dict[str, Usage]:
-        return {**self._sums}
+        for spent in self._spent.values():
+            spent[:] = [sum_of(*spent)]
+        return {model: spent[0] for model, spent in self._spent.items()}
 
 
 def add_tool_call(tally: Tally | None, path: str) -> None:
@@ -436,7 +426,7 @@ _REFUSALS = frozenset(
 def with_usage(response: "ModelResponse", request: "ModelRequest") -> "ModelResponse":
     if _is_complete(response.usage):
         return response
-    usage = _completed(response.usage, request_tokens(request), _tokens(response.message))
+    usage = _completed(response.usage, request_tokens(request), characters(response.message) // 4)
     return msgspec.structs.replace(response, usage=usage)
 
 
@@ -447,10 +437,12 @@ def cost_of(cost: object, expected: Usage) -> object | None:
             return None
         partial = errors.fact_of(cost, "partial", Message)
         if partial is not None and partial.parts:
-            expected = msgspec.structs.replace(expected, output=_tokens(partial))
+            expected = msgspec.structs.replace(expected, output=characters(partial) // 4)
         stated = errors.fact_of(cost, "usage", Usage) or (_REFUSED if _is_refusal(cost) else _ONE_CALL)
         cost = stated.spent_by(asked_of(cost))
-    return _completed(cost, expected.input or 0, expected.output or 0) if isinstance(cost, Usage) else cost
+    if not isinstance(cost, Usage) or _is_complete(cost):
+        return cost
+    return _completed(cost, expected.input or 0, expected.output or 0)
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -472,8 +464,6 @@ def _is_complete(usage: object) -> bool:
 def _completed(stated: object, read: int, written: int) -> Usage:
     """Return usage with tokens and requests; what was read and written takes the place of what it does not state."""
     usage = stated if isinstance(stated, Usage) else _ONE_CALL
-    if _is_complete(usage):
-        return usage
     estimated = usage.estimated or usage.input is None or usage.output is None
     read = read if usage.input is None else usage.input
     written = written if usage.output is None else usage.output
@@ -481,7 +471,3 @@ def _completed(stated: object, read: int, written: int) -> Usage:
     cached = (usage.cache_read, usage.cache_write) if fits else (None, None)
     reasoning = usage.reasoning if (usage.reasoning or 0) <= written else None
     return Usage(read, written, *cached, reasoning, usage.requests or 1, usage.model, estimated)
-
-
-def _tokens(message: Message) -> int:
-    return characters(message) // 4 if message.parts else 0
