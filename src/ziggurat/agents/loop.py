@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from ziggurat.agents.loop_settings import EXTRA_TOOLS, LoopSettings, found_in
 from ziggurat.agents.output import AnswerReader
 from ziggurat.agents.reply import (
@@ -35,7 +33,7 @@ from ziggurat.messages.agent import AgentRequest, AgentRun
 from ziggurat.messages.arguments import MAX_CALLS
 from ziggurat.messages.conversation import KNOWN, Conversation, OriginalMessages, Transcript
 from ziggurat.messages.events import StepEnded, StepStarted
-from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, fit, tool_calls_of
+from ziggurat.messages.message import Message, Text, ToolCall, ToolResult, tool_calls_of
 from ziggurat.messages.middleware import ParsedAnswer, refuse_calls, repair_message
 from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
@@ -99,12 +97,15 @@ class LoopRun:
                 self.found |= found_in(part for part in message.parts if isinstance(part, ToolResult))
         return self.loop
 
-    def ask_model(self, ctx: Context, path: str) -> Awaitable[ModelResponse]:
-        """Ask the model, after middleware has had a chance to rewrite the conversation."""
+    async def ask_model(self, ctx: Context, path: str) -> ModelResponse:
+        """Ask the model, after middleware has had a chance to rewrite the conversation, and add its message."""
         model, name = self.loop.model, self.loop.model_name
-        if self.rewriters is not None:
-            return self.rewriters.ask_model(self, model, ctx, path, name=name)
-        return ask_model(model, self.request(), ctx.at(path), name)
+        if self.rewriters is None:
+            response = await ask_model(model, self.request(), ctx.at(path), name)
+        else:
+            response = await self.rewriters.ask_model(self, model, ctx, path, name=name)
+        self.conversation.log.append(response.message)
+        return response
 
     def add_results(self, results: tuple[ToolResult, ...]) -> None:
         log, count_retries = self.conversation.log, self.retries is not None
@@ -159,14 +160,6 @@ class LoopRun:
             self.nudges = []
         self.nudges.append(verdict)
         return None
-
-    def add_response(self, response: ModelResponse) -> ModelResponse:
-        """Append the model's message, cleaned up for the conversation; return the response with it."""
-        message = fit(response.message)
-        if message is not response.message:
-            response = replace(response, message=message)
-        self.conversation.log.append(message)
-        return response
 
     def break_off(self, error: BaseException) -> BaseException:
         """Return the error that ends the run, whose end is as it says."""
@@ -255,7 +248,7 @@ class AgentLoop:
                 run.steps += 1
                 if attended:
                     await self._begin_step(run, ctx)
-                response = run.add_response(await run.ask_model(ctx, f"step-{run.steps}/model"))
+                response = await run.ask_model(ctx, f"step-{run.steps}/model")
                 answer: ParsedAnswer | None = None
                 if checks_answers or response.finish in _UNFINISHED or len(response.message.parts) > MAX_CALLS:
                     response, answer = await self._usable_reply(run, response, ctx)
@@ -361,7 +354,7 @@ class AgentLoop:
             calls = response.message.tool_calls
             if response.finish == "paused" and not calls and pauses < PAUSES:
                 pauses += 1
-                response = run.add_response(await run.ask_model(ctx, f"{step}/model#{tries + pauses}"))
+                response = await run.ask_model(ctx, f"{step}/model#{tries + pauses}")
                 continue
             with noting_mistakes():  # errors of the code of the output's type
                 fault, answer = judge_reply(response, settings.output)
@@ -379,7 +372,7 @@ class AgentLoop:
             if not calls:
                 run.conversation.append(repair_message(fault))
             tries += 1
-            response = run.add_response(await run.ask_model(ctx, f"{step}/model#{tries + pauses}"))
+            response = await run.ask_model(ctx, f"{step}/model#{tries + pauses}")
 
     async def _call_instructions(self, ctx: Context) -> str | None:
         """Call the user's function for the instructions, once per run."""

@@ -10,6 +10,7 @@ the sums of the run read. Each try is admitted once and ends once: with an answe
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -175,53 +176,47 @@ _FROM_BELOW = Usage(0, 0, requests=1)
 
 
 class ModelTries(Charges):
-    """A model as the hooks of one call await it, and what the call has cost so far, with what they use beside it."""
+    """A model as one call awaits it, with the tries of its layers, and what the call has cost so far."""
 
     def __init__(
         self, model: Model, request: ModelRequest, path: str, journal: LocalJournal, reserved: Sequence[Reservation]
     ) -> None:
         self.inner: Model = model
-        self._request = request  # of the last try
+        self.request = request  # of the last try
         self._path = path
         self._journal = journal
         self._reserved = reserved
-        self._ready = 1  # the tries that were admitted and have not begun
+        self._open = 1  # the tries that were admitted and have not ended
         self._answers: list[Usage] = []  # the usage of each
         self._lost: list[object] = []  # what all else has cost
 
     async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
-        if not self._ready:
-            self.admit()
-        self._ready -= 1
-        self._request = request
-        tries = _LayerTries(self)
+        self.request = request
         try:
-            response = await self.inner(request, ctx.charging(tries))
+            response = await self.inner(request, ctx.charging(self))
             if not isinstance(response, ModelResponse):
-                tries.lose(_FROM_BELOW)
-                return response
+                self.lose(_FROM_BELOW)
+                must_be(response, ModelResponse, name_of(self.inner), ctx)
             response = with_usage(response, request)
         except BaseException as error:
-            tries.lose(_FROM_BELOW if self._journal.is_from_below(self._path, error) else error)
+            self.lose(_FROM_BELOW if self._journal.is_from_below(self._path, error) else error)
             raise
         self._answers.append(response.usage)
-        self._end(response.usage, tries.open)
+        self._end(response.usage, self._open)
         return response
 
     def charge(self, cost: object, /) -> None:
-        if not any(cost is counted for counted in (*self._answers, *self._lost)):
-            self.count(cost, 0)
+        self.count(cost, 0)
 
     def lose(self, cost: object, /) -> None:
-        if self._ready:  # it was a try of another model: those of this one end at the door
-            self._ready -= 1
-            self.count(cost, 1)
-        elif not isinstance(cost, BaseException):
-            self.charge(cost)
+        if self._open or not isinstance(cost, BaseException):
+            ended = min(self._open, 1)
+            self._open -= ended
+            self.count(cost, ended)
 
     def admit(self) -> None:
         self.reserve()
-        self._ready += 1
+        self._open += 1
 
     def reserve(self) -> None:
         for each in self._reserved:
@@ -240,6 +235,10 @@ class ModelTries(Charges):
             self._lost.append(known)
         self._end(known, tries)
 
+    def count_once(self, cost: object) -> None:
+        if not any(cost is counted for counted in (*self._answers, *self._lost)):
+            self.count(cost, 0)
+
     def _end(self, cost: object, tries: int) -> None:
         for each in self._reserved:
             each.end(cost, tries)
@@ -247,7 +246,7 @@ class ModelTries(Charges):
     @property
     def _expected(self) -> Usage:
         """What a try is assumed to have used whose usage is unknown: as much as any budget reserves for it."""
-        estimates = [each.estimate for each in self._reserved] or [expected_usage(self._request)]
+        estimates = [each.estimate for each in self._reserved] or [expected_usage(self.request)]
         return max(estimates, key=lambda usage: usage.total)
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
@@ -256,8 +255,8 @@ class ModelTries(Charges):
         if len(answers) == 1 and own is answers[0]:
             return response, tuple(self._lost)
         if not answers:  # a hook has answered
-            response = with_usage(response, self._request)
-            self._end(response.usage, self._ready)
+            response = with_usage(response, self.request)
+            self._end(response.usage, 0)
             return response, tuple(self._lost)
         if own not in answers:
             own = answers[-1]
@@ -268,32 +267,41 @@ class ModelTries(Charges):
     def failed(self, error: BaseException) -> tuple[object, ...]:
         stated = None if self._journal.is_from_below(self._path, error) else usage_of(error)
         if stated is not None:
-            self.charge(stated)
+            self.count_once(stated)
         return (*self._lost, *self._answers)
+
+
+class _HookTries(Charges):
+    """A model as the hooks around it await it, any number of times, and what they use beside it."""
+
+    def __init__(self, tries: ModelTries) -> None:
+        self.inner: Model = tries.inner
+        self._tries = tries
+        self._ready = 1  # the tries that were admitted and have not begun
+
+    async def __call__(self, request: ModelRequest, ctx: Context, /) -> ModelResponse:
+        if not self._ready:
+            self.admit()
+        self._ready -= 1
+        self._tries.request = request
+        return await copy(self._tries)(request, ctx)  # its layers have tries of their own; what they cost is shared
+
+    def charge(self, cost: object, /) -> None:
+        self._tries.count_once(cost)
+
+    def lose(self, cost: object, /) -> None:
+        if self._ready:  # it was a try of another model: those of this one end at the door
+            self._ready -= 1
+            self._tries.count(cost, 1)
+        elif not isinstance(cost, BaseException):
+            self.charge(cost)
+
+    def admit(self) -> None:
+        self._tries.reserve()
+        self._ready += 1
 
     def __repr__(self) -> str:
         return repr(self.inner)
-
-
-class _LayerTries(Charges):
-    """The tries that the layers of a model make each time it is awaited."""
-
-    def __init__(self, call: ModelTries) -> None:
-        self._call = call
-        self.open = 1  # those that have not ended
-
-    def charge(self, cost: object, /) -> None:
-        self._call.count(cost, 0)
-
-    def lose(self, cost: object, /) -> None:
-        if self.open or not isinstance(cost, BaseException):
-            ended = min(self.open, 1)
-            self.open -= ended
-            self._call.count(cost, ended)
-
-    def admit(self) -> None:
-        self._call.reserve()
-        self.open += 1
 
 
 # -- the call --------------------------------------------------------------------------------------------------------
@@ -321,7 +329,7 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
             request = await run_hooks(chain, "before_model", request, ctx)
         if record is not None or APPROVALS in ctx.scope:
             request = await _approve(request, name, record, ctx)
-        response = await _call(tries, name, request, original.messages, ctx, chain)
+        response = await _call(tries, request, original.messages, ctx, chain)
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
         stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
@@ -344,8 +352,9 @@ async def _recorded_response(
     except BaseException as error:
         await _report_failure(error, ctx, chain)
         raise
+    response = _with_message(response, fit(response.message))
     if ctx.emit is not SILENCE:
-        for delta in deltas_of(fit(response.message)):
+        for delta in deltas_of(response.message):
             await ctx.emit(Delta(ctx.path, delta))
         await _report_end(response, True, ctx, journal)
     return response
@@ -392,15 +401,18 @@ async def _report_end(response: ModelResponse, recorded: bool, ctx: Context, jou
 
 
 async def _call(
-    tries: ModelTries, name: str, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
+    tries: ModelTries, request: ModelRequest, before: Transcript, ctx: Context, chain: HookChain
 ) -> ModelResponse:
     """Call the model through middleware and filters, and return the message that the conversation `before` it gets."""
     pieces = None
     if chain.hooks["deltas"] or chain.hooks["on_model_delta"] or ctx.listens(Delta):
         pieces = FilteredDeltas(ctx, chain)
-    service = wrap(tries, chain, "wrap_model") if chain.hooks["wrap_model"] else tries
-    response = await service(request, (ctx if pieces is None else ctx.emitting(pieces)).charging(tries))
-    must_be(response, ModelResponse, name, ctx)
+    at = ctx if pieces is None else ctx.emitting(pieces)
+    service: Model = tries
+    if chain.hooks["wrap_model"]:
+        within = _HookTries(tries)
+        service, at = wrap(within, chain, "wrap_model"), at.charging(within)
+    response = await service(request, at)
     if pieces is not None:
         response = await pieces.finish(response)
     changed = await run_hooks(chain, "after_model", response, ctx) if chain.hooks["after_model"] else response
@@ -410,7 +422,11 @@ async def _call(
         await ctx.emit(Dropped(ctx.path, "changed after it was said"))
         for delta in deltas_of(message):
             await ctx.emit(Delta(ctx.path, delta))
-    return changed if message is changed.message else replace(changed, message=message)
+    return _with_message(changed, message)
+
+
+def _with_message(response: ModelResponse, message: Message) -> ModelResponse:
+    return response if message is response.message else replace(response, message=message)
 
 
 async def _approve(request: ModelRequest, name: str, record: Record | None, ctx: Context) -> ModelRequest:

@@ -511,7 +511,7 @@ class Steer(Struct, frozen=True, omit_defaults=True):
 
 def unrepeated(message: Message, before: Transcript) -> Message:
     """Return a model's message without the thoughts that the conversation before it holds already."""
-    if not any(isinstance(part, Thinking) and part.id for part in message.parts):
+    if not [part for part in message.parts if isinstance(part, Thinking) and part.id]:
         return message
     fitted = fit(message)
     parts = tuple([part for part in fitted.parts if not _is_known(part, before)])
