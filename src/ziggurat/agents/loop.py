@@ -19,7 +19,7 @@ from ziggurat.agents.stop import Advice, Progress, Verdict
 from ziggurat.calls.agent_call import AGENT_CALL, AgentCall
 from ziggurat.calls.hooks import MIDDLEWARE
 from ziggurat.calls.model_call import ask_model
-from ziggurat.calls.tool_call import REDIRECTED, call_tool, call_tools, not_executed
+from ziggurat.calls.tool_call import REDIRECTED, call_tools, not_executed
 from ziggurat.core.clock import held, take_back
 from ziggurat.core.context import RUN_ID, Context, running
 from ziggurat.core.errors import ConfigurationError, ModelError, ModelRetry
@@ -39,7 +39,6 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
-from ziggurat.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
@@ -261,7 +260,7 @@ class AgentLoop:
                 elif stop is not None:
                     run.close_step(calls, answer, "the run ended before")
                 else:
-                    run.add_results(await _make_calls(settings.tools, calls, ctx, f"step-{run.steps}"))
+                    run.add_results(await call_tools(settings.tools, calls, ctx, f"step-{run.steps}"))
                     stop = self._judge_step(run, response)
                 if ctx.emit is not SILENCE or run.nudges is not None:
                     await self._end_step(run, ctx, stop)
@@ -311,7 +310,7 @@ class AgentLoop:
             run.close_step(calls, None, REDIRECTED)
         else:
             box, step = run.loop.tools, f"step-{run.steps}"
-            results = await steering.until_redirected(run.steps, partial(_make_calls, box, calls, ctx, step))
+            results = await steering.until_redirected(run.steps, partial(call_tools, box, calls, ctx, step))
             if results is None:
                 results = await call_tools(box, calls, ctx, step, REDIRECTED)
             run.add_results(results)
@@ -398,12 +397,6 @@ class AgentLoop:
         progress = Progress(run.steps, response, tally.usage, calls, run.ctx, run.results, box, end)
         with noting_mistakes():
             return run.take_verdict(judge(progress))
-
-
-async def _make_calls(box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str) -> tuple[ToolResult, ...]:
-    if len(calls) == 1:
-        return (await call_tool(box, calls[0], ctx, step),)
-    return await call_tools(box, calls, ctx, step)
 
 
 async def _await_steered(steps: Awaitable[AgentRun], ctx: Context) -> AgentRun:

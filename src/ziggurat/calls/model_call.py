@@ -332,11 +332,12 @@ async def ask_model(model: Model, request: ModelRequest, ctx: Context, name: str
         response = await _call(tries, request, original.messages, ctx, chain)
         response, lost = tries.answered(response)
         kind = Result if lost else PlainResult  # a lost try may have cost what belongs to users
-        stored = journal.write(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
+        stored = journal.append(kind(ctx.path, name, original.messages.mark(), response, lost, journal.watch.elapsed))
         for each in reserved:
             each.release(sent=True)
         count(ctx, name, (*lost, response.usage), admitted=True)  # the budgets have counted each try as it ended
-        await stored
+        if stored is not None:
+            await stored
     except BaseException as raised:  # noqa: BLE001 - raised again
         raise await _failed(raised, tries, name, original, reserved, ctx, chain, journal)  # noqa: B904 - it has its cause already
     if ctx.emit is not SILENCE:

@@ -6,9 +6,8 @@ look up the journal > decode > before_tool > decode > freeze > permissions > app
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -87,9 +86,10 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
     result = in_bounds(result)
-    stored = journal.write(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
+    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
-    await stored
+    if stored is not None:
+        await stored
     seconds = monotonic() - started
     if entry is not None:
         entry.statistics.add(seconds, result)
@@ -175,7 +175,8 @@ class _LiveCall(Struct, eq=False):
     returned: ToolResult | None = None  # what its function has returned before the process was lost
 
     async def make(self) -> ToolResult:
-        ctx = self.ctx
+        """Make the call in its wraps and layers; the guard below them refuses all but the approved one."""
+        ctx, spec = self.ctx, self.entry.spec
         passed = await self._check()
         if isinstance(passed, ToolResult):
             return passed
@@ -183,8 +184,8 @@ class _LiveCall(Struct, eq=False):
             admit_tool(passed.call.name, ctx)
         intended = self._may_be_lost(passed)
         own = replace(passed.call)  # a copy that nothing below can reach
-        approved = Frozen(own, self.entry.spec.effect, ctx.path, returned=self.returned)
-        if self.entry.spec.effect == "once" and self.returned is None:
+        approved = Frozen(own, spec.effect, ctx.path, returned=self.returned)
+        if spec.effect == "once" and self.returned is None:
             begun = self.record is not None and self.record.intent is not None and not self.record.never_began
             await settle_equal(self._intent(own), ctx, begun=begun)
         if self.journal.calm and not self.entry.composite:
@@ -194,10 +195,18 @@ class _LiveCall(Struct, eq=False):
                 await self.journal.write(self._intent(passed.call))
             if passed.id and ctx.listens(ApprovalExecuted):
                 await ctx.emit(ApprovalExecuted(ctx.path, passed.id, own))
-            return await self._run(passed.call, approved)
+            chain, service = self.chain, self.entry.service
+            if chain.hooks["on_tool_delta"]:
+                ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
+            if chain.hooks["wrap_tool"]:
+                service = wrap(service, chain, "wrap_tool")
+            if spec.effect == "once":
+                return await make_once(service, spec, approved, ctx, self.journal)
+            ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
+            return await service(passed.call, ctx)
         except CancelledError:
             if intended and not approved.runs:
-                note_never_began(ctx, self.journal)
+                note_never_began(self.ctx, self.journal)
             raise
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -214,7 +223,7 @@ class _LiveCall(Struct, eq=False):
             elif (agent := ctx.scope.get(AGENT_CALL)) is not None:
                 agent.recall(original)
             return original
-        frozen = await self._freeze()
+        frozen = await (self._pass_hooks() if record is None else self._freeze_again(record))
         check_permissions(spec, ctx)
         return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
@@ -249,10 +258,10 @@ class _LiveCall(Struct, eq=False):
         original = effects.instead(spec.effect, spec.name, self.call.fingerprint(), ctx.path, ToolResult)
         return None if original is None else original[0]
 
-    async def _freeze(self) -> ToolCall:
-        """Return the call in its normal form: the one that waits for a decision, or as the hooks leave the model's."""
-        record, ctx = self.record, self.ctx
-        if record is not None and (waiting := waiting_call(record, ctx)) is not None:
+    async def _freeze_again(self, record: Record) -> ToolCall:
+        """Return the call that waits for a decision, or as the hooks leave the model's; as `_pass_hooks` does."""
+        ctx = self.ctx
+        if (waiting := waiting_call(record, ctx)) is not None:
             self.journal.skip(ctx, record.pending)
             try:
                 return self.entry.normalize(waiting)
@@ -264,13 +273,16 @@ class _LiveCall(Struct, eq=False):
                     "run with the tool as it was"
                 ) from error
         frozen = await self._pass_hooks()
-        waits = None if record is None else record.pending
+        waits = record.pending
         if waits is not None and not any(item_of(each, ctx).id == waits.id for each in (frozen, self.call)):
             raise self._not_kept_error()
         return frozen
 
     async def _pass_hooks(self) -> ToolCall:
+        """Return the call in its normal form, as the hooks leave it."""
         call, normalize = self.entry.normalize(self.call), self.entry.normalize
+        if not self.chain.hooks["before_tool"]:
+            return call
         changed = await run_hooks(self.chain, "before_tool", call, self.ctx)
         if changed is call:
             return call
@@ -300,41 +312,22 @@ class _LiveCall(Struct, eq=False):
         unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""
         return Intent(self.ctx.path, frozen.name, frozen, frozen.fingerprint(), unknown)
 
-    def _run(self, frozen: ToolCall, approved: Frozen) -> Coroutine[Any, Any, ToolResult]:
-        """Run the checked call in its wraps and layers; the guard below them refuses all but `approved`."""
-        ctx, chain, spec, service = self.ctx, self.chain, self.entry.spec, self.entry.service
-        if chain is not NO_CHAIN:
-            if chain.hooks["on_tool_delta"]:
-                ctx = ctx.within(TOOL_DELTAS, lambda text, ctx: run_hooks(chain, "on_tool_delta", text, ctx))
-            service = wrap(service, chain, "wrap_tool")
-        if spec.effect == "once":
-            return make_once(service, spec, approved, ctx, self.journal)
-        ctx = ctx.within(APPROVED_CALL, approved) if self.entry.composite else ctx.freezing(approved)
-        return service(frozen, ctx)
-
 
 def _grace(ctx: Context) -> float:
     # Under a deadline it is longer than the grace in `guarded_call`, so that a tool is not abandoned and counted twice.
     return GRACE if ctx.deadline is None else 1.25 * GRACE
 
 
-def call_tool(box: Toolbox, call: ToolCall, ctx: Context, step: str) -> Awaitable[ToolResult]:
-    name = call.name if call.name.isidentifier() else escaped(call.name)
-    at = ctx.at(f"{step}/tool-1:{name}")
-    return act(box, call, at) if box.on_error == "return" else _call_or_raise(box, call, at)
-
-
-async def _call_or_raise(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
-    result = await act(box, call, ctx)
-    await _raise_failures(box, (result,), [ctx])
-    return result
-
-
 async def call_tools(
     box: Toolbox, calls: tuple[ToolCall, ...], ctx: Context, step: str, unwanted: str = ""
 ) -> tuple[ToolResult, ...]:
     contexts = [ctx.at(f"{step}/tool-{number}:{escaped(call.name)}") for number, call in enumerate(calls, 1)]
-    results = await _call_together(box, calls, contexts, ctx, unwanted)
+    if len(calls) == 1 and not unwanted:
+        results: tuple[ToolResult, ...] = (
+            await act(box, calls[0], contexts[0]),
+        )  # in this task, as nothing runs beside it
+    else:
+        results = await _call_together(box, calls, contexts, ctx, unwanted)
     if box.on_error == "raise":
         await _raise_failures(box, results, contexts)
     return results

@@ -6,11 +6,10 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import copy_context
 from functools import partial, wraps
 from inspect import iscoroutinefunction, unwrap
 from types import FunctionType, MethodType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, described
 
@@ -87,41 +86,6 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
         cancelled = task is not None and task.cancelling() > 0  # asyncio.run cancels at the first Ctrl-C
         return cancelled or signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return False
-
-
-class Isolated(Awaitable[T]):
-    """Work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
-
-    def __init__(
-        self, begin: Callable[[], Awaitable[T]], monotonic: Callable[[], float], on_turn: Callable[[float], None]
-    ) -> None:
-        self._begin = begin
-        self._monotonic = monotonic
-        self._on_turn = on_turn
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        context = copy_context()
-
-        async def work() -> T:
-            return await self._begin()
-
-        steps = work()
-        step: Callable[[], Any] = partial(steps.send, None)
-        while True:
-            began = self._monotonic()
-            try:
-                waited_for = context.run(step)
-            except StopIteration as ended:
-                return cast("T", ended.value)
-            finally:
-                self._on_turn(self._monotonic() - began)
-            try:
-                step = partial(steps.send, (yield waited_for))
-            except GeneratorExit:
-                context.run(steps.close)
-                raise
-            except BaseException as error:  # noqa: BLE001 - a cancellation, raised where the work waits
-                step = partial(steps.throw, error)
 
 
 class _Done(Awaitable[None]):

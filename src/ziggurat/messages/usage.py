@@ -96,7 +96,7 @@ def sum_of(*usages: Usage) -> Usage:
         known = [figure for each in usages if (figure := getattr(each, name)) is not None]
         if known:
             figures[name] = min(sum(known), _MOST)
-    return Usage(**figures, estimated=any([each.estimated for each in usages]))
+    return Usage(**figures, estimated=any(each.estimated for each in usages))
 
 
 def as_usage(cost: object) -> Usage | None:

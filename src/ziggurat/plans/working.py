@@ -7,7 +7,7 @@ from typing import Any
 from ziggurat.agents.runnable import Runnable
 from ziggurat.calls.agent_call import program_at
 from ziggurat.calls.step import Step, step
-from ziggurat.calls.tool_call import call_tool
+from ziggurat.calls.tool_call import call_tools
 from ziggurat.core.codec import encode
 from ziggurat.core.context import Context
 from ziggurat.core.errors import ConfigurationError, InvalidArguments
@@ -97,7 +97,8 @@ def _call_of_tool(task: Task, tool: Any, name: str) -> Work:
         arguments = encode(fill(dict(task.arguments or {}), variables, task.name)).decode()
         if permissions and ctx.scope.get(GRANTS) is None:  # as an agent without grants: exactly what it declares
             ctx = ctx.within(GRANTS, permissions)
-        return (await call_tool(box, ToolCall(name, spec.name, arguments), ctx, name)).text
+        (result,) = await call_tools(box, (ToolCall(name, spec.name, arguments),), ctx, name)
+        return result.text
 
     return work
 
