@@ -251,18 +251,13 @@ class ModelTries(Charges):
 
     def answered(self, response: ModelResponse) -> tuple[ModelResponse, tuple[object, ...]]:
         """Return the reply that the hooks pass on, with the usage of its try, and what the call has cost besides."""
-        answers, own = self._answers, response.usage
-        if len(answers) == 1 and own is answers[0]:
-            return response, tuple(self._lost)
-        if not answers:  # a hook has answered
+        if not self._answers:  # a hook has answered
             response = with_usage(response, self.request)
             self._end(response.usage, 0)
-            return response, tuple(self._lost)
-        if own not in answers:
-            own = answers[-1]
-        others = [*answers]
+        others = [*self._answers] or [response.usage]
+        own = response.usage if response.usage in others else others[-1]
         others.remove(own)
-        return replace(response, usage=own), (*self._lost, *others)
+        return response if own is response.usage else replace(response, usage=own), (*self._lost, *others)
 
     def failed(self, error: BaseException) -> tuple[object, ...]:
         stated = None if self._journal.is_from_below(self._path, error) else usage_of(error)

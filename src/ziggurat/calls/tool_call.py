@@ -68,7 +68,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
     monotonic = (ctx.scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
     started = monotonic()
-    timed = journal.durable or ctx.watch is not journal.watch  # else the next entry of the model has the time
+    alone = not journal.durable and ctx.watch is journal.watch  # nothing else is made or written at the same time
     if ctx.emit is not SILENCE:
         await ctx.emit(ToolStarted(ctx.path, call))
     entry = box.entries.get(call.name)
@@ -77,7 +77,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     try:
         if entry is None:
             raise _missing(box, call, record, ctx, journal)
-        result = await _LiveCall(entry, call, record, ctx, chain, journal).make()
+        result = await _LiveCall(entry, call, record, ctx, chain, journal, alone).make()
     except JournalError:
         raise
     except BaseException as raised:  # noqa: BLE001 - the model is told of any failure of a tool
@@ -86,7 +86,8 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if chain.hooks["after_tool"] or result.id != call.id or result.name != call.name:
         result = await _apply_after_tool(result, call, ctx, chain)
     result = in_bounds(result)
-    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), journal.watch.elapsed if timed else 0.0))
+    elapsed = 0.0 if alone else journal.watch.elapsed  # the next entry of the model has the time
+    stored = journal.append(PlainResult(ctx.path, call.name, call, result, (), elapsed))
     add_tool_call(ctx.scope.get(AGENT_CALL), ctx.path)  # it is on record, also if the wait for that is cancelled
     if stored is not None:
         await stored
@@ -172,6 +173,7 @@ class _LiveCall(Struct, eq=False):
     ctx: Context
     chain: HookChain
     journal: LocalJournal
+    alone: bool
     returned: ToolResult | None = None  # what its function has returned before the process was lost
 
     async def make(self) -> ToolResult:
@@ -304,9 +306,8 @@ class _LiveCall(Struct, eq=False):
         if self.record is not None and self.record.intent is not None:
             return self.record.decided is not None  # that a call which was started before did not happen
         scope, changed = self.ctx.scope, passed.id != "" or self.chain.hooks["before_tool"] != ()
-        beside = self.ctx.watch is not self.journal.watch  # that of the run: nothing is made at the same time
         noted = WAITING_CALLS in scope or ADMISSION in scope or self.entry.spec.effect == "once"
-        return self.journal.durable or beside or changed or noted
+        return changed or noted or not self.alone
 
     def _intent(self, frozen: ToolCall) -> Intent:
         unknown = self.entry.spec.interrupted if self.entry.spec.effect == "once" else ""

@@ -41,21 +41,26 @@ _FRAME = 28
 
 def characters(message: Message) -> int:
     """Return the approximate size of a message in bytes of text; divided by four, its approximate tokens."""
-    return sum(map(_characters, message.parts))
+    return _size_of(message.parts)
 
 
-def _characters(part: Part) -> int:
-    if isinstance(part, ToolCall):
-        text, more = part.id + part.name + part.arguments, 2 * _FRAME
-    elif isinstance(part, ToolResult):
-        content, more = part.content, 2 * _FRAME
-        text = part.id + part.name + (content if isinstance(content, str) else "")
-        more += 0 if isinstance(content, str) else sum(map(_characters, content))
-    elif isinstance(part, Text):
-        text, more = part.text, _FRAME
-    else:
-        return PICTURE if isinstance(part, Image) else len(encode(part))
-    return more + (len(text) if text.isascii() else len(text.encode(errors="replace")))
+def _size_of(parts: Iterable[Part]) -> int:
+    size = 0
+    for part in parts:
+        if isinstance(part, Text):
+            text = part.text
+        elif isinstance(part, ToolCall):
+            size += _FRAME
+            text = part.id + part.name + part.arguments
+        elif isinstance(part, ToolResult):
+            content = part.content
+            size += _FRAME + (0 if isinstance(content, str) else _size_of(content))
+            text = part.id + part.name + (content if isinstance(content, str) else "")
+        else:
+            size += PICTURE if isinstance(part, Image) else len(encode(part))
+            continue
+        size += _FRAME + (len(text) if text.isascii() else len(text.encode(errors="replace")))
+    return size
 
 
 def misplaced(message: Message, awaited: Sequence[str]) -> str | None:
@@ -204,7 +209,7 @@ class Conversation(Struct, eq=False, gc=False):
             self._sizes = [0]
         sizes = self._sizes
         while len(sizes) <= length:
-            sizes.append(sizes[-1] + characters(self.log[len(sizes) - 1]))
+            sizes.append(sizes[-1] + _size_of(self.log[len(sizes) - 1].parts))
         return sizes[length]
 
     def holds(self, thought: Thinking, length: int) -> bool:
