@@ -39,6 +39,7 @@ from ziggurat.messages.model import ModelRequest, ModelResponse
 from ziggurat.messages.usage import sum_of
 from ziggurat.runs.control import STEERING
 from ziggurat.runs.session_writer import SESSION_WRITER, SessionWriter
+from ziggurat.tools.approval import APPROVALS
 
 if TYPE_CHECKING:
     from ziggurat.calls.rewrite import Rewriters
@@ -90,7 +91,9 @@ class LoopRun:
 
     async def add_offered(self) -> LoopSettings:
         """Add the tools of sources, which are known now; show those that were found earlier in the conversation."""
-        self.loop = await self.loop.with_offered(self.ctx)
+        if self.loop.tools.sources:
+            self.loop = await self.loop.with_offered(self.ctx)
+        self.loop.check_given(self.ctx)
         if self.loop.hidden:
             for message in self.conversation.log:
                 self.found |= found_in(part for part in message.parts if isinstance(part, ToolResult))
@@ -238,10 +241,8 @@ class AgentLoop:
         task = asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            if settings.tools.sources:
+            if settings.tools.sources or APPROVALS in ctx.scope:
                 settings = await run.add_offered()
-            else:
-                settings.check_given(ctx)
             run.instructions = self._text if not callable(settings.instructions) else await self._call_instructions(ctx)
             while True:
                 run.steps += 1
@@ -266,7 +267,7 @@ class AgentLoop:
                     await self._end_step(run, ctx, stop)
                 if stop is not None:
                     if answer is None:  # the response was not read: its text may be the answer
-                        answer = ParsedAnswer(response.text if settings.output is None and not calls else None)
+                        answer = ParsedAnswer(response.message.text if settings.output is None and not calls else None)
                     return run.end(stop, answer)
                 if swallowed_cancellation(task, cancels):
                     raise asyncio.CancelledError

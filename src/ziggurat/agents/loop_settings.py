@@ -56,9 +56,7 @@ class LoopSettings(msgspec.Struct, frozen=True, eq=False):
         box, specs = self.tools.joined(more), (*self.specs, *more.specs)
         if self.checks_names is not None:
             self.checks_names({spec.name for spec in specs}, box)
-        settings = msgspec.structs.replace(self, tools=box, specs=specs, hidden=offer.hidden)
-        settings.check_given(ctx)
-        return settings
+        return msgspec.structs.replace(self, tools=box, specs=specs, hidden=offer.hidden)
 
     def check_given(self, ctx: Context) -> None:
         """Check the names of tools in the approvals that were given to a run, as those of the agent are."""

@@ -36,7 +36,6 @@ from ziggurat.messages.message import (
     DeltaFilter,
     Fold,
     Message,
-    Part,
     PartDelta,
     Thinking,
     ToolCall,
@@ -95,11 +94,8 @@ class _FilteredReply:
 
 def _same(streamed: Message, whole: Message) -> bool:
     """Return whether streamed deltas give the whole reply; signatures of thoughts may differ."""
-    return streamed == whole or (streamed.thinking, _spoken(streamed)) == (whole.thinking, _spoken(whole))
-
-
-def _spoken(message: Message) -> list[Part]:
-    return [part for part in message.parts if not isinstance(part, Thinking)]
+    said, meant = ([part for part in each.parts if not isinstance(part, Thinking)] for each in (streamed, whole))
+    return streamed == whole or (streamed.thinking == whole.thinking and said == meant)
 
 
 class FilteredDeltas(Passing):

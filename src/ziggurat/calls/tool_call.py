@@ -36,9 +36,9 @@ from ziggurat.calls.hooks import (
     wrap,
 )
 from ziggurat.calls.wait import item_of, waiting_call
-from ziggurat.core.clock import SYSTEM_CLOCK, Stopwatch
+from ziggurat.core.clock import Stopwatch
 from ziggurat.core.codec import as_type
-from ziggurat.core.context import CLOCK, Context
+from ziggurat.core.context import Context
 from ziggurat.core.errors import Denied, InvalidArguments, JournalError, JournalMismatch, Suspend, ToolError
 from ziggurat.core.event import SILENCE
 from ziggurat.core.failures import Cause
@@ -50,6 +50,7 @@ from ziggurat.messages.agent import Deny, decision_of, recorded_items, refuse
 from ziggurat.messages.events import ApprovalExecuted, ToolEnded, ToolStarted
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.usage import add_tool_call
+from ziggurat.tools.approval import APPROVALS
 from ziggurat.tools.entry import ToolEntry
 from ziggurat.tools.fork_effects import FORK_EFFECTS
 from ziggurat.tools.function import APPROVED_CALL, TOOL_DELTAS
@@ -66,7 +67,7 @@ async def act(box: Toolbox, call: ToolCall, ctx: Context) -> ToolResult:
     if record is not None and (recorded := _answer_in(record, journal)) is not None:
         return await _recorded_result(recorded, call, ctx, journal)
     chain = ctx.scope.get(MIDDLEWARE) or NO_CHAIN
-    monotonic = (ctx.scope.get(CLOCK) or SYSTEM_CLOCK).monotonic
+    monotonic = ctx.clock.monotonic
     started = monotonic()
     alone = not journal.durable and ctx.watch is journal.watch  # nothing else is made or written at the same time
     if ctx.emit is not SILENCE:
@@ -227,6 +228,8 @@ class _LiveCall(Struct, eq=False):
             return original
         frozen = await (self._pass_hooks() if record is None else self._freeze_again(record))
         check_permissions(spec, ctx)
+        if record is None and not (spec.approval or APPROVALS in ctx.scope or WAITING_CALLS in ctx.scope):
+            return ApprovedCall(frozen)
         return await pass_gate(frozen, record, ctx, self.entry.normalize, spec)
 
     async def _resume_begun(self, record: Record) -> ApprovedCall | ToolResult:

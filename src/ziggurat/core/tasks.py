@@ -6,9 +6,10 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial, wraps
 from inspect import iscoroutinefunction, unwrap
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from ziggurat.core.errors import ConfigurationError, ServiceError, Suspend, described
@@ -86,6 +87,35 @@ def _is_signal(error: BaseException, owner: "asyncio.Task[object] | None") -> bo
         cancelled = task is not None and task.cancelling() > 0  # asyncio.run cancels at the first Ctrl-C
         return cancelled or signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return False
+
+
+@coroutine
+def isolated(
+    work: Coroutine[Any, Any, T], monotonic: Callable[[], float], longest: float, on_longer: Callable[[], None]
+) -> Generator[Any, Any, T]:
+    """Do work whose changes of context variables end with it, as those of a task do, but in the task that awaits it.
+
+    `on_longer` is called after each time it has worked for more than `longest` seconds without a wait.
+    """
+    context = copy_context()
+    step: Callable[[], Any] = partial(work.send, None)
+    while True:
+        began = monotonic()
+        try:
+            waited_for = context.run(step)
+        except StopIteration as ended:
+            value: T = ended.value
+            return value
+        finally:
+            if monotonic() - began > longest:
+                on_longer()
+        try:
+            step = partial(work.send, (yield waited_for))
+        except GeneratorExit:
+            context.run(work.close)
+            raise
+        except BaseException as error:  # noqa: BLE001 - a cancellation, raised where the work waits
+            step = partial(work.throw, error)
 
 
 class _Done(Awaitable[None]):

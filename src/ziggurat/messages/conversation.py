@@ -186,24 +186,6 @@ class Conversation(Struct, eq=False, gc=False):
         self.beginning = other = other.first(shared(other[:], self.log))
         other.give(self)
 
-    def fragments(self, wire: str, encode: Callable[[Message], bytes], length: int) -> list[bytes]:
-        """Return the first `length` messages in the encoding named `wire`; each is encoded once, on first use."""
-        if self._fragments is None:
-            self._fragments = {}
-        known = self._fragments.setdefault(wire, [])
-        while len(known) < length:
-            known.append(encode(self.log[len(known)]))
-        return known if len(known) == length else known[:length]
-
-    def note(self, key: object, make: Callable[[], T]) -> T:
-        """Return what was noted about the conversation under a key, or else what `make` returns, and note that."""
-        if self._notes is None:
-            self._notes = {}
-        if key not in self._notes:
-            self._notes[key] = make()
-        noted: T = self._notes[key]
-        return noted
-
     def size(self, length: int) -> int:
         if self._sizes is None:
             self._sizes = [0]
@@ -211,17 +193,6 @@ class Conversation(Struct, eq=False, gc=False):
         while len(sizes) <= length:
             sizes.append(sizes[-1] + _size_of(self.log[len(sizes) - 1].parts))
         return sizes[length]
-
-    def holds(self, thought: Thinking, length: int) -> bool:
-        """Return whether a thought is in the first `length` messages; each message is searched once."""
-        if self._thoughts is None:
-            self._thoughts = {}
-        for index in range(self._searched, length):
-            for part in self.log[index].parts:
-                if isinstance(part, Thinking):
-                    self._thoughts.setdefault(part, index)
-        self._searched = max(self._searched, length)
-        return self._thoughts.get(thought, length) < length
 
 
 class Transcript(Sequence[Message]):
@@ -300,22 +271,42 @@ class Transcript(Sequence[Message]):
 
     def fragments(self, wire: str, encode: Callable[[Message], bytes]) -> list[bytes]:
         """Return each message as bytes in the encoding named `wire`; each message is encoded once in a run."""
-        return self._conversation.fragments(wire, encode, self._length)
+        conversation, length = self._conversation, self._length
+        if conversation._fragments is None:
+            conversation._fragments = {}
+        known = conversation._fragments.setdefault(wire, [])
+        while len(known) < length:
+            known.append(encode(conversation.log[len(known)]))
+        return known if len(known) == length else known[:length]
 
     def note(self, key: object, make: Callable[[], T]) -> T:
         """Return what was noted about the conversation under a key, or else what `make` returns, and note that.
 
         Messages may be added to the conversation later, and a view of it may begin with fewer.
         """
-        return self._conversation.note(key, make)
+        conversation = self._conversation
+        if conversation._notes is None:
+            conversation._notes = {}
+        if key not in conversation._notes:
+            conversation._notes[key] = make()
+        noted: T = conversation._notes[key]
+        return noted
 
     def size(self) -> int:
         """Return the approximate size of all its messages in characters."""
         return self._conversation.size(self._length)
 
     def holds(self, thought: Thinking) -> bool:
-        """Return whether one of its messages has this thought."""
-        return self._conversation.holds(thought, self._length)
+        """Return whether one of its messages has this thought; each message of a conversation is searched once."""
+        conversation, length = self._conversation, self._length
+        if conversation._thoughts is None:
+            conversation._thoughts = {}
+        for index in range(conversation._searched, length):
+            for part in conversation.log[index].parts:
+                if isinstance(part, Thinking):
+                    conversation._thoughts.setdefault(part, index)
+        conversation._searched = max(conversation._searched, length)
+        return conversation._thoughts.get(thought, length) < length
 
     def to_json(self) -> list[Message]:
         """Return it as a list of messages."""

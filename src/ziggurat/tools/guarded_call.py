@@ -6,21 +6,18 @@ cancellation and `Suspend` pass through. A tool that ignores cancellation is aba
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextvars import copy_context
-from functools import partial
-from types import coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ziggurat.core.clock import Stopwatch
-from ziggurat.core.context import AMBIENT, Context, running
+from ziggurat.core.context import AMBIENT, Context
 from ziggurat.core.errors import NotRepeatable, Suspend, Timeout, ToolError
 from ziggurat.core.event import warn_once
 from ziggurat.core.log import logger
 from ziggurat.core.path import is_beneath
-from ziggurat.core.tasks import ring
+from ziggurat.core.tasks import isolated, ring
 from ziggurat.messages.events import ToolAbandoned
 from ziggurat.messages.message import ToolCall, ToolResult
 from ziggurat.messages.model import Effect
@@ -123,44 +120,23 @@ _BLOCKING = 0.5
 """Seconds that an async tool may take without a wait before it is warned of."""
 
 
-async def _called(function: Callable[..., Awaitable[T]], arguments: dict[str, object]) -> T:
-    return await function(**arguments)
-
-
-@coroutine
-def _isolated(work: Coroutine[Any, Any, T], ctx: Context, name: str) -> Generator[Any, Any, T]:
-    """Do work whose changes of context variables end with it, as those of a task do, but in the task that awaits it."""
-    variables, monotonic = copy_context(), ctx.clock.monotonic
-    variables.run(AMBIENT.set, ctx)
-    step: Callable[[], Any] = partial(work.send, None)
-    while True:
-        began = monotonic()
-        try:
-            waited_for = variables.run(step)
-        except StopIteration as ended:
-            value: T = ended.value
-            return value
-        finally:
-            if monotonic() - began > _BLOCKING:
-                warn_once(
-                    f"the tool {name!r} blocks the event loop, and all runs in it, for over {_BLOCKING} seconds: "
-                    "await what takes long, or make it a plain def, which runs in a thread"
-                )
-        try:
-            step = partial(work.send, (yield waited_for))
-        except GeneratorExit:
-            variables.run(work.close)
-            raise
-        except BaseException as error:  # noqa: BLE001 - a cancellation, raised where the work waits
-            step = partial(work.throw, error)
-
-
 async def run_guarded(
     function: Callable[..., Awaitable[object]], arguments: dict[str, object], ctx: Context, call: ToolCall
 ) -> ToolResult:
     """Await a user's function in the current task; SystemExit and similar become a ToolError."""
+
+    async def work() -> object:
+        AMBIENT.set(ctx)
+        return await function(**arguments)
+
+    def on_blocked() -> None:
+        warn_once(
+            f"the tool {call.name!r} blocks the event loop, and all runs in it, for over {_BLOCKING} seconds: "
+            "await what takes long, or make it a plain def, which runs in a thread"
+        )
+
     try:
-        value = await _isolated(_called(function, arguments), ctx, call.name)
+        value = await isolated(work(), ctx.clock.monotonic, _BLOCKING, on_blocked)
     except BaseException as error:
         if (readable := presentable(error)) is not error:
             raise readable from None
@@ -199,8 +175,7 @@ async def run_in_thread(
 ) -> ToolResult:
     """Run a user's sync function in a thread; if it returns an awaitable, await that here."""
     thread = ThreadCall()
-    with running(ctx):
-        future = POOL.submit(lambda: function(**arguments), thread)
+    future = POOL.submit(lambda: function(**arguments), thread, ctx)
     try:
         value = await asyncio.shield(future)
     except asyncio.CancelledError:

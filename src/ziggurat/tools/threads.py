@@ -59,8 +59,10 @@ class ThreadPool:
         self._busy = 0
         self._away = 0
 
-    def submit(self, function: Callable[[], T], call: ThreadCall | None = None) -> "asyncio.Future[T]":
-        """Run `function` in a thread, in a copy of the caller's context variables."""
+    def submit(
+        self, function: Callable[[], T], call: ThreadCall | None = None, ctx: Context | None = None
+    ) -> "asyncio.Future[T]":
+        """Run the user's `function` at a context in a thread, in a copy of the caller's context variables."""
         if self.written_off >= self.size:
             raise ToolError(
                 f"{self.written_off} tool threads hang and cannot be stopped; no further sync tools are run",
@@ -69,6 +71,8 @@ class ThreadPool:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         context = contextvars.copy_context()
+        if ctx is not None:
+            context.run(AMBIENT.set, ctx)
         call = call or ThreadCall()
         call.within = loop_of_this_thread() is not None
 
